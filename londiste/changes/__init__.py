@@ -1,1 +1,1 @@
-"""What an event says."""
+"""Decoding of events into row changes."""

@@ -1,4 +1,4 @@
-"""From an event of the queue to the change it tells.
+"""Decodes an event of the queue into row changes.
 
 Three formats of row changes are understood, by the form of ``ev_type``:
 
@@ -6,12 +6,11 @@ Three formats of row changes are understood, by the form of ``ev_type``:
     I:id  U:id  D:id     the url-encoded row       pgq.logutriga    urlencoded.py
     {"op":"INSERT",…}    the row as JSON           pgq.jsontriga and our own capture, jsonrow.py
 
-Whoever may insert events can write anything into them, so nothing in an event is trusted:
-values only ever become parameters, and what is not exactly one of the known forms stops
-replication in front of it.
+Any role that may insert events can write anything into them, so events are not trusted: values only
+become parameters, and an event of another form blocks replication.
 
-A packed event of our own capture has many rows, so ``decode_all`` is what a consumer calls;
-``decode`` is for events that are known to have one.
+A packed event of the native capture has many rows, so consumers call ``decode_all``; ``decode`` is
+for events with one row.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ _OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE}
 
 
 def decode_all(event: Event) -> Iterator[Change]:
-    """The changes that one event tells, in their order; more than one for a packed event.
+    """The changes of one event, in order; more than one for a packed event.
 
     Values of a row stay text, NULL is None.  Raises EventError, with the id of the event,
-    for everything that is not exactly one of the known forms.
+    for every event of another form.
     """
     try:
         if event.type is not None and event.type.startswith("{"):
@@ -47,18 +46,18 @@ def decode_all(event: Event) -> Iterator[Change]:
 
 
 def decode(event: Event) -> Change:
-    """The change that an event tells that has only one.
+    """The change of an event with one row.
 
     Raises EventError as ``decode_all`` does, and for a packed event of more rows than one.
     """
     first, *others = decode_all(event)
     if others:
-        raise _undecodable(event, Malformed("it is packed, and one row was expected"))
+        raise _undecodable(event, Malformed("it is packed, but one row was expected"))
     return first
 
 
 def singles(event: Event) -> Iterator[Event]:
-    """The event as plain ones, one to a row: a packed one is taken apart, any other stays itself.
+    """Unpacks a packed event into plain ones, one per row; others stay.
 
     For programs that want an event per row; it costs less to ask ``decode_all`` for the changes.
     Raises EventError when the fields of a packed event have not the same number of rows.
@@ -72,7 +71,7 @@ def singles(event: Event) -> Iterator[Event]:
     count = len(images)
     old, keys = _lines(event.extra2, count), _lines(event.extra3, count)
     if len(old) != count or len(keys) != count:
-        raise _undecodable(event, Malformed("its fields have not the same number of rows"))
+        raise _undecodable(event, Malformed("its fields have different numbers of rows"))
     for image, before, key in zip(images, old, keys, strict=True):
         yield event._replace(type=kind, data=image, extra2=before, extra3=key)
 
@@ -87,8 +86,8 @@ def _undecodable(event: Event, error: Malformed) -> EventError:
         detail=f"ev_type {shown(event.type)}, ev_extra1 {shown(event.extra1)},"
         f" ev_data {shown(event.data)}",
         hint=error.hint
-        or "events in a replicated queue come from its triggers only; find out who wrote this"
-        " one before you skip it",
+        or "find the program that wrote the event before you skip it: only triggers should write"
+        " into a replicated queue",
         event_id=event.id,
     )
 
@@ -124,8 +123,7 @@ def _decode(event: Event) -> Change:
     raise Malformed(
         "unknown type {}",
         quoted=kind if len(kind) <= 80 else kind[:79] + "…",
-        hint="tables with events of their own (ev_type=, magic columns) need a queue of their own,"
-        " apart from replication",
+        hint="use a separate queue for tables with custom events (ev_type=, magic columns)",
     )
 
 
@@ -164,9 +162,9 @@ def _data(event: Event) -> str:
 @functools.lru_cache(maxsize=4096)
 def _table(name: str | None) -> TableName:
     if not name:
-        raise Malformed("it does not say which table it is about")
+        raise Malformed("it does not name its table")
     if len(name) > 1000:
-        raise Malformed("its table has a name no server can have")
+        raise Malformed("its table has an invalid name")
     try:
         return TableName.parse(name)
     except BadOption as error:

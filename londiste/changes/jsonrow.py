@@ -1,4 +1,4 @@
-"""Rows as ``pgq.jsontriga`` and our own capture write them: one flat JSON object.
+"""Decoder of JSON rows, written by ``pgq.jsontriga`` and the native capture.
 
 Numbers keep the text they were written with, because a Python float would lose digits;
 true and false become ``t`` and ``f``, as everywhere else in events.
@@ -30,7 +30,7 @@ MAX_TYPE_LENGTH = 200_000
 class Header(NamedTuple):
     """``ev_type`` of the JSON format; op None is a TRUNCATE.
 
-    row, state, pack -- only our own capture writes them; see ``keyed``.
+    row, state, pack -- only the native capture writes them; see ``keyed``.
     """
 
     op: Op | None
@@ -94,7 +94,7 @@ def image(text: str) -> dict[str, str | None]:
         for name, value in image.items():
             if _UNSTORABLE.search(name) or (value is not None and _UNSTORABLE.search(value)):
                 raise Malformed(
-                    "column {} has a character no text value can have", quoted=name[:80]
+                    "column {} has a character that text values cannot contain", quoted=name[:80]
                 )
     return image
 
@@ -112,7 +112,7 @@ def _parse(decoder: json.JSONDecoder, text: str) -> dict[str, Any]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise Malformed("a name is in its JSON twice")
+        raise Malformed("a name occurs twice in its JSON")
     return value
 
 
@@ -121,7 +121,7 @@ def _are_names(values: list[Any]) -> bool:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise Malformed("{} is not JSON", quoted=constant)
+    raise Malformed("{} is not valid JSON", quoted=constant)
 
 
 _ROW = json.JSONDecoder(

@@ -1,8 +1,8 @@
-"""The keyed form of an event's type: what lets a row be used without being read.
+"""Keyed event types: let rows be used without decoding them.
 
-Our own capture names in ``ev_type``, besides operation, table and key, a digest of the columns of
-the image.  So all events of one type have the same columns, and reading one image tells those of
-all the others; the key of each row is in ``ev_extra3`` (docs/reference/events.md).
+The native capture adds to ``ev_type``, besides operation, table and key, a digest of the image's
+columns.  So all events of one type have the same columns, and one image shows those of all; the key
+of each row is in ``ev_extra3`` (docs/reference/events.md).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from londiste.changes.types import Op
 
 
 class KeyedType(NamedTuple):
-    """What the type of such an event says.
+    """The parsed type of such an event.
 
     table -- ``schema.name``, not quoted.
     key -- names of the key columns, empty for a table without a key.
     row -- digest of the image's columns.
-    state -- the event says what the table has now for the key: INSERT, the row is there exactly so;
-        DELETE, there is no such row.  Otherwise it says what happened.
+    state -- the event has the current state of the key: INSERT, the row exists exactly so; DELETE,
+        there is no such row.  Otherwise it is a change.
     pack -- many rows, one to a line, in ``ev_data`` and in ``ev_extra3``.
     """
 
@@ -38,7 +38,7 @@ class KeyedType(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def read_type(text: str | None) -> KeyedType | None:
-    """What the type says; None for every other type, ``decode_all`` knows what it is then."""
+    """Parses the type; None for every other form, which ``decode_all`` reads."""
     if text is None or not text.startswith("{") or len(text) > jsonrow.MAX_TYPE_LENGTH:
         return None
     try:

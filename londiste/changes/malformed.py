@@ -1,4 +1,4 @@
-"""What the decoders of the formats raise; ``decode`` turns it into an EventError."""
+"""Error of the event decoders; ``decode`` turns it into an EventError."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ class Malformed(Exception):
     """The event is not in the form its type promises.  The message completes "cannot be …:".
 
     quoted -- a piece of the event, which stands for ``{}`` in the message.
-    blind -- the message without it, for those who are not to see values of the event.
+    blind -- the message without it, where values of the event must stay hidden.
     """
 
     def __init__(self, message: str, hint: str = "", *, quoted: str | None = None) -> None:

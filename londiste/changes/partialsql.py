@@ -1,11 +1,11 @@
-"""Rows as ``pgq.sqltriga`` writes them: the part of a statement after the table's name.
+"""Decoder of SQL fragments, written by ``pgq.sqltriga``.
 
     I   (id,name) values ('1','kiwi')
     U   name='plum' where id='1'            only what has changed
     D   id='1'
 
-They are SQL, but the SQL of a very small language.  It is read here completely and taken
-apart into names and values, so that no text of an event is ever executed.
+They are a small subset of SQL, which is parsed completely into names and values, so that no text of
+an event is ever executed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Item = TypeVar("_Item")
 def row(op: Op, data: str) -> tuple[tuple[str, ...], dict[str, str | None], bool]:
     """Key columns, image and whether the image is partial.
 
-    An insert has no key columns here: the format does not tell them.  The image of an update
+    An insert has no key columns: the format does not contain them.  The image of an update
     has the key and the changed columns, that of a delete the key.
 
     Raises Malformed.
@@ -55,7 +55,8 @@ def row(op: Op, data: str) -> tuple[tuple[str, ...], dict[str, str | None], bool
         if changed.get(name, value) != value:
             raise Malformed(
                 "it changes the key column {}",
-                hint="such updates cannot be captured as SQL; use londiste's own capture",
+                hint="capture the table with the native trigger: londiste change-form TABLE"
+                " --trigger capture",
                 quoted=name[:80],
             )
     return tuple(where), {**where, **changed}, op is Op.UPDATE
@@ -69,7 +70,7 @@ def _insert(reader: _Reader) -> dict[str, str | None]:
         raise Malformed(f"it has {len(names)} columns but {len(values)} values")
     image = dict(zip(names, values, strict=True))
     if len(image) != len(names):
-        raise Malformed("a column is in its data twice")
+        raise Malformed("a column occurs twice in its data")
     return image
 
 
@@ -79,7 +80,7 @@ def _assignments(reader: _Reader) -> dict[str, str | None]:
         name = reader.name()
         reader.mark("=")
         if name in changed:
-            raise Malformed("column {} is in its data twice", quoted=name[:80])
+            raise Malformed("column {} occurs twice in its data", quoted=name[:80])
         changed[name] = reader.value()
         if not reader.maybe_mark(","):
             break
@@ -92,7 +93,7 @@ def _conditions(reader: _Reader) -> dict[str, str | None]:
     while True:
         name = reader.name()
         if name in where:
-            raise Malformed("column {} is in its data twice", quoted=name[:80])
+            raise Malformed("column {} occurs twice in its data", quoted=name[:80])
         if reader.maybe_word("is"):
             reader.word("null")
             where[name] = None
@@ -112,7 +113,7 @@ class _Reader:
         self._kind: str | None = None
         self._token = ""
         if "\0" in data:
-            raise Malformed("its data has a zero byte, which no text value can have")
+            raise Malformed("its data contains a zero byte")
         self._next()
 
     def _next(self) -> None:
@@ -173,7 +174,9 @@ class _Reader:
             inner = self._token[1:-1].replace("''", "'")
             plain = inner.split("\\\\")
             if any("\\" in part for part in plain):
-                raise Malformed("a backslash in its data escapes something else than a backslash")
+                raise Malformed(
+                    "a backslash in its data escapes a character other than a backslash"
+                )
             value = "\\".join(plain)
         else:
             raise self._wrong()

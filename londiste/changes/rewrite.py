@@ -1,8 +1,8 @@
-"""Row events taken apart and put together again with other rows: for nodes that hand on less.
+"""Rewrites row events with other rows, for branches that forward a subset.
 
-The form stays what it was: JSON stays JSON with its numbers as they are written, url-encoded stays
-that.  What an event says beside its row (the old row, expressions of the trigger) may hold any
-value of it, so it is left out; the key text of our own capture is made anew when keys change.
+The format stays the same: JSON with its numbers as written, or url-encoded.  Other fields of an
+event (the old row, expressions of the trigger) may contain any value of the row, so they are
+removed; the key text of the native capture is rebuilt when keys change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Row:
     """One row of an event.
 
     image -- texts by column; raw -- the same as the event's own values where nothing has changed.
-    key -- its key text in an event of our own capture.
+    key -- its key text in an event of the native capture.
     """
 
     image: Image
@@ -46,10 +46,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """An event of rows, taken apart.
+    """A parsed row event.
 
     table -- schema and name in its type; empty for the url-encoded form.
-    digest -- the type has one of its columns: the event is of our own capture.
+    digest -- the type has one of its columns: the event is of the native capture.
     """
 
     op: Op
@@ -67,14 +67,14 @@ class Rows:
 
 
 def is_fragment(kind: str) -> bool:
-    """Whether events of this type tell fragments of SQL, of which no row can be made."""
+    """Whether events of this type are fragments of SQL, which have no full rows."""
     return kind in _OPS
 
 
 def read(kind: str, data: str, key_text: str | None) -> Rows | None:
     """The rows of an event; None for one that has none (TRUNCATE).
 
-    Raises Malformed, whose text says nothing of the data.
+    Raises Malformed, whose text contains nothing of the data.
     """
     op = _OPS.get(kind[:1])
     if op is not None and kind[1:2] == ":":
@@ -90,7 +90,7 @@ def read(kind: str, data: str, key_text: str | None) -> Rows | None:
     if key_text is not None:
         keys = key_text.split("\n") if what.pack else [key_text]
     if len(keys) != len(texts):
-        raise Malformed("its fields have not the same number of rows")
+        raise Malformed("its fields have different numbers of rows")
     # The name of a schema may hold a dot, which the header joins: the type says it in full.
     table = tuple(json.loads(kind)["table"])
     rows = [
@@ -101,7 +101,7 @@ def read(kind: str, data: str, key_text: str | None) -> Rows | None:
 
 
 def changed(row: Row, keeps: Callable[[str], bool], change: Callable[[Image], Image] | None) -> Row:
-    """The row without the columns that are not kept, changed by the function."""
+    """The row without excluded columns, changed by the function."""
     image = {name: value for name, value in row.image.items() if keeps(name)}
     if change is not None:
         image = change(image)
@@ -113,7 +113,7 @@ def changed(row: Row, keeps: Callable[[str], bool], change: Callable[[Image], Im
 
 
 def key_text(row: Row, key: Sequence[str]) -> str:
-    """The key text of a row whose key was changed: as no other capture of the table writes it."""
+    """The key text of a row with a changed key, unlike any other capture's."""
     return _dump([row.image.get(name) for name in key])
 
 
@@ -131,7 +131,7 @@ def write(event: Rows, op: Op, rows: Sequence[Row], *, state: bool) -> tuple[str
 def as_state(
     event: Rows, op: Op, rows: Sequence[Row], table: tuple[str, str]
 ) -> tuple[str, str, str | None]:
-    """The same, told as what the table has now; of a DELETE the key is enough.
+    """The same as a state of the table; for a DELETE the key is enough.
 
     table -- schema and name, for events that do not have them in their type.
     """

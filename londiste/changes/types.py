@@ -1,7 +1,7 @@
-"""What an event says: the contract between decode and plan.
+"""Row changes: the values between decoding and applying.
 
-A row image is kept as text from the server to the server.  Values are never turned into
-Python numbers, dates or JSON trees, because each of those loses something.
+A row image is kept as text from the server to the server.  Values never become Python numbers,
+dates or JSON trees, because each of those loses something.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Op(StrEnum):
 
 
 def address(event_id: int, row: int) -> str:
-    """What people name an event by, or a row of a packed one."""
+    """Name of an event, or of a row of a packed one, for messages."""
     return f"{event_id}:{row}" if row else str(event_id)
 
 
@@ -30,15 +30,14 @@ class RowChange(NamedTuple):
 
     image -- column name -> text form of the value, None for NULL.  For inserts and updates the
         whole new row; for deletes at least the key (the old row).
-    key -- names of the key columns, empty for a table without a key and for inserts captured
-        by ``pgq.sqltriga``, which do not say it.  A delete without key is of one row that is in all
-        columns of the image as it says.
+    key -- names of the key columns, empty for a table without a key and for inserts captured by
+        ``pgq.sqltriga``, which do not contain it.  A delete without key is of one row that equals
+        the image in all columns.
     partial -- only for updates captured by ``pgq.sqltriga``: the image holds the key and the
         changed columns, all others keep their value.
-    state -- the change says what the table has now for this key, not what happened: INSERT, the
-        row is there exactly so; DELETE, there is no such row.  Whether there was one before, it
-        does not say.
-    row -- its place in a packed event, from 1; 0: the event tells only one.
+    state -- the change is the current state of this key: INSERT, the row exists exactly so; DELETE,
+        there is no such row.  Whether there was one before is unknown.
+    row -- its place in a packed event, from 1; 0: the event has only one.
     """
 
     event_id: int
@@ -53,12 +52,12 @@ class RowChange(NamedTuple):
 
     @property
     def address(self) -> str:
-        """What people name it by: ``4711``, or ``4711:7`` for a row of a packed event."""
+        """Name for messages:"""
         return address(self.event_id, self.row)
 
 
 class Truncate(NamedTuple):
-    """All rows of a table are gone."""
+    """TRUNCATE of a table."""
 
     event_id: int
     txid: int
@@ -76,7 +75,7 @@ class ExecuteScript(NamedTuple):
 
 
 class SystemEvent(NamedTuple):
-    """``pgq.*`` and ``londiste.*`` events: messages of the cascade to itself."""
+    """Control messages of the cascade: ``pgq.*`` and ``londiste.*`` events."""
 
     event_id: int
     txid: int

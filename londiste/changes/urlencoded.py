@@ -1,4 +1,4 @@
-"""Rows as ``pgq.logutriga`` writes them: ``id=1&name=kiwi+%26+lime&price``.
+"""Decoder of url-encoded rows, written by ``pgq.logutriga``.
 
 A name without ``=`` is NULL, ``name=`` is the empty string.
 """
@@ -17,7 +17,7 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 def row(key_text: str, op: Op, data: str) -> tuple[tuple[str, ...], dict[str, str | None]]:
     """Key columns and row image of one event.
 
-    key_text -- what follows the colon in ``ev_type``.
+    key_text -- the text after the colon in ``ev_type``.
 
     Raises Malformed.
     """
@@ -31,7 +31,7 @@ def row(key_text: str, op: Op, data: str) -> tuple[tuple[str, ...], dict[str, st
             if not column:
                 raise Malformed("a column in its data has no name")
             if column in image:
-                raise Malformed("column {} is in its data twice", quoted=column)
+                raise Malformed("column {} occurs twice in its data", quoted=column)
             image[column] = _plain(value) if equals else None
     key = _key(key_text, image)
     if op is not Op.INSERT and not key:
@@ -47,11 +47,11 @@ def _plain(text: str) -> str:
     except UnicodeDecodeError as error:
         raise Malformed(
             "its data is not UTF-8",
-            hint="the PgQ extension url-encodes in the encoding of the database; use a JSON"
-            " trigger for databases that are not UTF8",
+            hint="use a JSON trigger for databases that are not UTF8: logutriga url-encodes in"
+            " the encoding of the database",
         ) from error
     if "\0" in plain:
-        raise Malformed("its data has a zero byte, which no text value can have")
+        raise Malformed("its data contains a zero byte")
     return plain
 
 

@@ -1,1 +1,1 @@
-"""What a table wants of replication: which events, which rows and columns of them, and where to."""
+"""Handlers: how a table's events, rows and columns are selected, changed and applied."""

@@ -1,12 +1,12 @@
-"""Handlers that give every event to a function of this node's database.
+"""Handlers ``applyfn`` and ``multimaster``: call a function of this database for each event.
 
 The function has the arguments
 
     (conf text, tick_id bigint, ev_id bigint, ev_time timestamptz, ev_txid bigint, ev_retry integer,
      ev_type text, ev_data text, ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)
 
-and is called once per row, in the order of the events, with the replica role; what it returns is
-thrown away.  A packed event is taken apart before.
+and is called once per row, in the order of the events, with the replica role; its result is
+ignored.  A packed event is unpacked first.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CallFunction(EventWork):
     """Calls a function for each event.
 
     function -- ``schema.name``.
-    conf -- its first argument; for our own function it gets the name of the table besides.
+    conf -- its first argument; Londiste's own function also gets the table's name.
     """
 
     function: str
@@ -69,7 +69,7 @@ class CallFunction(EventWork):
                 self._one_by_one(at, some)
 
     def _one_by_one(self, at: At, some: Sequence[tuple[Event, Sequence[Any]]]) -> None:
-        """The same again; the event that the function refuses is named."""
+        """Calls it again for each event, to name the one that fails."""
         for event, arguments in some:
             try:
                 call.rows(at.conn, self.function, *arguments)
@@ -77,10 +77,11 @@ class CallFunction(EventWork):
                 if error.retry:
                     raise
                 raise EventError(
-                    f"event {event.id} of table {event.extra1} is refused by {self.function}:"
+                    f"event {event.id}: table {event.extra1}: function {self.function} failed:"
                     f" {error.message}",
                     detail=error.detail,
-                    hint=error.hint or "correct the function on this node; nothing is lost",
+                    hint=error.hint
+                    or "correct the function on this node; the worker then retries the event",
                     event_id=event.id,
                 ) from error
 
@@ -98,7 +99,7 @@ class CallFunction(EventWork):
         schema, _, name = self.function.partition(".")
         if not name:
             raise BadOption(
-                f"func_name={self.function}: a function is named with its schema",
+                f"func_name={self.function}: the schema is missing",
                 hint=f"--handler-arg func_name=public.{schema}",
             )
         found = conn.execute(
@@ -107,9 +108,9 @@ class CallFunction(EventWork):
         ).fetchone()
         if found is None or not found[0]:
             raise BadOption(
-                f"there is no function {self.function} with the arguments of applyfn"
-                f" in {describe_dsn(conn.info.dsn)}",
-                detail=f"wanted: {self.function}({ARGUMENTS})",
+                f"function {self.function} with the arguments of applyfn does not exist in"
+                f" {describe_dsn(conn.info.dsn)}",
+                detail=f"required: {self.function}({ARGUMENTS})",
                 hint="create it on this node, or correct func_name",
             )
 
@@ -122,7 +123,7 @@ def _portions(
 
 
 def _as_json(event: Event) -> Event:
-    """The event in our JSON form, whatever wrote it.  Raises EventError."""
+    """The event in Londiste's JSON form, whatever its trigger.  Raises EventError."""
     kind = event.type or ""
     if kind.startswith("{"):
         return event
@@ -138,7 +139,7 @@ def _as_json(event: Event) -> Event:
             f"event {event.id} cannot be decoded: {error}", event_id=event.id
         ) from error
     if rows is None:
-        raise EventError(f"event {event.id} tells no row ({kind[:40]})", event_id=event.id)
+        raise EventError(f"event {event.id} contains no row ({kind[:40]})", event_id=event.id)
     schema, _, name = (event.extra1 or "").partition(".")
     header = {"op": rows.op.name, "table": [schema, name], "pkey": list(rows.key)}
     return event._replace(type=json.dumps(header), data=json.dumps(rows.rows[0].image))
@@ -146,23 +147,23 @@ def _as_json(event: Event) -> Event:
 
 @dataclass(frozen=True)
 class ApplyFunction(Handler):
-    """Gives every event to a function of this node's database, in place of writing its row."""
+    """Calls a function of this node's database for every event, instead of writing its row."""
 
     NAME: ClassVar[str] = "applyfn"
 
-    func_name: str = option(help="the function, with its schema")
-    func_conf: str = option("", help="what it gets as its first argument")
+    func_name: str = option(help="function with its schema")
+    func_conf: str = option("", help="first argument of the function")
 
     def wants(self) -> TableRules:
         return TableRules(
             events=CallFunction(self.func_name, self.func_conf),
-            incomparable="a function decides what becomes of its events",
+            incomparable="a function applies its events",
         )
 
 
 @dataclass(frozen=True)
 class MultiMaster(Handler):
-    """A table that is written on several roots: of a row the newest version stays everywhere."""
+    """Multi-master table: the newest version of a row wins on every node."""
 
     NAME: ClassVar[str] = "multimaster"
     OF_LONDISTE_3: ClassVar[Mapping[str, str]] = {
@@ -170,19 +171,17 @@ class MultiMaster(Handler):
         " --handler-arg timefield=… --handler-arg func_name=… --handler-arg func_conf='a=1&b=2'",
     }
 
-    timefield: str = option(help="the column that says when a row was written last")
-    func_name: str = option(
-        _MERGE, help="a function of your own that decides, with the arguments of applyfn's"
-    )
-    func_conf: str = option("", help="for a function of your own: more options, a=1&b=2")
+    timefield: str = option(help="column with the time of the last write of a row")
+    func_name: str = option(_MERGE, help="your own function instead, with the arguments of applyfn")
+    func_conf: str = option("", help="options for your own function: a=1&b=2")
 
     def wants(self) -> TableRules:
         if self.func_name == _MERGE:
             if self.func_conf:
                 raise BadOption(
-                    "handler multimaster: func_conf without func_name",
-                    detail=f"{_MERGE} has no options but timefield",
-                    hint="leave it out",
+                    "handler multimaster: func_conf requires func_name",
+                    detail=f"{_MERGE} has only the option timefield",
+                    hint="remove func_conf, or set func_name",
                 )
             return TableRules(
                 events=CallFunction(_MERGE, json.dumps({"timefield": self.timefield}))

@@ -1,8 +1,7 @@
-"""What a table of this node wants, as data, and the frame of every handler, which says it.
+"""Base class of handlers, and ``TableRules``: how a table is copied and applied.
 
-A handler decides and touches nothing: from its options follows a ``TableRules``, and copy, replay,
-large batches and compare each look at that in one place.  A handler of your own is a subclass of
-``Handler`` (docs/howto/handlers.md)::
+A handler is pure: its options determine a ``TableRules``, which copy, replay, large batches and
+compare follow.  A handler of your own is a subclass of ``Handler`` (docs/howto/handlers.md)::
 
     @dataclass(frozen=True)
     class Region(Handler):
@@ -31,24 +30,23 @@ RowFunction: TypeAlias = Callable[[dict[str, str | None]], dict[str, str | None]
 
 @dataclass(frozen=True)
 class TableRules:
-    """What becomes of a table's rows and events on this node.
+    """How a table's rows and events are handled on this node.
 
     stored -- its rows are copied and its events are written into the table; otherwise both are
-        passed over.
+        ignored.
     where -- SQL condition over the row as the source has it: rows for which it is not true are
-        not kept here; '' for all.
+        excluded; '' for all.
     columns -- only these are written here; None for all.
     skip_columns -- these are not.
-    ignore_truncate -- a TRUNCATE of the source leaves the rows here alone.
-    rows -- changes every row on its way, between the two databases; it gets and gives texts by
-        column, of all columns or of the key alone, and is pure and pickles.
+    ignore_truncate -- a TRUNCATE of the source is ignored on this node.
+    rows -- changes every row between the two databases; it takes and returns texts by column, of
+        all columns or of the key only, and is pure and pickles.
     changed -- the columns whose values it changes.
-    events -- what is done with every event instead of writing its row; the rows are copied if
+    events -- the action for every event instead of writing its row; the rows are copied if
         ``stored``.
-    renamed -- columns that have another name here: (there, here).
-    incomparable -- why the rows here are not those of the source; '' where they are.
-    on_error -- what becomes of an event that does not fit the rows here: halt, keep, overwrite or
-        log.
+    renamed -- columns with another name here: (source, target).
+    incomparable -- why the target's rows differ from the source's; '' where they do not.
+    on_error -- conflict policy: halt, keep, overwrite or log.
     """
 
     stored: bool = True
@@ -71,17 +69,17 @@ class TableRules:
 
     @property
     def all_columns(self) -> bool:
-        """No column is left out on purpose."""
+        """Whether no column is excluded."""
         return self.columns is None and not self.skip_columns
 
     @property
     def whole(self) -> bool:
-        """The table is what the source's is: nothing is left out on purpose."""
+        """Whether the table equals the source's: nothing is excluded."""
         rows_too = not self.where and self.rows is None and not self.ignore_truncate
         return self.stored and self.all_columns and rows_too
 
     def of(self, held: TableRules) -> TableRules:
-        """What is left where only ``held`` comes to a table that wants this."""
+        """The rules that remain where the provider's rules are ``held``."""
         where = f"({held.where}) and ({self.where})" if held.where and self.where else ""
         columns = (
             self.columns if held.columns is None else held.columns & (self.columns or held.columns)
@@ -117,19 +115,19 @@ class Handler:
 
     @classmethod
     def configure(cls, settings: Mapping[str, str]) -> None:
-        """Takes from the settings of the process what is no option of a table: secrets."""
+        """Takes secrets from the settings of the process, which are not options of a table."""
 
     @classmethod
     def complete(cls, pairs: Mapping[str, str]) -> Mapping[str, str]:
-        """The options that are stored, from those that a command was given."""
+        """The options to store, from those of a command."""
         return pairs
 
     def wants(self) -> TableRules:
-        """What follows from the options.  Raises UsageError when they do not fit together."""
+        """The rules of the options.  Raises UsageError when they exclude each other."""
         return ALL
 
     def holds(self) -> TableRules:
-        """What ``wants`` says of rows and columns, as far as another node can know it."""
+        """The rules about rows and columns, as far as another node can know them."""
         return self.wants()
 
     @property
@@ -152,6 +150,8 @@ def option(default: Any = dataclasses.MISSING, *, help: str) -> Any:
 def literal(text: str) -> str:
     """A text as it is written in SQL."""
     if "\0" in text:
-        raise UsageError("a text with a zero byte", hint="no value of PostgreSQL has one")
+        raise UsageError(
+            "text contains a zero byte", hint="remove the zero byte: PostgreSQL does not support it"
+        )
     quoted = "'" + text.replace("'", "''") + "'"
     return "E" + quoted.replace("\\", "\\\\") if "\\" in text else quoted

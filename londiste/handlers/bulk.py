@@ -1,7 +1,7 @@
-"""``bulk``: the family's handler for tables that change in large amounts.
+"""Handler ``bulk`` of Londiste 3, for tables with many changes; equal to the default here.
 
-Here every table is written so: the events of a batch are folded to one row per key, and written as
-sets.  So the handler does what the default one does, and its methods are one.
+Every table is written so: as net changes per key, in sets.  So this handler equals the default one,
+and its methods do not differ.
 """
 
 from __future__ import annotations
@@ -15,24 +15,21 @@ from londiste.handlers.base import Handler, TableRules, option
 
 @dataclass(frozen=True)
 class Bulk(Handler):
-    """As londiste: batches are written as sets of rows anyhow, whatever the method."""
+    """Same as londiste, which writes batches as sets of rows; the method has no effect."""
 
     NAME: ClassVar[str] = "bulk"
     ALIASES: ClassVar[tuple[str, ...]] = ("bulk_loader",)
 
     method: int = option(
         0,
-        help="0, 1 or 2, for settings of other programs; the result is that of 0, and how the rows"
-        " are written is decided by their number",
+        help="0, 1 or 2, for compatibility; no effect",
     )
-    ignore_truncate: bool = option(
-        False, help="a TRUNCATE of the source leaves the rows of this node alone"
-    )
+    ignore_truncate: bool = option(False, help="ignore TRUNCATE events on this node")
 
     def wants(self) -> TableRules:
         if self.method not in (0, 1, 2):
             raise BadOption(
-                f"handler bulk: there is no method {self.method}",
-                hint="--handler-arg method=0, or leave it out",
+                f"handler bulk: unknown method {self.method}",
+                hint="use --handler-arg method=0, or omit it",
             )
         return TableRules(ignore_truncate=self.ignore_truncate)

@@ -1,10 +1,10 @@
-"""Row conditions: PostgreSQL itself says whether a text is one, and what it reads.
+"""Validation of row conditions by PostgreSQL, and the columns that they read.
 
 The condition is used in four statements: COPY on the source, writes and COPY on this node, and
-compare.  It must mean the same in all of them and at all times, so the rules are those of a
-partial index: one boolean expression over the columns of one row, without subqueries, aggregates
-and functions that are not immutable.  Such an index, on an empty temporary table with the columns
-of this node's table, tells all of that; it is rolled back.
+compare.  It must mean the same in all of them and at all times, so the rules are those of a partial
+index: one boolean expression over the columns of one row, without subqueries, aggregates and
+functions that are not immutable.  PostgreSQL checks that by creating such an index on an empty
+temporary table with the same columns, which is rolled back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRY = "londiste_condition"
 
 
 def check(conn: Connection, table: TableName, wants: TableRules) -> None:
-    """Refuses a condition or columns that do not fit the table here.  Changes nothing.
+    """Refuses a condition or columns that are invalid for the local table.  Changes nothing.
 
     Raises BadOption, and UnknownTable when the table is not there.
     """
@@ -36,23 +36,24 @@ def check(conn: Connection, table: TableName, wants: TableRules) -> None:
         if name not in columns:
             raise BadOption(
                 f"--columns {name}: table {table} has no such column here",
-                hint=f"add it, or leave it out; it has {', '.join(columns)}",
+                hint=f"add the column, or omit it; the table has {', '.join(columns)}",
             )
     renamed = set(here.values())
     for name in key:
         if not wants.keeps(name) and name not in renamed:
             raise BadOption(
-                f"column {name} of table {table} is left out",
-                detail=f"it is in the primary key ({', '.join(key)}), by which events find rows",
-                hint="keep the columns of the key",
+                f"table {table}: column {name} cannot be excluded",
+                detail=f"it is in the primary key ({', '.join(key)}), which identifies the rows"
+                " of events",
+                hint="include the columns of the key",
             )
     for name, column in columns.items():
         given = column.default is not None or column.identity or column.generated
         kept = wants.keeps(name) or name in renamed
         if not kept and column.not_null and not given:
             raise BadOption(
-                f"column {name} of table {table} is left out",
-                detail="here it is NOT NULL and has no default",
+                f"table {table}: column {name} cannot be excluded",
+                detail="on this node it is NOT NULL and has no default",
                 hint=f"alter table {table.quoted} alter {name} drop not null",
             )
     if not wants.where:
@@ -61,26 +62,26 @@ def check(conn: Connection, table: TableName, wants: TableRules) -> None:
     for name in read:
         if not wants.keeps(name):
             raise BadOption(
-                f"--where reads column {name}, which is left out of table {table}",
-                detail="without its value an event does not tell whether the row is kept here",
-                hint="keep the column",
+                f"--where reads column {name}, which is excluded from table {table}",
+                detail="without its value an event does not show whether the row matches",
+                hint="include the column",
             )
         if name in wants.changed:
             raise BadOption(
-                f"--where reads column {name}, whose values are changed on their way here",
-                detail="the condition is asked about the row as it comes here",
-                hint="let the condition read columns that are kept as they are",
+                f"--where reads column {name}, whose values the handler changes",
+                detail="the condition applies to the changed row",
+                hint="use columns that the handler does not change",
             )
         if columns[name].generated:
             raise BadOption(
                 f"--where reads column {name}, which is generated",
-                detail="the server computes it, and events do not have it",
-                hint="write its expression in the place of the column",
+                detail="the server computes it, and events do not contain it",
+                hint="write its expression instead of the column",
             )
 
 
 def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
-    """Refuses what does not fit the source's table.  Raises BadOption."""
+    """Refuses columns that the source's table does not have.  Raises BadOption."""
     columns = {column.name: column for column in catalog.columns(conn, table)}
     for name in sorted((wants.columns or frozenset()) - columns.keys()):
         raise BadOption(
@@ -127,9 +128,9 @@ def _refused(error: psycopg.Error, where: str, table: str) -> Exception:
         return known
     said = error.diag.message_primary or str(error)
     if error.sqlstate == "42P17":
-        hint = "a condition must give the same answer at all times: no now(), random() or the like"
+        hint = "remove now(), random() and the like: a condition must always have the same result"
     elif error.sqlstate in {"42883", "42704"}:
-        hint = "write functions, operators and types outside of pg_catalog with their schema"
+        hint = "add the schema to functions, operators and types outside of pg_catalog"
     else:
         hint = (
             "write one boolean expression over the columns of the table: --where \"region = 'eu'\""

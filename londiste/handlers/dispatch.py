@@ -1,9 +1,8 @@
-"""``dispatch``: events go into partitions by time, as they are or as a history.
+"""Handler ``dispatch``: writes rows into partitions by time, as they are or as a history.
 
-Each event is told as a change of the partition that its time belongs to, and all changes are
-written as replication writes: folded, as sets.  A partition that is not there is made on the way,
-in the transaction of the batch.  ``partitions`` knows how they are named and made; here is what
-becomes of an event.
+Each event becomes a change of the partition of its time, and all changes are written as net
+changes, in sets.  A missing partition is created in the transaction of the batch.  ``partitions``
+names and creates them; this module maps the events.
 """
 
 # ruff: noqa: RUF009 - option() makes a field
@@ -47,7 +46,7 @@ class PartMode(StrEnum):
 
 
 class RowMode(StrEnum):
-    """What becomes of updates and deletes."""
+    """How updates and deletes are written."""
 
     PLAIN = "plain"
     LATEST = "keep_latest"
@@ -55,14 +54,14 @@ class RowMode(StrEnum):
 
 
 class LoadMode(StrEnum):
-    """How rows were written by other programs."""
+    """Write methods of Londiste 3."""
 
     DIRECT = "direct"
     BULK = "bulk"
 
 
 class TargetTable(NamedTuple):
-    """Where a row goes.
+    """Target of a row.
 
     time, key -- of a partition: the time that it is found by, and the key of the row, by its names
         here; None for a table that is no partition.
@@ -74,7 +73,7 @@ class TargetTable(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A change as the table of this node is to have it."""
+    """A change as this node's table stores it."""
 
     place: TargetTable
     change: RowChange | Truncate
@@ -82,11 +81,11 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Dispatching(EventWork):
-    """The work: which partition, and which change of it.
+    """The mapping of events: partition, and change of it.
 
     parts -- how partitions are named and made; None: all rows go into the table.
-    ops -- the operations that are looked at; insert_only -- others among these are an error.
-    names -- columns that are kept, and their names here; None: all.
+    ops -- the operations that are written; insert_only -- others of these are an error.
+    names -- included columns, and their names here; None: all.
     """
 
     parts: Partitioning | None
@@ -113,12 +112,12 @@ class Dispatching(EventWork):
         self.drop_old(at.conn, at.dest, known)
 
     def told(self, dest: TableName, tick_time: datetime, events: Iterable[Event]) -> Iterator[Told]:
-        """What is to be written of some events of one table, in their order.
+        """The changes to write for some events of one table, in order.
 
         dest -- the table of this node.
         tick_time -- of the batch.
 
-        Asks no database.  Raises EventError, naming the event that does not fit.
+        Queries no database.  Raises EventError with the id of an invalid event.
         """
         for event in events:
             for change in decode_all(event):
@@ -131,9 +130,9 @@ class Dispatching(EventWork):
     def is_there(
         self, conn: Connection, dest: TableName, place: TargetTable, known: dict[TableName, Made]
     ) -> bool:
-        """Whether a row may be written there; makes a partition that is missing.
+        """Whether a row may be written there; creates a missing partition.
 
-        known -- the partitions of the batch that were asked for already.
+        known -- the partitions of the batch that were checked already.
         """
         if self.parts is None or place.time is None:
             return True
@@ -144,7 +143,7 @@ class Dispatching(EventWork):
         return known[place.table] is not Made.TOO_OLD
 
     def drop_old(self, conn: Connection, dest: TableName, known: Mapping[TableName, Made]) -> None:
-        """Behind the rows: drops what is too old, if a partition was made."""
+        """Drops expired partitions after the rows, if a partition was created."""
         if self.parts is not None and Made.NOW in known.values():
             self.parts.drop_old(conn, dest)
 
@@ -156,7 +155,7 @@ class Dispatching(EventWork):
             if field and here and field not in here:
                 raise BadOption(
                     f"handler dispatch: table {dest} has no column {field}",
-                    detail="by it rows are put into partitions (part_field)",
+                    detail="it selects the partition of a row (part_field)",
                     hint="correct part_field",
                 )
 
@@ -166,7 +165,7 @@ class Dispatching(EventWork):
         return self._name(self.part_field) if self.part_mode is PartMode.FIELD else ""
 
     def truncate(self, at: At) -> None:
-        """Empties the table, and its partitions."""
+        """Truncates the table and its partitions."""
         if self.parts is None:
             at.write([(at.dest, Truncate(0, 0, at.dest))])
         else:
@@ -181,9 +180,9 @@ class Dispatching(EventWork):
             raise partial(event, "dispatch")
         if self.insert_only and change.op is not Op.INSERT:
             raise EventError(
-                f"event {event.id} of table {change.table} is no INSERT",
-                detail="handler dispatch with method=3 takes new rows only",
-                hint="add event_types=I to pass others over, or use another method",
+                f"event {event.id}: table {change.table}: not an INSERT",
+                detail="handler dispatch with method=3 accepts only inserts",
+                hint="add event_types=I to ignore others, or use another method",
                 event_id=event.id,
             )
         if self.row_mode is RowMode.ALL and change.op is Op.DELETE:
@@ -197,7 +196,7 @@ class Dispatching(EventWork):
         yield Told(place, self._told(change))
 
     def _told(self, change: RowChange) -> RowChange:
-        """The change as the destination is to have it."""
+        """The change as the target stores it."""
         image = {
             self._name(name): value for name, value in change.image.items() if self._keeps(name)
         }
@@ -231,18 +230,18 @@ class Dispatching(EventWork):
             return datetime.fromisoformat(text or "")
         except ValueError:
             raise EventError(
-                f"event {event.id} of table {change.table} has no time in column {self.part_field}",
-                detail=f"its value is {'NULL or not told' if text is None else text[:40]}; by it"
-                " handler dispatch finds the partition",
-                hint="a DELETE tells it if the table is captured by row: on the root londiste"
-                f" change-form {change.table} row; or leave deletes out: event_types=I,U",
+                f"event {event.id}: table {change.table}: no time in column {self.part_field}",
+                detail=f"its value is {'NULL or missing' if text is None else text[:40]};"
+                " it selects the partition",
+                hint="capture the table by row, so that DELETE events contain it: on the root"
+                f" londiste change-form {change.table} row; or skip deletes: event_types=I,U",
                 event_id=event.id,
             ) from None
 
 
 @dataclass(frozen=True)
 class Dispatch(Handler):
-    """Writes rows into partitions by time, made as they are needed, or into one table."""
+    """Writes rows into partitions by time, created as needed, or into one table."""
 
     NAME: ClassVar[str] = "dispatch"
     OF_LONDISTE_3: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -251,53 +250,45 @@ class Dispatch(Handler):
     )
 
     table_mode: TableMode = option(
-        TableMode.PART, help="part: into partitions; direct: into the table; ignore: nowhere"
+        TableMode.PART, help="part: write into partitions; direct: into the table; ignore: nowhere"
     )
-    part_func: str = option("londiste.create_partition", help="the function that makes a partition")
-    part_mode: PartMode = option(PartMode.BATCH, help="the time that tells the partition")
-    part_field: str = option("", help="the column with the time, for date_field")
-    period: Period = option(Period.DAY, help="what one partition holds")
+    part_func: str = option("londiste.create_partition", help="function that creates a partition")
+    part_mode: PartMode = option(PartMode.BATCH, help="time that selects the partition")
+    part_field: str = option("", help="column with the time, for part_mode=date_field")
+    period: Period = option(Period.DAY, help="period of one partition")
     part_name: str = option(
         "",
-        help="name of a partition; %(parent)s, %(year)s, %(month)s, %(day)s, %(hour)s are put in",
+        help="template of partition names with %(parent)s, %(year)s, %(month)s, %(day)s, %(hour)s",
     )
     part_template: str = option(
         "",
-        help="SQL that makes a partition, in place of part_func; %(part)s, %(parent)s, %(dest)s,"
-        " %(pkeys)s, %(schema_table)s, %(part_field)s, %(part_time)s, %(period)s, %(part_from)s and"
-        " %(part_to)s are put in",
+        help="SQL that creates a partition, instead of part_func, with %(part)s, %(parent)s,"
+        " %(dest)s, %(pkeys)s, %(schema_table)s, %(part_field)s, %(part_time)s, %(period)s,"
+        " %(part_from)s and %(part_to)s",
     )
-    pre_part: str = option("", help="SQL that is run before a partition is made")
-    post_part: str = option("", help="SQL that is run after it")
-    retention_period: str = option(
-        "", help="an interval: older partitions are dropped when one is made"
-    )
+    pre_part: str = option("", help="SQL to run before a partition is created")
+    post_part: str = option("", help="SQL to run after a partition is created")
+    retention_period: str = option("", help="interval: drop older partitions when one is created")
     ignore_old_events: bool = option(
-        False, help="events of partitions that are older than that are passed over"
+        False, help="ignore events of partitions older than retention_period"
     )
     row_mode: RowMode = option(
         RowMode.PLAIN,
-        help="plain: as at the source; keep_latest: an update writes the row, there or not;"
-        " keep_all: every update is a new row, deletes are passed over",
+        help="plain: same rows as the source; keep_latest: an update is an upsert; keep_all:"
+        " every update is a new row, deletes are ignored",
     )
-    event_types: tuple[str, ...] = option(("I", "U", "D"), help="of I, U and D, those looked at")
-    load_mode: LoadMode = option(
-        LoadMode.DIRECT, help="for settings of other programs: rows are written as sets in any case"
+    event_types: tuple[str, ...] = option(
+        ("I", "U", "D"), help="operations to write, of I, U and D"
     )
-    method: int = option(
-        0, help="3: an event that is no INSERT is an error; 0, 1 and 2 are the same here"
-    )
+    load_mode: LoadMode = option(LoadMode.DIRECT, help="no effect; for compatibility")
+    method: int = option(0, help="3: only inserts are allowed; 0, 1 and 2 do not differ")
     fields: tuple[str, ...] = option(
-        ("*",), help="the columns to keep, or column:name to give one another name; * for all"
+        ("*",), help="columns to include, or column:name to rename one; * for all"
     )
-    skip_fields: tuple[str, ...] = option((), help="columns to leave out")
-    table: str = option("", help="the table that gets the rows, as --dest-table")
-    ignore_truncate: bool = option(
-        False, help="a TRUNCATE of the source leaves the rows of this node alone"
-    )
-    analyze: bool = option(
-        False, help="for settings of other programs: there are no temporary tables to analyze"
-    )
+    skip_fields: tuple[str, ...] = option((), help="columns to exclude")
+    table: str = option("", help="target table, as --dest-table")
+    ignore_truncate: bool = option(False, help="ignore TRUNCATE events on this node")
+    analyze: bool = option(False, help="no effect; for compatibility")
 
     def wants(self) -> TableRules:
         self._check()
@@ -346,11 +337,11 @@ class Dispatch(Handler):
 
     def _incomparable(self, ops: frozenset[Op], names: Sequence[tuple[str, str]] | None) -> str:
         if self.table_mode is TableMode.PART:
-            return "it keeps rows in partitions by time"
+            return "it stores rows in partitions by time"
         if self.row_mode is RowMode.ALL:
-            return "it keeps every version of a row"
+            return "it stores every version of a row"
         if len(ops) < 3:
-            return f"it looks at {', '.join(sorted(ops))} events only"
+            return f"it writes {', '.join(sorted(ops))} events only"
         if any(a != b for a, b in names or ()):
             return "columns have other names here"
         return ""
@@ -361,7 +352,7 @@ class Dispatch(Handler):
             if renamed:
                 raise BadOption(
                     f"handler dispatch: fields=*,{','.join(renamed)}",
-                    hint="name all columns that are kept, or write fields=*",
+                    hint="name all columns to include, or write fields=*",
                 )
             return None
         pairs = []
@@ -370,7 +361,7 @@ class Dispatch(Handler):
             pairs.append((there.strip(), (here or there).strip()))
         if len({here for _, here in pairs}) < len(pairs):
             raise BadOption(
-                "handler dispatch: fields gives two columns one name",
+                "handler dispatch: fields has a duplicate column name",
                 hint="--handler-arg fields=id,made:made_at",
             )
         return tuple(pairs)
@@ -378,24 +369,24 @@ class Dispatch(Handler):
     def _check(self) -> None:
         if self.part_mode is PartMode.FIELD and not self.part_field:
             raise BadOption(
-                "handler dispatch: part_mode=date_field needs part_field",
+                "handler dispatch: part_mode=date_field requires part_field",
                 hint="--handler-arg part_field=COLUMN",
             )
         wrong = [letter for letter in self.event_types if letter.upper() not in ("I", "U", "D")]
         if wrong or not self.event_types:
             raise BadOption(
                 f"handler dispatch: event_types={','.join(self.event_types)}",
-                hint="letters of I, U and D: --handler-arg event_types=I,U",
+                hint="use letters of I, U and D: --handler-arg event_types=I,U",
             )
         if self.method not in (0, 1, 2, 3):
             raise BadOption(
-                f"handler dispatch: there is no method {self.method}",
-                hint="--handler-arg method=0, or 3 for tables that only get new rows",
+                f"handler dispatch: unknown method {self.method}",
+                hint="use --handler-arg method=0, or 3 for insert-only tables",
             )
         if self.ignore_old_events and not self.retention_period:
             raise BadOption(
-                "handler dispatch: ignore_old_events needs retention_period",
-                detail="it says which events are old",
+                "handler dispatch: ignore_old_events requires retention_period",
+                detail="it defines the age of old events",
                 hint="--handler-arg 'retention_period=3 months'",
             )
 

@@ -1,8 +1,8 @@
-"""What a handler may do with the events of a table in the place of writing their rows into it.
+"""Actions of handlers on events, instead of writing their rows.
 
-The work is done in the transaction of the batch, so it takes effect with the position of the node,
-exactly once.  It gets the events of its table in their order, in portions; it is plain data, made
-from the options of the handler, and what it has to remember it keeps in the database.
+It runs in the transaction of the batch, with the position of the node, so exactly once.  It gets
+the events of its table in order, in portions.  It is plain data from the handler's options and
+stores its state in the database.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Write = Callable[[Iterable[tuple[TableName, RowChange | Truncate]]], None]
 
 @dataclass(frozen=True)
 class At:
-    """Where events are worked on.
+    """Context of an action.
 
-    conn -- session with the replica role, inside of the transaction of the batch; what fails
-        here has to leave it as it was, or raise.
+    conn -- session with the replica role, inside of the transaction of the batch; a failure must
+        leave it unchanged, or raise.
     queue, tick_id, tick_time -- of the batch.
     dest -- the table of this node.
     write -- writes changes into tables of this node.
@@ -44,18 +44,18 @@ class EventWork:
     """A subclass is a frozen dataclass with ``work``; it is compared and pickled as data."""
 
     def work(self, at: At, events: Sequence[Event]) -> None:
-        """Takes some events of the table.  Raises EventError, naming the one that does not fit."""
+        """Processes some events of the table.  Raises EventError for an invalid one."""
         raise NotImplementedError
 
     def check(self, conn: Connection, queue: str, dest: TableName) -> None:
-        """Refuses, when a table is added, what is not there on this node.  Raises BadOption."""
+        """Checks this node when a table is added.  Raises BadOption."""
 
 
 def partial(event: Event, handler: str) -> EventError:
-    """What to say of an event that does not tell a whole row."""
+    """Error of an event without a full row image."""
     return EventError(
-        f"event {event.id} of table {event.extra1} does not tell a whole row",
-        detail=f"handler {handler} needs it; events of pgq.sqltriga are fragments of SQL",
+        f"event {event.id}: table {event.extra1}: row image is incomplete",
+        detail=f"handler {handler} needs full rows; pgq.sqltriga writes fragments of SQL",
         hint=f"capture the table on the root with whole rows: londiste remove-table {event.extra1},"
         f" then londiste add-table {event.extra1} --trigger capture",
         event_id=event.id,

@@ -1,4 +1,4 @@
-"""Handlers of tables whose rows replication leaves alone on this node."""
+"""Handlers ``noop``, ``vtable`` and others: tables whose rows replication does not change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from londiste.handlers.base import Handler, TableRules
 
 @dataclass(frozen=True)
 class Nop(Handler):
-    """The table is here, and replication leaves its rows alone: no copy, events are passed over."""
+    """Replication does not change the table's rows: no copy, events are ignored."""
 
     NAME: ClassVar[str] = "nop"
 
@@ -24,7 +24,7 @@ class Nop(Handler):
 
 @dataclass(frozen=True)
 class Virtual(Handler):
-    """The table counts as one of this node without being there; its events are passed over."""
+    """The table is registered on this node but does not exist; its events are ignored."""
 
     NAME: ClassVar[str] = "vtable"
     ALIASES: ClassVar[tuple[str, ...]] = ("fake_local",)
@@ -38,7 +38,7 @@ class Virtual(Handler):
 
 @dataclass(frozen=True)
 class QueueTable(Handler):
-    """An INSERT on the root becomes an event and no row; nothing is stored or applied anywhere."""
+    """An INSERT on the root becomes an event but no row; no node stores or applies it."""
 
     NAME: ClassVar[str] = "qtable"
     OF_LONDISTE_3: ClassVar[Mapping[str, str]] = {

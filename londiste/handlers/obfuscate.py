@@ -1,13 +1,13 @@
-"""The handler of tables whose values are made unreadable before they come to this node.
+"""Handler ``obfuscate``: masks values before they reach this node.
 
 Rows are changed by this program, between the two servers: in the tasks of a copy, and in the worker
 before anything is sent to this node's database.  So no original value of such a column is in its
-tables, in what it stages, or in its log.
+tables, its staged rows or its log.
 
-A rule says what becomes of a column:
+A rule for each column:
 
-    keep       the value as it is
-    skip       nothing; that is the rule of columns that are not named
+    keep       the value unchanged
+    skip       nothing; the default for other columns
     bool       whether it is true: false, f, no, off, 0 and the empty text are not
     hash       128 bits of a keyed hash, as the text of a uuid
     hash32     32 bits of it, as a signed number; hash64: 64 bits
@@ -52,7 +52,7 @@ class Mask:
     key: bytes = field(repr=False)
 
     def __call__(self, image: Image) -> Image:
-        """The columns of ``image`` that have a rule, changed."""
+        """The changed columns of ``image`` that have a rule."""
         rules = _parsed(self.rules)
         return {
             name: self._value(rules[name], value) if value is not None else None
@@ -97,7 +97,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Obfuscate(Handler):
-    """Keeps, leaves out or hashes each column, inside of JSON too, before rows come here."""
+    """Keeps, excludes or hashes each column, inside of JSON too, before rows reach this node."""
 
     NAME: ClassVar[str] = "obfuscate"
     OF_LONDISTE_3: ClassVar[Mapping[str, str]] = {
@@ -109,13 +109,11 @@ class Obfuscate(Handler):
     secret: ClassVar[str] = ""
 
     rules: str = option(
-        help='JSON: {"id": "keep", "mail": "hash", "doc": {"name": "hash32"}}; '
-        "rules are keep, skip (of columns not named), bool, hash, hash32, hash64"
+        help='JSON: {"id": "keep", "mail": "hash", "doc": {"name": "hash32"}};'
+        " rules: keep, skip (default), bool, hash, hash32, hash64"
     )
-    key_check: str = option("", help="filled in: by it a worker with another key is noticed")
-    ignore_truncate: bool = option(
-        False, help="a TRUNCATE of the source leaves the rows of this node alone"
-    )
+    key_check: str = option("", help="set automatically: detects a worker with another key")
+    ignore_truncate: bool = option(False, help="ignore TRUNCATE events on this node")
 
     @classmethod
     def configure(cls, settings: Mapping[str, str]) -> None:
@@ -130,8 +128,9 @@ class Obfuscate(Handler):
         if self.key_check and self.key_check != _check(key):
             raise BadOption(
                 "obfuscator_key is not the one that the table was added with",
-                detail="values would get other hashes than those that are here",
-                hint="set the old key; or remove the table and add it again with the new one",
+                detail="new hashes would differ from the stored ones",
+                hint="set the old key; or londiste remove-table, then londiste add-table with"
+                " the new key",
             )
         return replace(self.holds(), rows=Mask(self.rules, key))
 
@@ -148,8 +147,8 @@ class Obfuscate(Handler):
 def _key(secret: str) -> bytes:
     if not secret:
         raise BadOption(
-            "handler obfuscate needs the setting obfuscator_key",
-            detail="without a key anybody could find out short values by trying",
+            "handler obfuscate: setting obfuscator_key is missing",
+            detail="without a key short values can be guessed",
             hint='set obfuscator_key = "…", up to 32 bytes, in the settings of this node',
         )
     return (
@@ -166,9 +165,9 @@ def _parsed(text: str) -> dict[str, Any]:
     try:
         rules = json.loads(text)
     except ValueError as error:
-        raise _wrong(f"rules are no JSON: {error}") from None
+        raise _wrong(f"rules are not valid JSON: {error}") from None
     if not isinstance(rules, dict) or not rules:
-        raise _wrong("rules are no JSON object")
+        raise _wrong("rules are not a JSON object")
     _look(rules, "")
     return rules
 
@@ -178,7 +177,7 @@ def _look(rules: Mapping[str, Any], path: str) -> None:
         if isinstance(rule, dict):
             _look(rule, f"{path}{name}.")
         elif rule not in RULES:
-            raise _wrong(f"{path}{name}: there is no rule {rule}")
+            raise _wrong(f"{path}{name}: unknown rule {rule}")
 
 
 def _wrong(text: str) -> BadOption:
@@ -191,7 +190,7 @@ def _wrong(text: str) -> BadOption:
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _scalar(key: bytes, rule: str, value: str) -> str:
-    """The text that a rule makes of a value."""
+    """The text of a value after a rule."""
     if rule == "bool":
         return "f" if value.strip().lower() in _FALSE else "t"
     bits = {"hash": 16, "hash32": 4, "hash64": 8}[rule]

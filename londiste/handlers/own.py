@@ -1,6 +1,6 @@
-"""Everything that handlers of users are made of, in one place: the names that stay.
+"""Public names for handlers of your own.
 
-A class of a user derives from ``Handler``; docs/howto/handlers.md shows two.
+Derive a class from ``Handler``; see docs/howto/handlers.md.
 """
 
 from __future__ import annotations

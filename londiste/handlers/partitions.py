@@ -1,6 +1,6 @@
-"""Partitions by time: how they are named, how they are made, and when they are dropped.
+"""Partitions by time: their names, creation and retention.
 
-All times are UTC, as everything in a session of this program.
+All times are UTC, as in all sessions of Londiste.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ARGUMENTS = "text,text,text,text,timestamp with time zone,text"
 
 
 class Period(StrEnum):
-    """What one partition holds."""
+    """Period of one partition."""
 
     DAY = "day"
     MONTH = "month"
@@ -32,7 +32,7 @@ class Period(StrEnum):
 
 
 class Made(Enum):
-    """What became of a partition that was asked for."""
+    """State of a requested partition."""
 
     TOO_OLD = "too old"
     THERE = "there"
@@ -51,7 +51,7 @@ _SUFFIX = {
 class Partitioning:
     """The options about partitions.
 
-    name -- template of names, '' for the usual one; function or template makes one.
+    name -- template of names, '' for the default; function or template creates one.
     retention -- interval, as text; '' keeps all.
     """
 
@@ -65,7 +65,7 @@ class Partitioning:
     ignore_old: bool
 
     def of(self, parent: TableName, time: datetime) -> TableName:
-        """The partition that a time belongs to."""
+        """The partition of a time."""
         time = _utc(time)
         words = {
             "parent": str(parent),
@@ -80,9 +80,9 @@ class Partitioning:
         if len(part.name.encode()) > MAX_IDENTIFIER_BYTES:
             # The server would cut it, and two periods would be one.
             raise BadOption(
-                f"handler dispatch: {part.name} is too long for the name of a partition",
-                detail=f"names have {MAX_IDENTIFIER_BYTES} bytes at most",
-                hint="--handler-arg 'part_name=SCHEMA.SHORT_%(year)s_%(month)s_%(day)s'",
+                f"handler dispatch: name of partition {part.name} is too long",
+                detail=f"the limit is {MAX_IDENTIFIER_BYTES} bytes",
+                hint="use --handler-arg 'part_name=SCHEMA.SHORT_%(year)s_%(month)s_%(day)s'",
             )
         return part
 
@@ -95,7 +95,7 @@ class Partitioning:
         key: Sequence[str],
         field: str,
     ) -> Made:
-        """Makes the partition if it is not there and not too old to be written into."""
+        """Creates a missing partition, unless it is too old to be written into."""
         if self.ignore_old and self._obsolete(conn, part):
             return Made.TOO_OLD
         found = _run(conn, query("relation_exists"), {"relation": part.quoted})
@@ -122,9 +122,10 @@ class Partitioning:
         return Made.NOW
 
     def drop_old(self, conn: Connection, parent: TableName) -> None:
-        """Drops the partitions that are older than the retention period, if there is one.
+        """Drops the partitions older than the retention period, if there is one.
 
-        Not before the rows are written: one that was made for an old event is among them.
+        It runs after the rows are written, because a partition created for an old event may be
+        among them.
         """
         if self.retention:
             call.rows(
@@ -136,14 +137,14 @@ class Partitioning:
             )
 
     def truncate(self, conn: Connection, parent: TableName) -> None:
-        """Empties the table and all its partitions."""
+        """Truncates the table and all its partitions."""
         try:
             owner.truncate(conn, parent, tree=True)
         except psycopg.Error as error:
             raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
     def check(self, conn: Connection) -> None:
-        """Refuses what is not there or not right on this node.  Raises BadOption."""
+        """Checks the partition options on this node.  Raises BadOption."""
         now = datetime.now(UTC)
         parent = TableName("public", "t")
         part = self.of(parent, now)
@@ -160,17 +161,18 @@ class Partitioning:
             found = _run(conn, query("function_exists"), {"function": wanted}) if name else []
             if not found or not found[0][0]:
                 raise BadOption(
-                    f"there is no function {self.function}({_ARGUMENTS})"
-                    f" in {describe_dsn(conn.info.dsn)}",
-                    hint="correct part_func, or leave it out for londiste.create_partition",
+                    f"function {self.function}({_ARGUMENTS}) does not exist in"
+                    f" {describe_dsn(conn.info.dsn)}",
+                    hint="correct part_func, or omit it for londiste.create_partition",
                 )
         if self.retention:
             if part != replace(self, name="").of(parent, now):
                 raise BadOption(
-                    f"handler dispatch: retention_period does not go with part_name={self.name}",
-                    detail="by its name a partition is known to be old, and that has to be"
+                    "handler dispatch: retention_period is not available with"
+                    f" part_name={self.name}",
+                    detail="the name shows the age of a partition, and must be"
                     f" %(parent)s{_SUFFIX[self.period]}",
-                    hint="leave one of them out",
+                    hint="remove one of them",
                 )
             try:
                 _run(conn, query("interval"), [self.retention])
@@ -188,7 +190,7 @@ class Partitioning:
         key: Sequence[str],
         field: str,
     ) -> dict[str, str]:
-        """What is put into the templates."""
+        """The values for the templates."""
         start, end = self._bounds(time)
         return {
             "dest": parent.quoted,
@@ -238,7 +240,8 @@ def _filled(what: str, text: str, words: dict[str, str]) -> str:
     except (KeyError, ValueError, TypeError) as error:
         raise BadOption(
             f"handler dispatch: {what}={text} cannot be filled in: {error}",
-            detail=f"words: {', '.join(f'%({word})s' for word in words)}; a sign % is written %%",
+            detail=f"placeholders: {', '.join(f'%({word})s' for word in words)}; write %% for a"
+            " percent sign",
             hint=f"correct {what}",
         ) from None
 

@@ -1,4 +1,4 @@
-"""The handler that puts the events of a table into another queue of this node's database."""
+"""Handler ``qsplitter``: inserts a table's events into another queue of this database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIELDS = ("time", "type", "data", "extra1", "extra2", "extra3", "extra4")
 
 @dataclass(frozen=True)
 class IntoQueue(EventWork):
-    """Inserts events into a queue, one for each row; ids are new ones."""
+    """Inserts events into a queue, one for each row, with new ids."""
 
     into: str
 
@@ -42,33 +42,33 @@ class IntoQueue(EventWork):
     def _check(self, conn: Connection, queue: str) -> None:
         if self.into == queue:
             raise BadOption(
-                f"handler qsplitter: queue={queue} is the one that the events come from",
-                hint="name another one: --handler-arg queue=NAME",
+                f"handler qsplitter: queue={queue} is the source queue of the events",
+                hint="name another queue: --handler-arg queue=NAME",
             )
         row = conn.execute(query("queue_takes_events"), {"queue": self.into}).fetchone()
         there, ours = row if row is not None else (False, False)
         if not there:
             raise BadOption(
-                f"handler qsplitter: there is no queue {self.into}"
-                f" in {describe_dsn(conn.info.dsn)}",
-                hint=f"create it: londiste queue create {self.into}",
+                f"handler qsplitter: queue {self.into} does not exist in"
+                f" {describe_dsn(conn.info.dsn)}",
+                hint=f"londiste queue create {self.into}",
             )
         if not ours:
             raise BadOption(
-                f"handler qsplitter: queue {self.into} is that of a cascade, and its root is"
-                " another node",
-                detail="its events come from there, and no others may be among them",
-                hint="name a queue of this node's own",
+                f"handler qsplitter: queue {self.into} belongs to a cascade whose root is another"
+                " node",
+                detail="only its root may insert events",
+                hint="use a queue of this node that is not part of a cascade",
             )
 
 
 @dataclass(frozen=True)
 class QueueSplitter(Handler):
-    """Puts the events of the table into another queue of this node's database; stores no row."""
+    """Inserts the table's events into another queue of this node's database; stores no row."""
 
     NAME: ClassVar[str] = "qsplitter"
 
-    queue: str = option(help="the queue that gets them")
+    queue: str = option(help="target queue")
 
     def wants(self) -> TableRules:
         return TableRules(stored=False, events=IntoQueue(self.queue))

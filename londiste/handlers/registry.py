@@ -1,8 +1,8 @@
-"""The handlers by name: those that come with the program, and those of modules in the settings.
+"""Registry of handlers: built-in ones, and those of modules in the settings.
 
-What a table has is stored as ``name`` or ``name(option=value&…)``, url-encoded, in its attribute
-``handler``.  Whoever reads it checks it as a command does: a worker that does not know a handler,
-or one of its options, stops instead of doing something else with the table.
+A table's handler is stored as ``name`` or ``name(option=value&…)``, url-encoded, in its attribute
+``handler``.  Every reader validates it: a worker that does not know a handler, or one of its
+options, stops.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _EVERYWHERE = {"encoding": "leave it out: texts come in the encoding of this nod
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a handler, for people; ``default`` is None when it must be given."""
+    """Description of an option of a handler; ``default`` is None when it is required."""
 
     name: str
     kind: str
@@ -71,7 +71,7 @@ class Option:
 
 
 def load(modules: Iterable[str]) -> None:
-    """Makes the handlers of these modules known.  Raises UsageError for a module that is none."""
+    """Registers the handlers of these modules.  Raises UsageError for an invalid module."""
     for name in modules:
         if name.startswith(_OTHERS) or name == _OTHERS[:-1]:
             continue
@@ -85,9 +85,9 @@ def load(modules: Iterable[str]) -> None:
         found = getattr(module, LIST, None)
         if not isinstance(found, list | tuple) or not all(map(_is_handler, found)):
             raise UsageError(
-                f"module {name} of handler_modules lists no handlers",
-                hint=f"give it {LIST} = [...], a list of subclasses of londiste.handlers.base"
-                ".Handler",
+                f"module {name} of handler_modules defines no handlers",
+                hint=f"define {LIST} = [...] in it, a list of subclasses of"
+                " londiste.handlers.base.Handler",
             )
         for kind in found:
             _register(kind, name)
@@ -95,7 +95,7 @@ def load(modules: Iterable[str]) -> None:
 
 
 def configure(settings: Mapping[str, str]) -> None:
-    """Gives all handlers the settings of the process that concern them."""
+    """Passes the process settings that concern them to all handlers."""
     for kind in set(_known.values()):
         kind.configure(settings)
     make.cache_clear()
@@ -110,12 +110,12 @@ def _register(kind: type[Handler], module: str) -> None:
         if not name or "(" in name:
             raise UsageError(
                 f"handler {kind.__name__} of module {module} has no name",
-                hint="give the class NAME = 'a name'",
+                hint="set NAME = 'a name' in the class",
             )
         if _known.get(name, kind).__qualname__ != kind.__qualname__ or _known.get(name) in _OWN:
             raise UsageError(
-                f"handler {name} of module {module} has the name of another one",
-                hint="give its class another NAME; londiste show-handlers lists those that exist",
+                f"handler {name} of module {module}: another handler has this name",
+                hint="set another NAME in its class; see londiste show-handlers",
             )
         _known[name] = kind
 
@@ -131,10 +131,10 @@ def find(name: str) -> type[Handler]:
     if kind is None:
         near = difflib.get_close_matches(name, _known, 1)
         raise BadOption(
-            f"there is no handler {name}",
-            detail=f"there are {', '.join(names())}",
-            hint=(f"do you mean {near[0]}? " if near else "")
-            + "those of your own come from the modules in the setting handler_modules",
+            f"unknown handler {name}",
+            detail=f"known handlers: {', '.join(names())}",
+            hint=(f"use {near[0]}, or " if near else "")
+            + "add modules with your own handlers to the setting handler_modules",
         )
     return kind
 
@@ -154,19 +154,19 @@ def options(kind: type[Handler]) -> list[Option]:
 
 
 def parse(name: str, arguments: Sequence[str]) -> str:
-    """The stored form of a handler and arguments ``key=value``; '' for the default.
+    """The stored form of a handler with arguments ``key=value``; '' for the default.
 
-    Raises BadOption for anything that is not right with them.
+    Raises BadOption for invalid ones.
     """
     pairs: dict[str, str] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if not equals:
             raise BadOption(
-                f"--handler-arg {argument} has no value", hint="write --handler-arg option=value"
+                f"--handler-arg {argument} has no value", hint="use --handler-arg option=value"
             )
         if key in pairs:
-            raise BadOption(f"--handler-arg {key} is given twice", hint="leave one of them out")
+            raise BadOption(f"--handler-arg {key}: duplicate option", hint="remove one of them")
         pairs[key] = value
     kind = find(name or Table.NAME)
     handler = _make(kind, pairs)
@@ -186,8 +186,8 @@ def make(stored: str) -> Handler:
     if bracket:
         if not rest.endswith(")"):
             raise BadOption(
-                f"handler {stored} has no end",
-                hint="store it again: londiste change-handler TABLE --handler NAME",
+                f"handler {stored}: missing )",
+                hint="londiste change-handler TABLE --handler NAME",
             )
         split = (item.partition("=") for item in rest[:-1].split("&") if item)
         pairs = {unquote_plus(key): unquote_plus(value) for key, _, value in split}
@@ -204,14 +204,14 @@ def _make(kind: type[Handler], pairs: Mapping[str, str]) -> Handler:
             instead = before.get(key) or _EVERYWHERE.get(key) or before.get("*", "")
             raise BadOption(
                 f"handler {kind.NAME} has no option {key}",
-                detail=f"its options: {some}" + (f"; {_PAGE}" if instead else ""),
+                detail=f"options: {some}" + (f"; {_PAGE}" if instead else ""),
                 hint=instead or f"londiste show-handlers {kind.NAME}",
             )
     for name, field in fields.items():
         if _required(field) and name not in pairs:
             instead = before.get(name, "")
             raise BadOption(
-                f"handler {kind.NAME} needs the option {name}",
+                f"handler {kind.NAME}: option {name} is missing",
                 detail=str(field.metadata.get("help", "")) + (f"; {_PAGE}" if instead else ""),
                 hint=instead or f"--handler {kind.NAME} --handler-arg {name}=…",
             )
@@ -238,7 +238,7 @@ def _value(kind: type[Handler], name: str, hint: Any, text: str) -> object:
         return text
     raise BadOption(
         f"--handler-arg {name}={text}: not {_kind(hint)}",
-        hint=f"londiste show-handlers {kind.NAME} says what the option takes",
+        hint=f"londiste show-handlers {kind.NAME}",
     )
 
 

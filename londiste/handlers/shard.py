@@ -1,7 +1,7 @@
-"""The handler of tables of which each of several nodes keeps its part, by a hash of a column.
+"""Handler ``shard``: keeps one part of a table, by a hash of a column.
 
-A part is a row filter, and works as one everywhere: ``--where`` has the same way in copy, replay
-and compare.  With another number of parts rows move, so the table is copied again.
+A part is a row filter and works like ``--where`` in copy, replay and compare.  With another number
+of parts rows move, so the table is copied again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from londiste.handlers.base import Handler, TableRules, option
 
 @dataclass(frozen=True)
 class Shard(Handler):
-    """Keeps the rows whose hash, cut to the number of parts, is the number of this node's part."""
+    """Keeps the rows whose hash modulo the number of parts is the number of this node's part."""
 
     NAME: ClassVar[str] = "shard"
     ALIASES: ClassVar[tuple[str, ...]] = ("part",)
@@ -28,29 +28,27 @@ class Shard(Handler):
         " on the root without --handler",
     )
 
-    nr: int = option(help="this node's part, from 0 on")
-    count: int = option(help="how many parts there are: 1, 2, 4, 8, …")
-    key: str = option("", help="the column that is hashed")
-    hash_key: str = option("", help="the same, under its other name")
+    nr: int = option(help="number of this node's part, from 0")
+    count: int = option(help="number of parts: 1, 2, 4, 8, …")
+    key: str = option("", help="column to hash")
+    hash_key: str = option("", help="alias of key")
     hash_func: str = option(
-        "", help="an immutable function of the column; none: a hash of its text by PostgreSQL"
+        "", help="immutable hash function of the column (default: PostgreSQL's hash of its text)"
     )
-    hash_expr: str = option("", help="an SQL expression that gives the hash, in place of key")
+    hash_expr: str = option("", help="SQL expression of the hash, instead of key")
     disable_replay: bool = option(False, help="the table is kept on no row of this node")
-    ignore_truncate: bool = option(
-        False, help="a TRUNCATE of the source leaves the rows of this node alone"
-    )
+    ignore_truncate: bool = option(False, help="ignore TRUNCATE events on this node")
 
     def wants(self) -> TableRules:
         if self.count < 1 or self.count & (self.count - 1):
             raise BadOption(
-                f"handler shard: count={self.count} is no power of two",
-                hint="--handler-arg count=4",
+                f"handler shard: count={self.count} is not a power of two",
+                hint="use --handler-arg count=4",
             )
         if not 0 <= self.nr < self.count:
             raise BadOption(
-                f"handler shard: there is no part {self.nr} of {self.count}",
-                hint=f"parts have the numbers 0 to {self.count - 1}: --handler-arg nr=0",
+                f"handler shard: nr={self.nr} is out of range for count={self.count}",
+                hint=f"use a number from 0 to {self.count - 1}: --handler-arg nr=0",
             )
         where = f"({self._hash()} & {self.count - 1}) = {self.nr}"
         return TableRules(
@@ -61,8 +59,8 @@ class Shard(Handler):
         given = [one for one in (self.key, self.hash_key, self.hash_expr) if one]
         if len(given) != 1:
             raise BadOption(
-                "handler shard needs one of key and hash_expr",
-                hint="--handler shard --handler-arg key=id --handler-arg nr=0"
+                "handler shard requires one of key and hash_expr",
+                hint="use --handler shard --handler-arg key=id --handler-arg nr=0 use"
                 " --handler-arg count=4",
             )
         if self.hash_expr:

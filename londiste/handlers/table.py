@@ -1,4 +1,4 @@
-"""The handler that tables have when none is named: everything is copied and applied."""
+"""Default handler ``londiste``: copies and applies everything."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from londiste.handlers.base import Handler, TableRules, option
 
 @dataclass(frozen=True)
 class Table(Handler):
-    """Copies the rows and applies every event; used when no handler is named."""
+    """Copies the rows and applies every event; the default handler."""
 
     NAME: ClassVar[str] = "londiste"
     ALIASES: ClassVar[tuple[str, ...]] = ("default",)
 
-    ignore_truncate: bool = option(
-        False, help="a TRUNCATE of the source leaves the rows of this node alone"
-    )
+    ignore_truncate: bool = option(False, help="ignore TRUNCATE events on this node")
 
     def wants(self) -> TableRules:
         return TableRules(ignore_truncate=self.ignore_truncate)

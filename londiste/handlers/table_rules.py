@@ -1,12 +1,12 @@
-"""What the attributes of a table say that it wants: its handler, its row filter, its columns.
+"""Rules of a table from its attributes: handler, row filter, columns, conflict policy.
 
     handler         name(option=value&…)
     where           SQL condition, as it was given
     columns         a,b: only these
     skip_columns    a,b: all but these
-    on_error        keep, overwrite or log: what becomes of events that do not fit the rows here
+    on_error        keep, overwrite or log: conflict policy
 
-Names in the lists are url-encoded, so that a comma in a name is no matter.
+Names in the lists are url-encoded, so that they may contain commas.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POLICIES = ("halt", "keep", "overwrite", "log")
 
 @dataclass(frozen=True)
 class HandlerAttrs:
-    """What was asked for in a command.
+    """Handler and filters given to a command.
 
     handler -- in its stored form, '' for the default.
     """
@@ -52,15 +52,15 @@ class HandlerAttrs:
 
 
 def wants(attrs: Mapping[str, str]) -> TableRules:
-    """What a table with these attributes wants.
+    """The rules of a table with these attributes.
 
-    Raises BadOption when the handler is not known to this process, or its options are not right.
+    Raises BadOption for a handler that this process does not know, or invalid options.
     """
     return _with_choice(registry.make(attrs.get(HANDLER, "")).wants(), attrs)
 
 
 def holds(attrs: Mapping[str, str]) -> TableRules:
-    """The same of a table of another node, whose keys are not known here.  Raises BadOption."""
+    """The rules of a table of another node, whose keys are unknown here.  Raises BadOption."""
     return _with_choice(registry.make(attrs.get(HANDLER, "")).holds(), attrs)
 
 
@@ -68,9 +68,9 @@ def _with_choice(found: TableRules, attrs: Mapping[str, str]) -> TableRules:
     where = attrs.get(WHERE, "")
     if found.events is not None and (where or COLUMNS in attrs or SKIP_COLUMNS in attrs):
         raise BadOption(
-            f"handler {attrs[HANDLER].partition('(')[0]} takes every event: no --where, --columns"
-            " and --skip-columns with it",
-            hint="let what the handler calls pass over what is not wanted",
+            f"handler {attrs[HANDLER].partition('(')[0]} excludes --where, --columns excludes"
+            " --skip-columns",
+            hint="filter the events in the handler's function or queue",
         )
     if where:
         found = replace(found, where=both(found.where, where))
@@ -83,8 +83,8 @@ def _with_choice(found: TableRules, attrs: Mapping[str, str]) -> TableRules:
     policy = attrs.get(ON_ERROR, "halt")
     if policy not in POLICIES:
         raise BadOption(
-            f"on_error={policy}: no such policy",
-            hint=f"known are {', '.join(POLICIES)}",
+            f"on_error={policy}: unknown policy",
+            hint=f"use one of {', '.join(POLICIES)}",
         )
     return found if policy == "halt" else replace(found, on_error=policy)
 
@@ -96,7 +96,7 @@ def with_policy(attrs: Mapping[str, str], policy: str) -> dict[str, str]:
 
 
 def changes(where: str | None, columns: str | None, skip_columns: str | None) -> dict[str, str]:
-    """The attributes that say another filter, from options; '' takes one away, None leaves it."""
+    """The attributes of another filter, from options; '' removes one, None keeps it."""
     found = {} if where is None else {WHERE: where.strip()}
     for key, text in ((COLUMNS, columns), (SKIP_COLUMNS, skip_columns)):
         if text is None:
@@ -104,18 +104,16 @@ def changes(where: str | None, columns: str | None, skip_columns: str | None) ->
         names = [name.strip() for name in text.split(",")] if text.strip() else []
         if not all(names):
             raise BadOption(
-                f"--{key.replace('_', '-')} {text}: a name is missing", hint="write a,b"
+                f"--{key.replace('_', '-')} {text}: a name is missing", hint="write a list: a,b"
             )
         found[key] = _joined(names)
     if found.get(COLUMNS) and found.get(SKIP_COLUMNS):
-        raise BadOption(
-            "--columns and --skip-columns", hint="give one: those to keep, or those to leave out"
-        )
+        raise BadOption("--columns excludes --skip-columns", hint="use one of them")
     return found
 
 
 def both(one: str, other: str) -> str:
-    """The condition that two conditions come to."""
+    """The conjunction of two conditions."""
     return f"({one}) and ({other})" if one and other else one or other
 
 

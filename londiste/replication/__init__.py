@@ -1,1 +1,1 @@
-"""Tables in the stream: states, plan, worker."""
+"""Replication of tables and sequences: worker, apply, table sync, commands."""

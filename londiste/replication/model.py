@@ -23,13 +23,13 @@ _FLAGS = "tgflags="
 class ReplicatedTable:
     """One row of ``londiste.get_table_list``.
 
-    name -- as the events have it.
+    name -- as the events name it.
     dest -- the table in this database.
-    local -- this node keeps the data; without it all else is empty.
+    local -- this node replicates the data; otherwise all other fields are empty.
     state -- text of the sync state: None, in-copy, catching-up, wanna-sync:N, do-sync:N, ok.
     snapshot -- what the copy has seen, as text; None when no filter is needed.
     attrs -- decoded key=value pairs.
-    dropped_ddl -- statements that put back what the copy took off.
+    dropped_ddl -- statements that restore what the copy dropped.
     copy_role, copy_pos -- part of a copy from several queues; None and 0 when there is one.
     """
 
@@ -45,17 +45,19 @@ class ReplicatedTable:
 
     @cached_property
     def wants(self) -> TableRules:
-        """What its attributes ask for.  Raises BadOption when this process does not know it."""
+        """The rules of its attributes.  Raises BadOption for a handler that this process does
+        not know.
+        """
         return table_rules.wants(self.attrs)
 
     @cached_property
     def holds(self) -> TableRules:
-        """What it has on another node, whose keys are not known here.  Raises BadOption."""
+        """The rules on another node, whose keys are not known here.  Raises BadOption."""
         return table_rules.holds(self.attrs)
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether it has rows, on another node whose handlers may not be known here."""
+        """Whether another node stores its rows; its handlers may not be known here."""
         try:
             return self.holds.stored
         except BadOption:
@@ -72,7 +74,7 @@ COPY_MODES = ("auto", "snapshot", "resumable")
 
 
 def copy_mode(table: ReplicatedTable) -> str:
-    """In which way the user wants it copied: auto, snapshot or resumable."""
+    """The requested copy mode: auto, snapshot or resumable."""
     return table.attrs.get("copy_mode", "auto")
 
 
@@ -83,7 +85,7 @@ def most_parts(table: ReplicatedTable) -> int:
 
 
 def with_copy_mode(attrs: Mapping[str, str], mode: str) -> dict[str, str]:
-    """The attributes of a table that is to be copied in this way."""
+    """The attributes of a table that is to be copied in this mode."""
     rest = {name: value for name, value in attrs.items() if name != "copy_mode"}
     return rest if mode in {"", "auto"} else {**rest, "copy_mode": mode}
 
@@ -108,7 +110,7 @@ class SequenceValue:
 
 @dataclass(frozen=True)
 class PendingForeignKey:
-    """A foreign key that was taken off for a copy; ``definition`` makes it again."""
+    """A foreign key that was dropped for a copy; ``definition`` creates it again."""
 
     from_table: TableName
     to_table: TableName
@@ -120,23 +122,23 @@ class PendingForeignKey:
 class TableOptions:
     """How tables are added.
 
-    expect_sync -- the rows are there already: no copy.
-    skip_truncate -- keep the rows that are there when the copy comes.
+    expect_sync -- the target already has the rows: no copy.
+    skip_truncate -- keep the rows of the target when the copy starts.
     dest -- name of the table in this database, when it differs; one table only.
-    create -- make a table that is missing, after the provider's: columns and primary key.
-    create_full -- the same, whole; create_without -- parts that are left out (``Part``);
-        create_needs -- functions and extensions that it needs are made, too.
+    create -- create a missing table like the provider's: columns and primary key.
+    create_full -- the same with all parts; create_without -- parts to exclude (``Part``);
+        create_needs -- also create the functions and extensions that it needs.
     trigger_flags -- letters B A C Q L J I U D S of ``londiste.create_trigger``.
     trigger -- capture, logutriga, jsontriga or sqltriga; empty leaves it to the flags.
-    form -- row, statement or auto: how our own capture writes; empty is auto.
+    form -- row, statement or auto: how the native capture writes; empty is auto.
     trigger_args -- raw arguments for the trigger: pkey=…, ignore=…, when=…, ev_extra3=…
     triggers -- False: none on this node.
     insert_only -- admit tables without key; UPDATE and DELETE fail at the source.
-    whole_row -- admit them with UPDATE and DELETE, which find a row by all its columns.
-    copy_mode -- snapshot or resumable: in which way the table is copied; empty and auto: by rule.
-    choice -- handler, row filter, columns, and the policy about events that do not fit.
-    sequences -- those of serial and identity columns are replicated too.
-    copy_node -- copy from this node; ``?``: from the first on the way up that keeps the rows.
+    whole_row -- admit them with UPDATE and DELETE, which match a row by all its columns.
+    copy_mode -- snapshot or resumable: copy mode; empty and auto: by size and key.
+    choice -- handler, row filter, columns, and the conflict policy.
+    sequences -- also replicate those of serial and identity columns.
+    copy_node -- copy from this node; ``?``: from the nearest node upstream that has the rows.
     merge -- merge_all: all queues whose leaves are here fill the table; no_merge: this one alone.
     max_parallel_copy -- how many of them copy at a time.
     """
@@ -163,7 +165,7 @@ class TableOptions:
     max_parallel_copy: int | None = None
 
     def words(self, *, root: bool = True) -> list[str]:
-        """The list that ``local_add_table`` takes as ``i_trg_args``, on the root or below."""
+        """The value of ``i_trg_args`` of ``local_add_table``, on the root or below."""
         words = list(self.trigger_args)
         if self.form:
             words.append(f"form={self.form}")
@@ -186,15 +188,15 @@ class TableOptions:
 
     @property
     def wants(self) -> TableRules:
-        """What the choice comes to.  Raises BadOption."""
+        """The rules that follow from the attributes.  Raises BadOption."""
         return table_rules.wants(self.choice.attrs())
 
 
 def with_trigger(words: Sequence[str]) -> list[str]:
-    """The words for ``londiste.create_trigger`` with a letter for the trigger, if none has one.
+    """The words for ``londiste.create_trigger``, with a letter for the trigger.
 
-    Our own capture, which the database does not choose by itself, because other programs of the
-    family call the same function; jsontriga for what only a compatible trigger does.
+    The native capture, which is not the default of the SQL function, because Londiste 3 calls the
+    same function; jsontriga where only a compatible trigger will do.
     """
     flags = [word for word in words if word.startswith(_FLAGS)]
     given = flags[-1][len(_FLAGS) :].upper() if flags else ""

@@ -1,10 +1,11 @@
-"""Word that tables of a queue have come, gone or changed their state, for those who wait for it.
+"""Notifications about changes of the table list: LISTEN, with polling as a fallback.
 
-The SQL notifies on one channel; worker and copy process listen in their own database.  Looking
-goes on underneath: word may be lost, and nothing but time is lost with it.
+The SQL notifies on one channel; worker and copy process listen in their own database and keep
+polling, so a lost notification costs time only.
 
-A look reads the whole list of tables.  Where that takes a while and word comes often (a thousand
-tables on their way) it is not followed at once, so that looking stays a small part of the work.
+A poll reads the whole list of tables.  Where that takes long and notifications are frequent (a
+thousand tables being copied), the next poll is delayed, so that polling stays a small part of the
+work.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ _REST = 0.2
 
 
 class TableNotifications:
-    """What one process hears.
+    """The notifications of one process.
 
-    begin    a look begins; what was heard before is seen by it
+    begin    a poll starts; it covers all notifications before it
     end      it has ended
     files    what ends a sleep, after ``end``
-    rest     seconds after which another look is due although nothing ends the sleep
+    rest     seconds after which another poll is due without a notification
     """
 
     def __init__(self, conn: Connection, queue: str) -> None:
-        """Listens on ``conn``, a session in autocommit mode; what it says itself is no news."""
+        """Listens on ``conn``, a session in autocommit mode; its own notifications are ignored."""
         self._listener = Listener(conn, [TABLES_CHANNEL], own=False)
         self._payload = queue[:1000]
         self._began = 0.0
@@ -48,7 +49,7 @@ class TableNotifications:
         self._began = time.monotonic()
 
     def end(self) -> bool:
-        """Whether another look is due at once.  Raises NodeUnreachable."""
+        """Whether another poll is due at once.  Raises NodeUnreachable."""
         now, more = time.monotonic(), self._heard()
         self.told |= more
         self.rest = rest(now - self._began) if self.told else None
@@ -60,7 +61,7 @@ class TableNotifications:
         return () if time.monotonic() < self._deaf_until else (self._listener.fileno(),)
 
     def fileno(self) -> int:
-        """The file number that gets readable with word, however much there was of it lately."""
+        """The file that becomes readable with a notification, whatever the delay."""
         return self._listener.fileno()
 
     def _heard(self) -> bool:
@@ -68,7 +69,7 @@ class TableNotifications:
 
 
 def rest(took: float) -> float | None:
-    """Seconds until the next look, after one that took so long; None: it may follow at once."""
+    """Seconds until the next poll, after one of this duration; None: at once."""
     return None if took <= _CHEAP else min(_REST, _TIMES * took)
 
 

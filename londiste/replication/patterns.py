@@ -1,4 +1,4 @@
-"""Which objects a command means: names, patterns with * and ?, or everything."""
+"""Selection of objects by names, patterns with * and ?, or all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from londiste.errors import LondisteError
 
 @dataclass(frozen=True)
 class Selected:
-    """chosen -- to be worked on; already -- named, and in the wanted state before."""
+    """chosen -- to be changed; already -- named, and in the wanted state before."""
 
     chosen: tuple[TableName, ...]
     already: tuple[TableName, ...] = ()
@@ -26,12 +26,12 @@ def select(
     *,
     force: bool = False,
 ) -> Selected:
-    """The candidates that the patterns mean, each once, in the order of the patterns.
+    """The candidates that match the patterns, each once, in the order of the patterns.
 
     A pattern without a dot means the schema public.  ``*`` is any text, ``?`` one character.
     done -- objects in the wanted state already.
-    unknown -- makes the error for a pattern that means nothing at all.
-    force -- a plain name that means nothing is chosen anyhow.
+    unknown -- creates the error for a pattern without a match.
+    force -- a plain name without a match is chosen too.
     """
     chosen: dict[TableName, None] = {}
     already: dict[TableName, None] = {}
@@ -55,19 +55,19 @@ def select(
 
 
 def matches(name: TableName, patterns: Sequence[str]) -> bool:
-    """Whether one of the names or patterns means the object."""
+    """Whether one of the names or patterns matches the object."""
     return any(_matcher(str(TableName.parse(text)))(str(name)) for text in patterns)
 
 
 def settled(picked: Selected, candidates: Collection[TableName]) -> Selected:
-    """The same, where a name that is no candidate has nothing to lose: it counts as done."""
+    """``select`` for removal: a name without a match counts as done."""
     strange = tuple(name for name in picked.chosen if name not in candidates)
     chosen = tuple(name for name in picked.chosen if name in candidates)
     return Selected(chosen, picked.already + strange)
 
 
 def is_pattern(text: str) -> bool:
-    """Whether the text can mean several objects."""
+    """Whether the text can match several objects."""
     return "*" in text or "?" in text
 
 

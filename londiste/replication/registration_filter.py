@@ -1,4 +1,4 @@
-"""Which tables and sequences of the queue a node wants to know of: the register_* settings."""
+"""Filter of the tables and sequences that a node registers: the register_* settings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from londiste.settings import NodeSettings
 
 @dataclass(frozen=True)
 class RegistrationFilter:
-    """Patterns with * and ?; without a dot they are of schema public.
+    """Patterns with * and ?; without a dot they are in schema public.
 
-    An empty list of only_* means all.  What is skipped is skipped although only_* names it.
+    An empty list of only_* means all.  skip_* wins over only_*.
     """
 
     only_tables: tuple[str, ...] = ()
@@ -32,11 +32,11 @@ class RegistrationFilter:
         )
 
     def table(self, name: TableName) -> bool:
-        """Whether the node wants to know of a table."""
+        """Whether the node registers a table."""
         return _admitted(name, self.only_tables, self.skip_tables)
 
     def sequence(self, name: TableName) -> bool:
-        """Whether the node wants to know of a sequence."""
+        """Whether the node registers a sequence."""
         return _admitted(name, self.only_seqs, self.skip_seqs)
 
 

@@ -1,4 +1,4 @@
-"""The schema ``londiste`` in Python: one function per SQL function.
+"""SQL functions of schema ``londiste``: one typed function for each.
 
 Names of tables are ``TableName``; in the database they are stored as ``schema.name``.  Errors
 of the database and return codes of 400 and above are raised as ours; nothing here commits.
@@ -37,7 +37,7 @@ def get_table_list(conn: Connection, queue: str) -> list[ReplicatedTable]:
 def get_tables(
     conn: Connection, queue: str, names: Iterable[TableName]
 ) -> dict[TableName, ReplicatedTable]:
-    """Those of the tables that the queue knows."""
+    """The tables that the queue knows."""
     rows = call.rows(conn, "londiste.get_tables", queue, [str(name) for name in names])
     return {table.name: table for table in _tables(rows)}
 
@@ -48,9 +48,9 @@ def get_table(conn: Connection, queue: str, name: TableName) -> ReplicatedTable 
 
 
 class TableListCache:
-    """The table list as a worker has seen it last, and its version: the same list until it changes.
+    """The table list as last read, with its version: the same list until it changes.
 
-    A thousand tables need not come with every tick.
+    So a thousand tables are not transferred with every tick.
     """
 
     def __init__(self) -> None:
@@ -58,10 +58,10 @@ class TableListCache:
         self._tables: list[ReplicatedTable] = []
 
     def look(self, conn: Connection, queue: str, consumer: str) -> Look:
-        """What a worker looks at before each batch, in one statement.
+        """The state that a worker reads before each batch, in one statement.
 
-        Its state, whether somebody asks it to wait at a tick, and what ``get_table_list`` says.
-        Raises UnknownNode.
+        Its state, whether a comparison asks it to wait at a tick, and the result of
+        ``get_table_list``.  Raises UnknownNode.
         """
         row = call.row(conn, "londiste.poll_node", queue, consumer, self._version)
         state, hold = nodes.looked(conn, queue, row["state"], row["hold"])
@@ -116,12 +116,12 @@ def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
 
 
 def set_follow_errors(conn: Connection, queue: str, errors: Mapping[str, str]) -> None:
-    """Notes what is followed and could not be added, by name and why, in the place of before."""
+    """Stores objects that could not be added automatically, by name with the reason."""
     call.value(conn, "londiste.set_follow_errors", queue, list(errors), list(errors.values()))
 
 
 def get_follow_errors(conn: Connection, queue: str) -> list[tuple[str, str]]:
-    """What is followed and could not be added: names and why."""
+    """The objects that could not be added automatically: names and reasons."""
     return [
         (str(row["object_name"]), str(row["message"]))
         for row in call.rows(conn, "londiste.get_follow_errors", queue)
@@ -129,7 +129,7 @@ def get_follow_errors(conn: Connection, queue: str) -> list[tuple[str, str]]:
 
 
 def captured_columns(conn: Connection, queue: str, table: TableName) -> frozenset[str] | None:
-    """The columns that events of a table (by its name there) tell; None when nobody knows."""
+    """The columns in the events of a table (by its name there); None: unknown."""
     found = call.value(conn, "londiste.captured_columns", queue, str(table))
     return None if found is None else frozenset(found)
 
@@ -140,7 +140,7 @@ def lost_capture(conn: Connection, queue: str, table: TableName) -> str:
 
 
 def stale_captures(conn: Connection, queue: str) -> list[tuple[str, str]]:
-    """Tables that our own capture does not fit any more, and what is wrong with it: what to run."""
+    """Tables whose native capture is stale, and why: the statement to run."""
     return [
         (row["table_name"], row["reason"])
         for row in call.rows(conn, "londiste.stale_captures", queue)
@@ -149,7 +149,7 @@ def stale_captures(conn: Connection, queue: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class CaptureForm:
-    """How our own capture writes a table's changes: form ``row`` or ``statement``, and why."""
+    """How the native capture writes a table's changes: form ``row`` or ``statement``, and why."""
 
     table: TableName
     form: str
@@ -157,7 +157,7 @@ class CaptureForm:
 
 
 def capture_forms(conn: Connection, queue: str) -> list[CaptureForm]:
-    """The forms of our own captures, by the names that tables have here."""
+    """The forms of the native captures, by the names that tables have here."""
     return [
         CaptureForm(TableName.parse(row["table_name"]), row["form"], row["reason"])
         for row in call.rows(conn, "londiste.capture_forms", queue)
@@ -165,7 +165,7 @@ def capture_forms(conn: Connection, queue: str) -> list[CaptureForm]:
 
 
 def change_form(conn: Connection, queue: str, table: TableName, form: str) -> bool:
-    """Has a table captured as row, statement or auto; False when that was asked for before.
+    """Captures a table as row, statement or auto; False when it already does.
 
     table -- its name here.  Locks it.  Raises UnknownTable (no capture), UsageError (no form).
     """
@@ -205,7 +205,7 @@ def local_add_table(
     attrs: str | None = None,
     dest: TableName | None = None,
 ) -> str:
-    """Replicates a table here; what the database says to it.
+    """Adds a table to this node; returns the database's message.
 
     words -- see ``TableOptions.words``.  Takes SHARE ROW EXCLUSIVE on the table.
     Raises UsageError (no key, no such table), StateError (added differently, several sources).
@@ -228,12 +228,12 @@ def local_remove_table(conn: Connection, queue: str, table: TableName) -> str:
 
 
 def global_add_table(conn: Connection, queue: str, table: TableName) -> None:
-    """Notes that the queue carries a table; no error when that is known."""
+    """Registers a table of the queue; no error when it is registered already."""
     call.ret(conn, "londiste.global_add_table", queue, str(table))
 
 
 def global_remove_table(conn: Connection, queue: str, table: TableName) -> None:
-    """Forgets a table of the queue.  UsageError when it is not known."""
+    """Unregisters a table of the queue.  UsageError when it is not known."""
     call.ret(conn, "londiste.global_remove_table", queue, str(table))
 
 
@@ -275,7 +275,7 @@ def move_table_state(
 
 @dataclass(frozen=True)
 class StateMove:
-    """A table's way from the state it was seen in to the next one, with what its copy has seen."""
+    """A table's change from the state it was seen in, with the copy's snapshot."""
 
     table: TableName
     old: str | None
@@ -318,7 +318,7 @@ def forget_events(conn: Connection, queue: str, table: TableName) -> int:
 
 
 def local_set_table_struct(conn: Connection, queue: str, table: TableName, ddl: str | None) -> None:
-    """Stores the statements that put back what a copy takes off; None when it is back."""
+    """Stores the statements that restore what a copy drops; None when restored."""
     call.ret(conn, "londiste.local_set_table_struct", queue, str(table), ddl)
 
 
@@ -335,12 +335,12 @@ def create_trigger(
 
 
 def refresh_capture(conn: Connection, queue: str, dest: TableName) -> bool:
-    """Makes our capture anew after its table has changed; False when it was not stale."""
+    """Recreates the native capture after its table has changed; False when it was not stale."""
     return bool(call.value(conn, "londiste.refresh_capture", queue, str(dest)))
 
 
 def drop_table_triggers(conn: Connection, queue: str, table: TableName) -> None:
-    """Takes every trigger of the queue off a table."""
+    """Drops all triggers of the queue from a table."""
     call.value(conn, "londiste.drop_table_triggers", queue, str(table))
 
 
@@ -355,7 +355,7 @@ def root_notify_change(conn: Connection, queue: str, event_type: str, data: str)
 
 
 def periodic_maintenance(conn: Connection) -> int:
-    """Forgets scripts that ran more than three months ago."""
+    """Deletes records of scripts that ran more than three months ago."""
     return int(call.value(conn, "londiste.periodic_maintenance"))
 
 
@@ -382,12 +382,12 @@ def find_seq_oid(conn: Connection, seq: TableName) -> int | None:
 
 
 def local_add_seq(conn: Connection, queue: str, seq: TableName) -> str:
-    """Keeps a sequence of this database in step; what the database says to it."""
+    """Adds a sequence to this node; returns the database's message."""
     return call.ret(conn, "londiste.local_add_seq", queue, str(seq)).note
 
 
 def local_remove_seq(conn: Connection, queue: str, seq: TableName) -> str:
-    """Stops following a sequence here, on the root everywhere."""
+    """Removes a sequence from this node, on the root everywhere."""
     return call.ret(conn, "londiste.local_remove_seq", queue, str(seq)).note
 
 
@@ -403,7 +403,7 @@ def global_update_seq(
 
 
 def global_remove_seq(conn: Connection, queue: str, seq: TableName) -> None:
-    """Forgets a sequence of the queue.  UsageError when it is not known."""
+    """Unregisters a sequence of the queue.  UsageError when it is not known."""
     call.ret(conn, "londiste.global_remove_seq", queue, str(seq))
 
 
@@ -413,7 +413,7 @@ def root_check_seqs(conn: Connection, queue: str, buffer: int | None = None) -> 
 
 
 def root_exact_seqs(conn: Connection, queue: str) -> dict[TableName, int]:
-    """Publishes where the sequences of a stopped root stand, exactly; their last values.
+    """Publishes the exact values of a stopped root's sequences; returns them.
 
     Raises NotRoot.
     """
@@ -424,7 +424,7 @@ def root_exact_seqs(conn: Connection, queue: str) -> dict[TableName, int]:
 
 
 def sequence_values(conn: Connection, queue: str) -> list[SequenceValue]:
-    """Where the replicated sequences of this node are now; nothing is published."""
+    """Current values of this node's replicated sequences; publishes nothing."""
     return [
         SequenceValue(TableName.parse(row["seq_name"]), row["last_value"], row["unused"])
         for row in call.rows(conn, "londiste.sequence_values", queue)
@@ -445,31 +445,31 @@ def find_tables_fkeys(conn: Connection, names: Iterable[TableName]) -> list[Pend
 
 
 def drop_table_fkey(conn: Connection, from_table: TableName, name: str) -> bool:
-    """Takes a foreign key off and remembers it; False when there is none of that name."""
+    """Drops a foreign key and stores it; False when there is none of that name."""
     return bool(call.value(conn, "londiste.drop_table_fkey", str(from_table), name))
 
 
 def get_table_pending_fkeys(conn: Connection, table: TableName) -> list[PendingForeignKey]:
-    """Foreign keys from or to a table that wait to be made again."""
+    """Foreign keys from or to a table that wait to be restored."""
     return _fkeys(conn, "londiste.get_table_pending_fkeys", str(table))
 
 
 def get_valid_pending_fkeys(conn: Connection, queue: str) -> list[PendingForeignKey]:
-    """Foreign keys that the worker of this queue may make again now."""
+    """Foreign keys that the worker of this queue may restore now."""
     return _fkeys(conn, "londiste.get_valid_pending_fkeys", queue)
 
 
 def add_pending_fkey(
     conn: Connection, from_table: TableName, to_table: TableName, name: str, definition: str
 ) -> None:
-    """Remembers a foreign key to be made when both tables are in step."""
+    """Stores a foreign key, to be restored when both tables are in sync."""
     call.value(conn, "londiste.add_pending_fkey", str(from_table), str(to_table), name, definition)
 
 
 def restore_table_fkey(
     conn: Connection, from_table: TableName, name: str, *, lazy: bool = False
 ) -> str:
-    """Makes a foreign key again.  Lazy: the next statement to run and commit, '' at the end."""
+    """Restores a foreign key.  Lazy: the next statement to run and commit, '' at the end."""
     return str(call.value(conn, "londiste.restore_table_fkey", str(from_table), name, lazy))
 
 

@@ -1,1 +1,1 @@
-"""Programs made of consumers: they move events on, or run a statement for each."""
+"""Consumer programs: queue mover, queue splitter, simple consumer, dispatcher."""

@@ -1,4 +1,4 @@
-"""What programs that put events into other queues share."""
+"""Shared parts of programs that insert events into other queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIELDS = ("time", "type", "data", "extra1", "extra2", "extra3", "extra4")
 
 
 def put(conn: Connection, queue: str, events: Iterable[Event]) -> int:
-    """Inserts events with the time at which they were inserted first; the number of them.
+    """Inserts events with their original time; returns their number.
 
     One COPY; ``events`` are taken one by one.  Raises as ``producer.insert_events``.
     """
@@ -31,9 +31,9 @@ def put(conn: Connection, queue: str, events: Iterable[Event]) -> int:
 
 
 def check(settings: ConsumerSettings, target_queue: str | None = None) -> None:
-    """Raises what would make the first batch fail, or go round for ever.
+    """Checks the target: it must exist, and must not be the source queue.
 
-    target_queue -- must be there, and must not be the queue that is read; None: not known yet.
+    target_queue -- the target queue; None: not known yet.
     """
     with _target(settings) as conn:
         compat.check(conn, "pgq", original=True)
@@ -44,14 +44,14 @@ def check(settings: ConsumerSettings, target_queue: str | None = None) -> None:
             raise unknown(target_queue, settings)
         if target_queue == settings.queue_name and same_database(settings, conn):
             raise BadOption(
-                f"queue {target_queue} would be moved into itself",
-                detail=f"both are in {describe_dsn(settings.db)}",
+                f"queue {target_queue}: source and target are the same queue",
+                detail=f"in {describe_dsn(settings.db)}",
                 hint="set dst_queue_name to another queue, or target_db to another database",
             )
 
 
 def same_database(settings: ConsumerSettings, target: Connection) -> bool:
-    """Whether the events come from the database they go to."""
+    """Whether source and target are one database."""
     with session(settings.db, name="londiste mover", autocommit=True) as conn:
         try:
             return identity.same_database(conn, target)
@@ -62,12 +62,12 @@ def same_database(settings: ConsumerSettings, target: Connection) -> bool:
 
 
 def unknown(queue: str, settings: ConsumerSettings) -> UnknownQueue:
-    """The error of a queue that nobody has made on the target."""
+    """Error of a missing target queue."""
     where = settings.target_db or settings.db
     return UnknownQueue(
-        f"no queue {queue} to move events to",
+        f"queue {queue}: the target queue does not exist",
         detail=f"in {describe_dsn(where)}",
-        hint=f"make it there: londiste queue create {queue}",
+        hint=f"create it there: londiste queue create {queue}",
     )
 
 

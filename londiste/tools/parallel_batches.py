@@ -1,13 +1,13 @@
-"""Batches of a consumer that tasks stage, and the consumer writes in one transaction.
+"""Large batches of a consumer: tasks stage them, the consumer merges in one transaction.
 
-    begin    the number of the attempt, and a place to stage rows       committed at once
-    tasks    each reads a slice and stages what is to be written        one transaction each
+    begin    the number of the attempt, and a staging table             committed at once
+    tasks    each reads a slice and stages its rows                      one transaction each
     merge    slice after slice, as they become ready                    the consumer's transaction,
              and the position                                           with the position
 
-As large batches of a node's worker: what tasks leave behind when they fail or run twice is seen by
-nobody, and what cannot be staged goes the ordinary way in the same transaction.  The consumer's
-transaction keeps other processes of its name out, so one of them at a time has an attempt.
+As for large batches of a node's worker: staged rows of tasks that fail or run twice are never read,
+and what cannot be staged is processed serially in the same transaction.  The consumer's transaction
+excludes other processes of its name, so only one of them has an attempt at a time.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ log = logging.getLogger(__name__)
 
 
 class JobSettings(EngineFields, ConsumerSettings):
-    """Settings of consumers whose large batches may be carried by several processes."""
+    """Settings of consumers that can process large batches in parallel."""
 
     engine: Literal["process", "local", "spark"] = Field(
         "process",
-        description="Engine for large batches: process (this process alone), local (processes of"
+        description="Engine for large batches: process (this process only), local (processes of"
         " this host) or spark.",
     )
 
     @property
     def target(self) -> str:
-        """Connection string of the database of the effects."""
+        """Connection string of the target database."""
         return self.target_db or self.db
 
 
 @dataclass(frozen=True)
 class Common:
-    """What all tasks of a job have in common.
+    """The input that all tasks of a job share.
 
     key -- name of the job's attempts; source, target -- connection strings.
     where -- condition over the columns of an event; '' for all.
@@ -68,14 +68,14 @@ class Common:
     where: str
 
     def condition(self, part: Slice) -> str | None:
-        """Which events of the batch are the slice's."""
+        """SQL condition for the events of the slice."""
         found = [text for text in (part.condition, self.where) if text]
         return " and ".join(f"(\n{text}\n)" for text in found) or None
 
 
 @dataclass(frozen=True)
 class JobTask:
-    """One slice; a subclass has what else its task needs, and pickles."""
+    """One slice; a subclass adds the input of its task, and pickles."""
 
     common: Common
     slice: Slice
@@ -91,7 +91,7 @@ Merge = Callable[[Common, Slice, str], int]
 
 
 class Jobs:
-    """Decides which batches of a consumer are large, and carries them."""
+    """Decides which batches of a consumer are large, and runs their tasks."""
 
     def __init__(self, settings: JobSettings) -> None:
         self.settings = settings
@@ -100,17 +100,17 @@ class Jobs:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is an engine, and batches for it."""
+        """Whether there is an engine, and a limit for large batches."""
         return self.settings.engine != "process" and self.settings.parallel_apply_min_events > 0
 
     def check(self) -> None:
-        """Refuses a target without the place to stage rows.  Raises InstallError."""
+        """Refuses a target without the schema for staging.  Raises InstallError."""
         if self.wanted:
             with session(self.settings.target, name="londiste job", autocommit=True) as conn:
                 compat.check(conn, "londiste")
 
     def close(self) -> None:
-        """Ends what the engine has started."""
+        """Stops the engine."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -128,15 +128,15 @@ class Jobs:
         prepare: Callable[[Connection, Common], None] | None = None,
         finish: Callable[[], None] | None = None,
     ) -> bool:
-        """Has tasks stage the batch and writes it; False: it has to go the ordinary way.
+        """Stages the batch with tasks and writes it; False: it has to be processed serially.
 
         where -- which events of the batch count; None: all.
-        task, item -- what is run for each slice, and what it is given.
+        task, item -- the function for each slice, and its input.
         merge -- writes a slice; called for all of them in their order.
-        prepare -- makes the place that tasks stage rows in.
-        finish -- called behind the last slice.
+        prepare -- creates the tables that tasks stage rows in.
+        finish -- called after the last slice.
 
-        Raises TransientError when another try may do.
+        Raises TransientError when a retry may succeed.
         """
         settings = self.settings
         if not self.wanted or not 0 < settings.parallel_apply_min_events <= batch.size_estimate:
@@ -207,9 +207,9 @@ class Jobs:
             with ctx.db.transaction():
                 attempts.apply_sweep(ctx.db, key)
         except LondisteError as error:
-            log.warning("staged rows are not swept yet: %s", error)
+            log.warning("staging tables not dropped yet: %s", error)
         if way != "job":
-            log.warning("batch %d is processed in the ordinary way: %s", batch.id, reason)
+            log.warning("batch %d: processing serially: %s", batch.id, reason)
             return False
         self._failed.clear()
         events.count = written
@@ -223,26 +223,26 @@ class Jobs:
 
 
 class JobConsumer(Consumer):
-    """A consumer whose large batches are jobs."""
+    """A consumer that processes large batches in parallel."""
 
     settings: JobSettings
 
     def startup(self) -> None:
-        """Refuses a target that has no place to stage rows."""
+        """Refuses a target without the schema for staging."""
         self.jobs = Jobs(self.settings)
         self.jobs.check()
 
     def shutdown(self) -> None:
-        """Ends the engine."""
+        """Stops the engine."""
         self.jobs.close()
 
     def reload(self) -> None:
-        """Other limits; an engine that runs stays."""
+        """Takes new limits; a running engine stays."""
         self.jobs.settings = self.settings
 
 
 def refused(result: Mapping[str, Any]) -> None:
-    """Raises FallBackToSerial when a task says so."""
+    """Raises FallBackToSerial when a task reports a reason."""
     if result.get("refused"):
         raise FallBackToSerial(str(result["refused"]))
 

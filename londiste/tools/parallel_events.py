@@ -1,8 +1,8 @@
-"""Large batches of events as they are: tasks pipe them into the target, where they go into queues.
+"""Large batches of unchanged events: tasks pipe them into the target's staging table.
 
-A task decodes nothing: the text of COPY goes from one server to the other.  Then the target moves
-the events from the staging table into the queues, slice after slice and in their order, in the
-transaction that has the position.
+A task decodes nothing: the text of COPY goes from one server to the other.  The target then inserts
+the events from the staging table into the queues, slice after slice in order, in the transaction of
+the position.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def stage_events(task: JobTask) -> int:
         if not common.where and rows != part.events:
             return json.dumps(
                 {
-                    "refused": f"there are {rows} events where {part.events} were counted,"
-                    " as if an event table was rewritten meanwhile"
+                    "refused": f"found {rows} events, {part.events} were counted: an event table"
+                    " may have been rewritten"
                 }
             )
         return json.dumps({"events": rows})
@@ -95,11 +95,11 @@ def move(
     queue: sql.Composable,
     check: Callable[[Group], str],
 ) -> bool:
-    """Puts a large batch into queues; False: it has to go the ordinary way.
+    """Inserts a large batch into queues; False: it has to be processed serially.
 
-    queue -- SQL over the columns of an event: the queue that it goes to.
-    check -- the name of the queue that a group goes to.  What it refuses with an EventError, or a
-        queue that is not there, goes the ordinary way, which names the event.
+    queue -- SQL over the columns of an event: its target queue.
+    check -- checks the name of a group's queue.  After an EventError of it, or for a missing queue,
+        the batch is processed serially, which names the event.
     """
 
     def merge(common: Common, part: Slice, result: str) -> int:

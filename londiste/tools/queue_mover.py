@@ -1,4 +1,4 @@
-"""The queue mover: every event of a queue into another queue, exactly once.
+"""Queue mover: moves every event of a queue into another queue, exactly once.
 
 Batch by batch; a batch's events and its position commit in one transaction of the target.
 """
@@ -27,7 +27,7 @@ class MoverSettings(JobSettings):
 
     sections: ClassVar[tuple[str, ...]] = ("queue_mover", "queue_mover3")
 
-    dst_queue_name: str = Field(description="The queue that gets the events (required).")
+    dst_queue_name: str = Field(description="Target queue of the events (required).")
 
 
 class QueueMover(JobConsumer):
@@ -42,12 +42,12 @@ class QueueMover(JobConsumer):
     settings: MoverSettings
 
     def startup(self) -> None:
-        """Refuses a target that is not there, or is the source."""
+        """Refuses a missing target, and the source queue as target."""
         super().startup()
         mover_base.check(self.settings, self.settings.dst_queue_name)
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
-        """One COPY for the batch, or a job for a large one."""
+        """Moves the batch with one COPY, or a large one in parallel."""
         queue = self.settings.dst_queue_name
         if not parallel_events.move(
             self,

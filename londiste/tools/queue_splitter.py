@@ -1,4 +1,4 @@
-"""The queue splitter: each event of a queue into the queue that it names, exactly once."""
+"""Queue splitter: moves each event of a queue into the queue that it names, exactly once."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class SplitterSettings(JobSettings):
     sections: ClassVar[tuple[str, ...]] = ("queue_splitter", "queue_splitter3")
 
     queue_field: Literal["type", "data", "extra1", "extra2", "extra3", "extra4"] = Field(
-        "extra1", description="The field of an event that names the queue it goes to."
+        "extra1", description="Field of the event that names its target queue."
     )
     default_queue: str = Field(
-        "", description="Queue for events whose field is empty; without it they stop the splitter."
+        "",
+        description="Queue for events whose field is empty (default: such an event is an error).",
     )
 
     @field_validator("queue_field", mode="before")
@@ -53,13 +54,13 @@ class QueueSplitter(JobConsumer):
     settings: SplitterSettings
 
     def startup(self) -> None:
-        """Refuses a target without the schemas that it needs, or without the default queue."""
+        """Refuses a target without the required schemas, or without the default queue."""
         super().startup()
         mover_base.check(self.settings, self.settings.default_queue or None)
         self._same_database: bool | None = None
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
-        """One COPY for each queue of each chunk, or a job for a large batch."""
+        """Moves the batch with one COPY for each queue and chunk, or a large one in parallel."""
         if parallel_events.move(
             self,
             batch,
@@ -82,20 +83,21 @@ class QueueSplitter(JobConsumer):
                     ) from error
 
     def _of_group(self, group: Group, batch: Batch, ctx: Context) -> str:
-        """As ``_target``, of the first event of a group; an error need not show all of it."""
+        """``_target`` for the first event of a group, with a short error."""
         blank = Event(group.first, batch.tick_time, 0, None, *[None] * 6)
         named: dict[str, Any] = {self.settings.queue_field: group.queue}
         return self._target(blank._replace(**named), batch, ctx)
 
     def _target(self, event: Event, batch: Batch, ctx: Context) -> str:
-        """The queue of an event.  Raises EventError when it names none, or the one it is in."""
+        """The target queue of an event."""
         field = self.settings.queue_field
         name: str = getattr(event, field) or self.settings.default_queue
         if not name:
             raise EventError(
-                f"event {event.id} of queue {batch.queue} does not say which queue it goes to",
+                f"event {event.id} of queue {batch.queue}: it names no target queue",
                 detail=f"{field} is {shown(getattr(event, field))}, type {shown(event.type)}",
-                hint="set default_queue for such events, or queue_field to the field that says it",
+                hint="set default_queue for such events, or queue_field to the field with the"
+                " queue's name",
                 queue=batch.queue,
                 batch_id=batch.id,
                 event_id=event.id,
@@ -105,9 +107,10 @@ class QueueSplitter(JobConsumer):
                 self._same_database = mover_base.same_database(self.settings, ctx.db)
             if self._same_database:
                 raise EventError(
-                    f"event {event.id} of queue {batch.queue} would go round for ever",
-                    detail=f"{field} names the queue it is in",
-                    hint="correct what writes such events; target_db may be another database",
+                    f"event {event.id} of queue {batch.queue}: its target is the same queue",
+                    detail=f"{field} names the source queue",
+                    hint="correct the program that writes such events, or set target_db to"
+                    " another database",
                     queue=batch.queue,
                     batch_id=batch.id,
                     event_id=event.id,

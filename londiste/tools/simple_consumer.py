@@ -1,11 +1,11 @@
-"""The simple consumer: one statement of the user for every row change, or every event.
+"""Simple consumer: runs a statement of the user for every row change, or every event.
 
     dst_query = "select deposit(%(account)s, %(amount)s, %(pgq.ev_id)s)"
 
 Columns of the row are parameters by their names; so are ``pgq.ev_id``, ``pgq.ev_time``,
-``pgq.ev_type``, ``pgq.ev_data``, ``pgq.ev_extra1`` to ``4``, ``pgq.ev_txid``, ``pgq.ev_retry``
-and ``pgq.tick_id``.  Values become parameters and never text of the statement.  In an INI file a
-``%`` is written twice.
+``pgq.ev_type``, ``pgq.ev_data``, ``pgq.ev_extra1`` to ``4``, ``pgq.ev_txid``, ``pgq.ev_retry`` and
+``pgq.tick_id``.  Values are parameters, never text of the statement.  In an INI file a ``%`` is
+written twice.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ class SimpleSettings(ConsumerSettings):
         "simple_local_consumer3",
     )
 
-    dst_query: str = Field(description="Statement for each event, with %(column)s (required).")
+    dst_query: str = Field(
+        description="SQL statement for each event, with %(column)s for values (required)."
+    )
     all_events: bool = Field(
-        False, description="Also for events that are no row changes; else they are left out."
+        False,
+        description="Run the statement also for events that are not row changes (default:"
+        " skip them).",
     )
 
     @field_validator("dst_query")
@@ -64,14 +68,14 @@ class SimpleConsumer(Consumer):
     settings: SimpleSettings
 
     def process_event(self, event: Event, ctx: Context) -> None:
-        """One statement for every row of the event, if it is wanted."""
+        """Runs the statement for every row of the event, if it is selected."""
         for single in singles(event):
             self._run(single, ctx)
 
     def _run(self, event: Event, ctx: Context) -> None:
         parameters = self._parameters(event, ctx)
         if parameters is None:
-            ctx.stats["left out"] += 1
+            ctx.stats["skipped"] += 1
             return
         try:
             # The statement is the user's own, out of the settings.
@@ -80,7 +84,7 @@ class SimpleConsumer(Consumer):
             raise self._lacks(event, ctx, parameters, error) from error
 
     def _parameters(self, event: Event, ctx: Context) -> dict[str, Any] | None:
-        """The values for the statement; None when the event is not for it."""
+        """The values for the statement; None when the event is skipped."""
         values: dict[str, Any] = {}
         change = decode(event) if is_row(event) else None
         if isinstance(change, RowChange):
@@ -99,8 +103,8 @@ class SimpleConsumer(Consumer):
         return EventError(
             f"event {event.id} of queue {ctx.batch.queue}: dst_query: {said}",
             detail=f"columns of the row: {columns or 'none'}; table {event.extra1}",
-            hint="correct dst_query, one statement with %(column)s for values and %% for a"
-            " percent sign; or take only tables that have the column: table_filter",
+            hint="correct dst_query: one statement with %(column)s for values and %% for a"
+            " percent sign; or select tables that have the column: table_filter",
             queue=ctx.batch.queue,
             batch_id=ctx.batch.id,
             event_id=event.id,

@@ -108,7 +108,9 @@ def test_a_row_is_as_it_was_last_in_its_folder(stream: Stream, work: Work) -> No
         "part_name": "y=%(year)s/data/m=%(month)s",
         "fields": "id,v:value",
     }
-    with pytest.raises(BadOption, match=r"a DELETE of table public\.t does not tell at") as refused:
+    with pytest.raises(
+        BadOption, match=r"table public\.t: DELETE events do not contain at"
+    ) as refused:
         work(**options)
     assert "londiste change-form public.t row" in refused.value.hint
     stream.database.execute("select londiste.create_capture('q', 't', array['form=row'])")
@@ -273,22 +275,22 @@ def test_a_row_that_is_deleted_is_not_in_its_folder(stream: Stream, work: Work) 
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"table_filter": ()}, "no table is named"),
+    ({"table_filter": ()}, "no table selected"),
     ({"handler": "direct"}, "table_mode"),
     ({"part_template": "create %(part)s"}, "part_template"),
     ({"part_name": "day=%(day)s"}, "needs each of"),
     ({"part_name": "../%(year)s%(month)s%(day)s"}, "below the table's directory"),
-    ({"row_mode": "keep_latest", "file_format": "csv"}, "reads files again"),
-    ({"part_mode": "date_field", "part_field": "v"}, "is no time"),
+    ({"row_mode": "keep_latest", "file_format": "csv"}, "cannot read files of format"),
+    ({"part_mode": "date_field", "part_field": "v"}, "is not a date or time"),
     ({"fields": "id,nope"}, "has no column nope"),
     ({"row_mode": "keep_latest", "fields": "v"}, "needs its key"),
-    ({"retention_period": "soon"}, "is no interval"),
+    ({"retention_period": "soon"}, "not an interval"),
     ({"target_db": "dbname=x"}, "exclude each other"),
     ({"consumer_filter": "true"}, "consumer_filter does not go"),
     ({"part_func": "mine"}, "part_func"),
-    ({"part_name": "_%(year)s%(month)s%(day)s"}, "that all see"),
-    ({"fields": "id,v:_event_id"}, "name that is taken: _event_id"),
-    ({"fields": "id,v:ID"}, "name that is taken: id"),
+    ({"part_name": "_%(year)s%(month)s%(day)s"}, "is not a visible path"),
+    ({"fields": "id,v:_event_id"}, "duplicate name: _event_id"),
+    ({"fields": "id,v:ID"}, "duplicate name: id"),
     ({"pgq_keep_lag": "1 hour"}, "pgq_keep_lag does not go"),
     ({"string_columns": "public.t.nope"}, "names unknown columns nope"),
     ({"row_mode": "keep_latest", "table_filter": ("public.f",)}, "may have different texts"),

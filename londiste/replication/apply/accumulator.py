@@ -1,4 +1,4 @@
-"""Events of a batch as they are read, sorted and folded by table, before anything is written.
+"""Accumulator of a batch's events: sorts them by table and computes net changes.
 
     accumulator = Accumulator(interest)
     for block in stream(conn, batch):
@@ -7,9 +7,9 @@
             work on accumulator.take(), a Part
     work on accumulator.take()
 
-It asks no database and knows nothing of this node's tables but their routes, so that one thread may
-read and fold the next batch while another writes this one.  The blocks stay with the part: what
-cannot be folded, or is refused by the target, is decoded from them in the order of the events.
+It queries no database and knows only the routes of this node's tables, so that one thread may read
+the next batch while another writes this one.  The blocks stay with the part: events without net
+changes, and those that the target refuses, are decoded from them in order.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _Kind = tuple[str, NetFold, dict[str, int], dict[str, str], int, tuple[int, ...]
 
 @dataclass
 class BatchPart:
-    """Some events of a batch, in their order, folded as far as that is possible without decoding.
+    """Some events of a batch, in order, reduced to net changes where possible without decoding.
 
-    events -- number of events; applied -- of them, those that concern this process.
-    folds -- by table of this node; one with a ``reason`` is not folded.
+    events -- number of events; applied -- those of them that this process applies.
+    folds -- net changes by table of this node; one with a ``reason`` has none.
     messages -- of the cascade, in their order.
     first -- number of the first event of a table, and the table's name there.
     blocks -- the events.
-    handed -- lines of events that go to the handlers of their tables, in their order.
+    handed -- lines of events for the handlers of their tables, in order.
     """
 
     interest: RoutingTable
@@ -78,7 +78,7 @@ class BatchPart:
     handed: list[tuple[Route, str]] = field(default_factory=list)
 
     def work(self) -> Iterator[tuple[Route, list[Event]]]:
-        """What goes to handlers, in order: neighbours of one table together."""
+        """The events for handlers, in order: neighbours of one table together."""
         for _, some in itertools.groupby(self.handed, key=lambda one: id(one[0])):
             lines = list(some)
             block = EventBlock("".join(f"{line}\n" for _, line in lines).encode(), len(lines))
@@ -86,7 +86,7 @@ class BatchPart:
             yield lines[0][0], [one for event in block for one in _left(event, skips)]
 
     def changes(self, tables: Collection[TableName]) -> Iterator[tuple[TableName, TableChange]]:
-        """The changes of these tables of this node, decoded anew, in the order of the events.
+        """The changes of these tables of this node, decoded in the order of the events.
 
         Raises EventError.
         """
@@ -113,10 +113,10 @@ class BatchPart:
 
 
 class Accumulator:
-    """Takes the events of a batch, block after block; ``take`` hands over what came so far.
+    """Accumulates the events of a batch, block by block; ``take`` returns them as a ``Part``.
 
     interest -- which tables' events count, and where they go.
-    bytes -- about what is held of events in memory.
+    bytes -- estimated memory of the events.
     """
 
     def __init__(self, interest: RoutingTable) -> None:
@@ -130,7 +130,7 @@ class Accumulator:
         self._columns: dict[str, tuple[str, ...]] = {}
 
     def has_room(self, block: EventBlock, limit: int) -> bool:
-        """Whether the block may come to what is there, or that shall be taken first.
+        """Whether the block fits; otherwise ``take`` the present part first.
 
         limit -- of ``bytes``.
         """
@@ -139,11 +139,11 @@ class Accumulator:
         return not self.bytes or self.bytes + block.nbytes <= limit
 
     def is_full(self, limit: int) -> bool:
-        """Whether what is there shall be taken before anything else is read."""
+        """Whether the part has to be taken before more is read."""
         return self.bytes >= (min(limit, LARGE_BYTES) if self._long else limit)
 
     def take(self) -> BatchPart:
-        """What was added since the last time."""
+        """The part: all that was added since the last call."""
         part, self._part = self._part, BatchPart(self.interest)
         self.bytes = 0
         self._long = False
@@ -151,10 +151,10 @@ class Accumulator:
         return part
 
     def add(self, block: EventBlock) -> None:
-        """Takes the events of a block.
+        """Adds the events of a block.
 
-        Raises EventError for a retried event.  Events that are not in a known form are found when
-        they are decoded.
+        Raises EventError for a retried event.  Events of unknown form are found when they are
+        decoded.
         """
         part, kinds = self._part, self._kinds
         part.events += len(block)
@@ -195,7 +195,7 @@ class Accumulator:
         part.applied += applied
 
     def _add_large(self, block: EventBlock) -> None:
-        """One long event: its data is in memory as often as it has to be, and not once more."""
+        """Adds one long event without a second copy of its data in memory."""
         self._long = True
         fields = block.alone()
         kind, name = fields[4], fields[6]
@@ -241,7 +241,7 @@ class Accumulator:
             self._part.first[route.dest] = (int(fields[0]), route.source)
             if route.dest in self.interest.skips.tables:
                 # Which one it is shows when they are decoded; the others are folded without it.
-                fold.fail("an event is left out")
+                fold.fail("an event is skipped")
         what = _type(fields[4], route)
         other = self._how(fold, what, fields, route)
         if route.snapshot is not None:
@@ -257,7 +257,7 @@ class Accumulator:
     def _how(
         self, fold: NetFold, what: KeyedType | None, fields: _Fields, route: Route
     ) -> _Other | None:
-        """What is done with such events; None for plain rows."""
+        """The action for such events; None for plain rows."""
         if fold.reason:
             return self._count
         if what is None:
@@ -268,9 +268,9 @@ class Accumulator:
             return self._count
         columns = self._columns_of(what, fields)
         if columns is None:
-            fold.fail("the columns are not those that the type of the events says")
+            fold.fail("the columns do not match the type of the events")
         elif route.by_state is not None and not route.by_state.fits(what, columns):
-            fold.fail("the events do not tell whole rows by the key")
+            fold.fail("the events have no full row images by the key")
         else:
             kept = route.columns(columns)
             fold.admit(what.op, what.key, kept, alike=kept == columns)
@@ -285,7 +285,7 @@ class Accumulator:
         return None
 
     def _columns_of(self, what: KeyedType, fields: _Fields) -> tuple[str, ...] | None:
-        """The columns of the images of a type, which the first of them tells."""
+        """The columns of the images of a type, from the first image."""
         known = self._columns.get(fields[4])
         if known is not None:
             return known
@@ -315,7 +315,7 @@ class Accumulator:
         data, keys = _data_of(fields), (unescaped(fields[8]) or "").split("\n")
         self.bytes += ROW_BYTES * len(keys)
         if data.count("\n") + 1 != len(keys):
-            fold.fail("a packed event has not as many keys as rows")
+            fold.fail("a packed event has different numbers of keys and rows")
         else:
             fold.pack(keys, data, what.op, what.state)
         self._look_again(fold)
@@ -355,7 +355,7 @@ class Accumulator:
 
 
 def _decoded(event: Event, route: Route) -> Iterator[Change]:
-    """``decode_all``, which shows nothing of an event whose values nobody here is to see."""
+    """``decode_all`` whose errors show nothing of events with hidden values."""
     try:
         yield from decode_all(event)
     except EventError as error:
@@ -366,12 +366,12 @@ def _decoded(event: Event, route: Route) -> Iterator[Change]:
 
 
 def _veiled(event: Event, error: EventError) -> EventError:
-    """The error without anything that the event says."""
+    """The error without any content of the event."""
     cause = error.__cause__
     what = f": {cause.blind}" if isinstance(cause, Malformed) else ""
     return EventError(
         f"event {event.id} cannot be decoded{what}",
-        detail="its data is not shown: values of the table are not meant to come here",
+        detail="its data is hidden: this node must not receive values of the table",
         hint=error.hint,
         event_id=event.id,
     )
@@ -399,13 +399,13 @@ def _after_copy(snapshot: Snapshot, other: _Other, fields: _Fields) -> None:
 
 
 def _type(kind: str, route: Route | None) -> KeyedType | None:
-    """What the type of an event says, as COPY wrote it, to the table that it goes to."""
+    """The parsed type of an event, as COPY wrote it, with the table that it goes to."""
     what = read_type(unescaped(kind))
     return what if route is None or route.by_state is None else route.by_state.type(what)
 
 
 def _left(event: Event, skips: Collection[tuple[int, int]]) -> Iterable[Event]:
-    """The event without what a person wants left out of it."""
+    """The event without the rows that an operator skips."""
     if not skips or event.id not in {number for number, _ in skips}:
         return [event]
     if (event.id, 0) in skips:
@@ -418,7 +418,7 @@ def _left(event: Event, skips: Collection[tuple[int, int]]) -> Iterable[Event]:
 
 
 def is_message(kind: str | None) -> bool:
-    """Whether events of this type are of the cascade, and of no table; a script is one too."""
+    """Whether events of this type are messages of the cascade; a script is one too."""
     return kind is not None and (kind == "EXECUTE" or kind.startswith(("pgq.", "londiste.")))
 
 
@@ -438,8 +438,8 @@ def _names(pairs: list[tuple[str, object]]) -> tuple[str, ...]:
 
 def _retried(number: int) -> EventError:
     return EventError(
-        f"event {number} is a retried one",
-        detail="its place among the other events is lost",
-        hint="do not use event_retry on a node's worker",
+        f"event {number} was retried",
+        detail="its order among the other events is lost",
+        hint="do not call pgq.event_retry for the worker of a node",
         event_id=number,
     )

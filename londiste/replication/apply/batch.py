@@ -1,12 +1,12 @@
-"""One batch, from the provider's queue into this node's tables.
+"""Applies one batch of the provider's queue in one transaction of this node.
 
-Everything between the two databases is read in chunks and written in parts of bounded size, so
-a batch is never whole in memory; yet it is one transaction here, with the position in it.  That
-makes it exactly once: what is committed is the rows and that they are done.  The provider learns
-of it later and may hand the batch out again; the position then says that it is done.
+Events are read in blocks and written in parts of bounded size, so a batch is never whole in
+memory.  It is one transaction on this node, which also moves the position: rows are applied exactly
+once.  The provider is notified later and may return the batch again; the position then shows that
+it is applied.
 
-A branch writes the same events into its own queue in the same transaction, and makes the tick
-after it: the tick's snapshot has to see the events.
+A branch writes the same events into its own queue in the same transaction, and creates the tick
+after it: the tick's snapshot must see the events.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ FLUSH_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class BatchStats:
-    """What became of a batch.
+    """Result of a batch.
 
     applied -- events whose change was written.
-    ignored -- events of tables that are not kept here, or that came with the copy.
-    skipped -- the batch had been done before.
-    conflicts -- rows of events that did not fit, and about which policies have decided.
+    ignored -- events of tables that are not replicated here, or that the copy includes.
+    skipped -- the batch was applied before.
+    conflicts -- rows of conflicting events that a policy resolved.
     """
 
     events: int = 0
@@ -77,20 +77,20 @@ class BatchStats:
 
 
 class BatchApplier:
-    """Runs batches of one consumer.
+    """Applies the batches of one consumer.
 
     node -- name of this node, for messages.
-    source -- session on the provider; target -- session here with the replica role.  Both in
-        autocommit mode and idle between batches.
+    source -- session on the provider; target -- session on this node with the replica role.  Both
+        in autocommit mode and idle between batches.
     progress -- the position, kept in the database of ``target``.
     forwarder -- on a branch, writes the events into its queue through ``target``; on a leaf that
-        merges, what it applies into the combined queue.
+        merges, the applied ones into the combined queue.
     system -- follows the messages of the cascade; None ignores them.
     scripts -- runs the scripts; None ignores them.
-    ahead -- reads the batch behind the present one on the session ``source``; None: nobody does.
-    large -- carries large batches; None: there is no other way than the ordinary one.
-    keep -- rows that policy log keeps of each table.
-    proofs -- refuses control events that the provider does not vouch for; None for a process that
+    ahead -- reads the next batch on the session ``source``; None: no prefetch.
+    large -- applies large batches in parallel; None: all are applied serially.
+    keep -- rows that policy log stores for each table.
+    proofs -- refuses control events that the provider has not proven; None for a process that
         ignores all of them.
     """
 
@@ -150,14 +150,14 @@ class BatchApplier:
         tick: int | None = None,
         joined: bool = False,
     ) -> BatchStats:
-        """Applies the batch and moves the position past it, unless that was done before.
+        """Applies the batch and moves the position past it, unless it was applied before.
 
-        query -- that of the batch's events; asked for when the caller does not know it.
+        query -- SQL of the batch's events; read when the caller does not know it.
         tick -- the position, when the caller has just read it.
-        joined -- the batch may have ticks in it: then a script is not run from it.
+        joined -- the batch may span several ticks: then no script is run from it.
 
         The provider is not told; ``batches.finish_batch`` is the caller's.  Raises EventError
-        (the position stays in front of the batch), Superseded, PositionLost, TransientError;
+        (the position stays before the batch), Superseded, PositionLost, TransientError;
         InJoinedBatch and Waits of ``scripts.follow``, with nothing done.
         """
         while True:
@@ -214,13 +214,13 @@ class BatchApplier:
         return replace(stats, seconds=time.monotonic() - start, conflicts=self._told(interest))
 
     def _skips(self) -> SkippedEvents:
-        """The events of the batch that a person wants left out."""
+        """The events of the batch that an operator skips."""
         if self._open is None:
             self._open = errors.get_skips(self.target, self.queue, self.progress.consumer)
         return errors.skips_of(self._open)
 
     def _settle(self, batch: Batch, interest: RoutingTable) -> None:
-        """What was decided about the batch's events, in the transaction of its rows."""
+        """Records decisions about the batch's events, in the transaction of its rows."""
         self._applier.conflicts.write()
         if self._open:
             errors.settle_apply_errors(
@@ -228,10 +228,10 @@ class BatchApplier:
             )
 
     def _told(self, interest: RoutingTable) -> int:
-        """The batch is committed: what was decided is said; the number of conflicts."""
+        """Logs the decisions of a committed batch; returns the number of conflicts."""
         if self._open:
             for event, row in sorted(interest.skips.rows):
-                log.warning("event %s is left out, as was asked for", address(event, row))
+                log.warning("event %s skipped, as requested", address(event, row))
             self._open = None
         conflicts = self._applier.conflicts
         for line in conflicts.told():
@@ -241,7 +241,7 @@ class BatchApplier:
     def _carried(
         self, batch: Batch, interest: RoutingTable
     ) -> AbstractContextManager[LargeBatchApplier | None]:
-        """What carries a batch that is large; None for all others."""
+        """The parallel apply of a large batch; None for all others."""
         if self.large is None:
             return contextlib.nullcontext()
         return self.large.carried(
@@ -288,7 +288,7 @@ class BatchApplier:
 
     @contextlib.contextmanager
     def _reading_ahead(self) -> Iterator[None]:
-        """What is begun inside is over behind it: the provider's session has one user at a time."""
+        """Ends prefetching with the block: the provider's session has one user at a time."""
         if self.ahead is None:
             yield
             return
@@ -311,7 +311,7 @@ class BatchApplier:
     ) -> BatchStats:
         """Writes the rows, and moves the position with the last of them.
 
-        ahead -- may read what comes behind the batch, from when nobody reads from the provider.
+        ahead -- reads the next batch as soon as this one is read.
         """
         count = applied = nbytes = 0
         self._shapes.check_again(interest)
@@ -362,7 +362,9 @@ class BatchApplier:
         return BatchStats(count, applied, count - applied)
 
     def _completing(self, batch: Batch) -> Callable[[], None]:
-        """The position, and what the forwarder says behind it, inside the caller's pipeline."""
+        """Stores the position, and the forwarder's end of the batch, inside the caller's
+        pipeline.
+        """
         check = self.progress.completing(batch)
         if self.forwarder is None:
             return check
@@ -382,7 +384,7 @@ class BatchApplier:
         transaction: BatchTransaction,
         scripts: Scripts,
     ) -> BatchStats:
-        """Runs the scripts of a block: what comes before one is written, what follows is not."""
+        """Runs the scripts of a block between the events before and after each of them."""
         if self._joined:
             raise InJoinedBatch
         count = applied = 0
@@ -399,12 +401,12 @@ class BatchApplier:
                 continue
             (change,) = decode_all(event)
             if not isinstance(change, ExecuteScript):
-                raise EventError(f"event {event.id} is no script", event_id=event.id)
+                raise EventError(f"event {event.id} is not a script", event_id=event.id)
             if event.retry is not None:
                 raise EventError(
-                    f"event {event.id} is a retried one",
-                    detail="its place among the other events is lost",
-                    hint="do not use event_retry on a node's worker",
+                    f"event {event.id} was retried",
+                    detail="its order among the other events is lost",
+                    hint="do not call pgq.event_retry for the worker of a node",
                     event_id=event.id,
                 )
             scripts.follow(change)
@@ -430,7 +432,7 @@ class BatchApplier:
         interest: RoutingTable,
         proven: Sequence[tuple[int, str]],
     ) -> None:
-        """Writes the events into this node's queue, as they are told of what it holds."""
+        """Forwards the events into this node's queue, rewritten where a table is filtered."""
         if not forwarder.keep_ids:
             block = combined_queue.handed(block, interest)
             proven = [one for one in proven if one[1] == "EXECUTE"]
@@ -460,7 +462,7 @@ class BatchApplier:
             raise from_database(error, where=describe_dsn(self.target.info.dsn)) from error
 
     def _note(self, error: EventError, batch: Batch) -> None:
-        """The event is remembered for a person; its transaction is gone."""
+        """Stores the failed event for the operator; its transaction is rolled back."""
         self._open = None
         if error.event_id is None or isinstance(error, ScriptFailed):
             return
@@ -471,4 +473,4 @@ class BatchApplier:
                 consumer = self.progress.consumer
                 errors.note_apply_error(self.target, self.queue, consumer, batch.tick_id, error)
         except LondisteError as second:
-            log.warning("event %d is not noted: %s", error.event_id, second)
+            log.warning("event %d: its error was not stored: %s", error.event_id, second)

@@ -1,6 +1,6 @@
-"""Messages of the cascade to itself: ``pgq.*`` and ``londiste.*`` events, as a node follows them.
+"""Control messages of the cascade: ``pgq.*`` and ``londiste.*`` events that change the node.
 
-They run inside the transaction of the batch, so they are followed exactly once too.
+They are processed inside the transaction of the batch, so exactly once too.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class SystemEvents:
-    """Follows the messages in the database of ``conn``, for a node of type ``node_type``.
+    """Processes the messages in the database of ``conn``, for a node of type ``node_type``.
 
-    wanted -- the tables and sequences that it wants to know of.
-    own_watermark -- it finds out its global watermark by itself.
+    wanted -- the tables and sequences that it registers.
+    own_watermark -- it computes its global watermark itself.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SystemEvents:
         self.own_watermark = own_watermark
 
     def follow(self, event: SystemEvent) -> None:
-        """Does what the message says.
+        """Processes the message.
 
         Raises EventError for an unknown one, one with wrong contents, or one of another queue.
         """
@@ -69,7 +69,7 @@ class SystemEvents:
                 if self.node_type is NodeType.BRANCH and not self.own_watermark:
                     nodes.set_global_watermark(self.conn, self.queue, self._number(event))
             case "pgq.tick-id" if event.extra1 == self.queue:
-                raise self._wrong(event, "a queue cannot be part of itself")
+                raise self._wrong(event, "a queue cannot be a part of itself")
             case "pgq.tick-id" if not event.extra1:
                 raise self._wrong(event, "it names no queue")
             case "pgq.tick-id" if self.node_type is NodeType.BRANCH:
@@ -78,7 +78,7 @@ class SystemEvents:
             case "pgq.tick-id":
                 log.debug("tick %s of part %s", event.data, event.extra1)
             case _:
-                raise self._wrong(event, "this version does not know it")
+                raise self._wrong(event, "this version does not know the message")
 
     def _table_message(self, event: SystemEvent) -> None:
         match event.type:
@@ -97,7 +97,7 @@ class SystemEvents:
             case "londiste.remove-seq":
                 self._forget(event, "sequence")
             case _:
-                raise self._wrong(event, "this version does not know it")
+                raise self._wrong(event, "this version does not know the message")
 
     def _forget_node(self, name: str, event: int) -> None:
         try:
@@ -106,7 +106,7 @@ class SystemEvents:
         except StateError:
             # The message is about an earlier node with the name of this one, or of its provider: a
             # new node starts at the global watermark, before the message that dropped the old one.
-            log.info("node %s is in use again, its old location is not forgotten", name)
+            log.info("node %s is registered again: its old location is kept", name)
 
     def _forget(self, event: SystemEvent, kind: str) -> None:
         name = self._table(event.data, event)
@@ -116,7 +116,7 @@ class SystemEvents:
                 forget(self.conn, self.queue, name)
         except UsageError:
             # A node may have been told to know only some of them.
-            log.info("%s %s is not known here, nothing to forget", kind, name)
+            log.info("%s %s is not registered on this node: nothing to remove", kind, name)
 
     def _data(self, event: SystemEvent) -> str:
         if not event.data:
@@ -127,7 +127,7 @@ class SystemEvents:
         try:
             return int(self._data(event))
         except ValueError:
-            raise self._wrong(event, "it holds no number") from None
+            raise self._wrong(event, "it contains no number") from None
 
     def _table(self, name: str | None, event: SystemEvent) -> TableName:
         try:
@@ -137,9 +137,9 @@ class SystemEvents:
 
     def _wrong(self, event: SystemEvent, why: str) -> EventError:
         return EventError(
-            f"event {event.event_id} of type {event.type} cannot be followed: {why}",
+            f"event {event.event_id}: cannot process type {event.type}: {why}",
             detail=f"queue {self.queue}, data {event.data!r}",
-            hint="a newer program may be at work on the root: use its version here too",
+            hint="if the root runs a newer version, install that version on this node too",
             queue=self.queue,
             event_id=event.event_id,
         )

@@ -1,4 +1,4 @@
-"""Events that could not be applied, as the node's database remembers them, and what people decided.
+"""Stored apply errors of a node, and the decisions about them.
 
 One function per SQL function.
 """
@@ -20,7 +20,7 @@ from londiste.replication.apply.routing import SkippedEvents
 
 @dataclass(frozen=True)
 class Open:
-    """What a consumer has to know of an event that has halted it, or that is to be left out."""
+    """A stored apply error as the consumer needs it: it blocks, or is to be skipped."""
 
     event_id: int
     row: int
@@ -64,7 +64,7 @@ class ApplyError:
 
 @dataclass(frozen=True)
 class Conflict:
-    """How often the policy of a table has decided about one kind of events that did not fit."""
+    """How often the conflict policy of a table decided, by kind of conflict."""
 
     table: str
     kind: str
@@ -77,7 +77,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A row of an event that policy log has left out."""
+    """A row that policy log has skipped."""
 
     table: str
     event_id: int
@@ -93,7 +93,7 @@ class LeftOut:
 def note_apply_error(
     conn: Connection, queue: str, consumer: str, tick: int, error: EventError
 ) -> None:
-    """Notes an event that cannot be applied, or that it was met once more.
+    """Stores an event that cannot be applied, or that it failed again.
 
     tick -- at the end of the batch.
     """
@@ -121,19 +121,19 @@ def note_apply_error(
 
 
 def get_apply_errors(conn: Connection, queue: str, *, every: bool = False) -> list[ApplyError]:
-    """The events that halt replication here; with ``every`` the history, too."""
+    """The events that block replication on this node; with ``every``, the history too."""
     return call.records(conn, ApplyError, "londiste.get_apply_errors", queue, every)
 
 
 def get_skips(conn: Connection, queue: str, consumer: str) -> list[Open]:
-    """What the consumer has to know of events that halted it, or are to be left out."""
+    """The consumer's stored errors: events that block it, or are to be skipped."""
     return call.records(conn, Open, "londiste.get_skips", queue, consumer)
 
 
 def settle_apply_errors(
     conn: Connection, queue: str, consumer: str, tick: int, skips: SkippedEvents
 ) -> int:
-    """What had halted the consumer up to this tick is history; ``skips`` were left out."""
+    """Closes the consumer's errors up to this tick; ``skips`` were skipped."""
     rows = sorted(skips.rows)
     return int(
         call.value(
@@ -151,27 +151,27 @@ def settle_apply_errors(
 def skip_apply_error(
     conn: Connection, queue: str, event: int, row: int, by: str, reason: str
 ) -> str:
-    """A person wants an event left out; what the database says.  UsageError, StateError."""
+    """Skips an event; returns the database's message.  UsageError, StateError."""
     return call.ret(conn, "londiste.skip_apply_error", queue, event, row, by, reason or None).note
 
 
 def retry_apply_errors(conn: Connection, queue: str) -> str:
-    """Wakes the worker that waits in front of an event; what the database says."""
+    """Retries an event: wakes the blocked worker; returns the database's message."""
     return call.ret(conn, "londiste.retry_apply_errors", queue).note
 
 
 def get_conflicts(conn: Connection, queue: str) -> list[Conflict]:
-    """How often policies have decided."""
+    """How often conflict policies have decided."""
     return call.records(conn, Conflict, "londiste.get_conflicts", queue)
 
 
 def get_conflict_log(conn: Connection, queue: str, limit: int) -> list[LeftOut]:
-    """The rows that policy log has left out, the newest first."""
+    """The rows that policy log has skipped, newest first."""
     return call.records(conn, LeftOut, "londiste.get_conflict_log", queue, limit)
 
 
 def skips_of(found: Sequence[Open]) -> SkippedEvents:
-    """The events to leave out, of what is open."""
+    """The events to skip, of the open errors."""
     skipped = [one for one in found if one.state == "skip"]
     return SkippedEvents(
         frozenset((one.event_id, one.row) for one in skipped),

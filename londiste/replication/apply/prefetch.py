@@ -1,11 +1,11 @@
-"""The next batch, read and folded in a thread while this node's database works on the present one.
+"""Prefetch of the next batch in a thread, while this node's database writes the present one.
 
-PgQ gives a consumer one open batch at a time, and the provider may hear of the end of the present
-one only after the commit here.  So the events behind it are read by their ticks, on the session
-that has nothing to do meanwhile.  They count only if the batch that is opened later lies between
-the same two ticks; otherwise they are thrown away and read again.
+PgQ gives a consumer one open batch at a time, and the present one may be finished only after the
+commit on this node.  So the next events are read by their ticks, on the idle provider session.
+They are used only if the batch that is opened later has the same two ticks; otherwise they are
+discarded and read again.
 
-The session belongs to the thread from ``begin`` to ``wait``; nobody else may use it in between.
+The session belongs to the thread from ``begin`` to ``wait``; nothing else may use it in between.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PATIENCE = 1.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """How the next batch will be asked for; see ``batches.finish_and_next``."""
+    """Size limits of the next batch; see ``batches.finish_and_next``."""
 
     min_count: int | None = None
     min_interval: timedelta | None = None
@@ -52,23 +52,22 @@ class Sizes:
     max_tick: int | None = None
 
     def up_to(self, tick: int | None) -> Sizes:
-        """The same with somebody who waits for the consumer at a tick; None: with nobody.
+        """The same limits when a copy waits for the consumer at a tick; None: no copy waits.
 
-        Ticks are joined up to there and not across it, and no more are waited for.
+        Ticks are joined up to that one and not across it, without a minimum size.
         """
         return self if tick == self.max_tick else replace(self, max_tick=tick)
 
     @property
     def collects(self) -> bool:
-        """Whether a minimum is asked of the next batch."""
+        """Whether the next batch has a minimum size."""
         return self.max_tick is None and bool(self.min_count or self.min_interval)
 
     def after(self, nbytes: int, events: int) -> Sizes:
-        """How the batch behind one of so many bytes and events is asked for.
+        """Limits of the batch after one of this size.
 
-        Where ticks that have piled up are joined at all, it is to about ``JOIN_BYTES``, should the
-        events be as long as these.  A batch grows to at most four times the last, because those
-        behind a few short events may be long ones.
+        Pending ticks are joined to about ``JOIN_BYTES``, assuming events of the same length.  A
+        batch grows to at most four times the last one, because later events may be longer.
         """
         if self.max_count is None or not nbytes or not events:
             return self
@@ -77,7 +76,7 @@ class Sizes:
 
 
 def is_worthwhile(now_bytes: int, now_events: int, next_events: int, limit: int) -> bool:
-    """Whether a batch is read ahead, by the size of the present one.
+    """Whether to prefetch, by the size of the present batch.
 
     The next one is expected to have events of the same length; ``limit`` is in bytes.
     """
@@ -87,7 +86,7 @@ def is_worthwhile(now_bytes: int, now_events: int, next_events: int, limit: int)
 
 
 class ReadAhead:
-    """Reads behind the batches of one consumer, at most one batch and ``limit`` bytes of memory.
+    """Prefetches the batches of one consumer, at most one batch and ``limit`` bytes of memory.
 
     conn -- session on the provider, in autocommit mode.
     """
@@ -106,16 +105,17 @@ class ReadAhead:
 
     @property
     def has_read(self) -> bool:
-        """Whether a batch is there, whether or not it will be the right one."""
+        """Whether a batch is there, be it the next one or not."""
         return self._found is not None
 
     def begin(self, batch: Batch, nbytes: int, interest: RoutingTable) -> None:
-        """Begins to read what comes behind ``batch``, unless that is not worthwhile.
+        """Starts to read the events after ``batch``, unless that is not worthwhile.
 
-        From here on ``sizes`` is how the next batch has to be asked for.
+        After this the next batch has to be opened with ``sizes``.
 
         nbytes -- of the events of the batch.
-        interest -- what is folded how; should it be another one then, the events are folded anew.
+        interest -- routing of the events; if it is a different one later, net changes are computed
+            again.
         """
         self._found = None
         self.sizes = self.sizes.after(nbytes, batch.size_estimate)
@@ -128,7 +128,7 @@ class ReadAhead:
         self._thread.start()
 
     def wait(self) -> None:
-        """Waits until everything is read; then the session is free."""
+        """Waits until everything is read and the session is free."""
         if self._thread is None:
             return
         try:
@@ -139,7 +139,7 @@ class ReadAhead:
         self._thread = None
 
     def stop(self) -> None:
-        """Ends the reading and forgets what was read; closes the session if it does not end."""
+        """Stops reading and discards the batch; closes the session if the thread does not end."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._stopping = True
@@ -153,13 +153,13 @@ class ReadAhead:
         self._found = None
 
     def take(self, batch: Batch, interest: RoutingTable) -> BatchPart | None:
-        """The batch, if it is the one that was read; it is forgotten in any case."""
+        """Returns the batch if it is the one that was read; discards it in any case."""
         found, self._found = self._found, None
         if found is None:
             return None
         coming, part = found
         if not coming.is_now(batch):
-            log.debug("ticks %d to %d were read in vain", coming.prev_tick_id, coming.tick_id)
+            log.debug("prefetch of ticks %d to %d discarded", coming.prev_tick_id, coming.tick_id)
             return None
         if part.interest != interest:
             # A table has been handed over meanwhile.
@@ -174,7 +174,7 @@ class ReadAhead:
             self._found = self._read(batch, nbytes, interest)
         except Exception as error:
             # Whatever it is: the batch is read again, by somebody who can say it.
-            log.debug("not read ahead: %s", error)
+            log.debug("prefetch failed: %s", error)
 
     def _read(
         self, batch: Batch, nbytes: int, interest: RoutingTable

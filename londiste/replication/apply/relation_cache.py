@@ -1,4 +1,4 @@
-"""Shapes of this node's tables between batches: asked for again when a table has changed."""
+"""Cache of this node's table schemas; a changed table is read again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from londiste.replication.apply.routing import PLAIN, RoutingTable, Shaping
 
 
 class RelationCache:
-    """Shapes of the tables, asked for again when a table has changed since the last batch."""
+    """Table schemas, read again when a table has changed since the last batch."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
@@ -21,9 +21,9 @@ class RelationCache:
         self._shaping: Mapping[TableName, Shaping] = {}
 
     def check_again(self, interest: RoutingTable) -> None:
-        """A new batch begins: nothing is taken for granted.
+        """Starts a batch: cached schemas have to be verified.
 
-        interest -- says which rows its tables keep, and what changes them.
+        interest -- has the row filters and value changes of its tables.
         """
         self._checked.clear()
         shaping = interest.shaping
@@ -34,22 +34,22 @@ class RelationCache:
             self._shaping = shaping
 
     def forget(self) -> None:
-        """The tables may have changed in this transaction: they are looked at again."""
+        """Invalidates the cache: this transaction may have changed tables."""
         self._known.clear()
         self._checked.clear()
 
     def remembered(self, tables: Collection[TableName]) -> dict[TableName, Relation] | None:
-        """What the tables were when they were last looked at; None if one never was."""
+        """The schemas at the last read; None if a table was never read."""
         if not self._known.keys() >= set(tables):
             return None
         return {table: self._known[table] for table in tables}
 
     def checked(self, tables: Iterable[TableName]) -> None:
-        """They were found to be what they were."""
+        """Marks cached schemas as verified."""
         self._checked.update(tables)
 
     def of(self, tables: Iterable[TableName]) -> dict[TableName, Relation]:
-        """The shapes of those of the tables that exist."""
+        """The schemas of those tables that exist."""
         wanted = set(tables)
         new = wanted - self._checked
         if new:

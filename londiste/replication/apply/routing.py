@@ -1,8 +1,8 @@
-"""From decoded changes to the work per table: which events concern this process, and where they go.
+"""Routing of events: which ones a process applies, and to which tables.
 
-An event names the provider's table.  Here the table may have another name, may not be kept at
-all, or may be in a state in which the other process takes care of it; and what came with the
-copy must not come twice.
+An event names the provider's table.  On this node the table may have another name, may not be
+replicated, or may be in a state in which the other process applies its events.  Changes that the
+copy includes must not be applied twice.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from londiste.replication.tablesync.states import By, SyncState, from_text, in_c
 
 @dataclass(frozen=True)
 class Upsert:
-    """Events are taken for what the table has after them, whatever it had before.
+    """Applies events as the state of the row after them, whatever it was before.
 
-    That is right as long as every event tells a whole row by its key; others are refused.
+    That is correct if every event has a full row image with its key; others are refused.
 
-    key -- the columns that find a row.
+    key -- the columns that identify a row.
     columns -- what an image must have.
     """
 
@@ -46,23 +46,23 @@ class Upsert:
     columns: frozenset[str]
 
     def type(self, what: KeyedType | None) -> KeyedType | None:
-        """The type of such an event, said as a state."""
+        """The type of such an event as a state."""
         if what is None or what.state:
             return what
         return what._replace(op=_AFTER[what.op], state=True)
 
     def fits(self, what: KeyedType, columns: Iterable[str]) -> bool:
-        """Whether events of this type, with images of these columns, tell whole rows."""
+        """Whether events of this type, with images of these columns, have full rows."""
         return what.key == self.key and (what.op is Op.DELETE or self.columns <= set(columns))
 
     def change(self, event: Event, change: RowChange) -> RowChange:
-        """A decoded change, said as a state.  Raises PartialEvent."""
+        """A decoded change as a state.  Raises PartialEvent."""
         what = read_type(event.type)
         if what is None or not self.fits(what, change.image):
             raise PartialEvent(
-                f"event {event.id} of table {change.table} does not tell a whole row"
-                f" by the key {', '.join(self.key)}",
-                detail="a resumable copy replays what has happened meanwhile as states of rows",
+                f"event {event.id}: table {change.table}: row image is incomplete (key"
+                f" {', '.join(self.key)})",
+                detail="a resumable copy replays events as row states, which needs full row images",
                 hint="copy the table in one snapshot:"
                 f" londiste resync {change.table} --copy-mode snapshot",
                 event_id=event.id,
@@ -72,32 +72,32 @@ class Upsert:
 
 @dataclass(frozen=True)
 class ByFilter:
-    """Events of a table of which this node keeps some rows only.
+    """Applies events of a table with a row filter on this node.
 
-    Whether the row was kept before an update or delete, the event does not tell.  So both are
-    taken for what the table has after them: the row as its image says, or none; the statement that
-    writes it asks the condition (``Relation.where``).  The image must be whole, because the row
-    may be a new one here.
+    An event does not show whether the row matched before an update or delete.  So both are applied
+    as the state of the row after them, present or absent; the statement that writes it asks the
+    condition (``Relation.where``).  The image must be complete, because the row may be new on this
+    node.
     """
 
     def type(self, what: KeyedType | None) -> KeyedType | None:
-        """The type of such an event, said as a state; an insert is one."""
+        """The type of such an event as a state."""
         if what is None or what.state or what.op is Op.INSERT or not what.key:
             return what
         return what._replace(op=_AFTER[what.op], state=True)
 
     def fits(self, what: KeyedType, columns: Iterable[str]) -> bool:
-        """Events of our own capture always tell the row."""
+        """Events of the native capture always have full rows."""
         return bool(what.key) or what.op is not Op.UPDATE
 
     def change(self, event: Event, change: RowChange) -> RowChange:
-        """A decoded change, said as a state.  Raises PartialEvent."""
+        """A decoded change as a state.  Raises PartialEvent."""
         if change.state or change.op is Op.INSERT or not change.key:
             return change
         if change.partial:
             raise PartialEvent(
-                f"event {event.id} of table {change.table} does not tell a whole row",
-                detail="rows of the table are filtered here, and an update may bring a new one",
+                f"event {event.id}: table {change.table}: row image is incomplete",
+                detail="this node filters rows of the table, and an update may add a row",
                 hint="capture the table on the root with whole rows: londiste remove-table"
                 f" {change.table}, then londiste add-table {change.table} --trigger capture",
                 event_id=event.id,
@@ -119,9 +119,9 @@ class Route:
     """Where the events of one table go.
 
     snapshot -- that of the table's copy, while it matters.
-    by_state -- how they are understood while chunks of the copy have seen different snapshots, or
-        where rows are filtered.
-    wants -- what the table's handler and attributes ask for.
+    by_state -- how they are applied while chunks of the copy have different snapshots, or where
+        rows are filtered.
+    wants -- rules of the table's handler and attributes.
     """
 
     source: TableName
@@ -131,11 +131,11 @@ class Route:
     wants: TableRules = ALL
 
     def columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the columns of an image that are written here."""
+        """The columns of an image that are written here."""
         return names if self.wants.all_columns else tuple(filter(self.wants.keeps, names))
 
     def change(self, event: Event, change: RowChange | Truncate) -> RowChange | Truncate | None:
-        """A decoded change as this table wants it; None: not at all.  Raises PartialEvent."""
+        """A decoded change as this table applies it; None: ignored.  Raises PartialEvent."""
         if isinstance(change, Truncate):
             return None if self.wants.ignore_truncate else change
         if not self.wants.all_columns:
@@ -148,9 +148,9 @@ class Route:
 
 @dataclass(frozen=True)
 class SkippedEvents:
-    """Events that a person wants left out.
+    """Events that an operator skips.
 
-    rows -- event and row of it, 0 where it has one; tables -- of this node, that they are about.
+    rows -- event and row in it, 0 for a single row; tables -- of this node, of these events.
     """
 
     rows: frozenset[tuple[int, int]] = frozenset()
@@ -161,7 +161,7 @@ class SkippedEvents:
 class RoutingTable:
     """The tables whose events a process applies, by the name that events carry.
 
-    held -- those of which this node holds not all: what it hands on of them is written anew.
+    held -- filtered tables: their events are rewritten before they are forwarded.
     skips -- but not these.
     """
 
@@ -173,20 +173,20 @@ class RoutingTable:
 
     @classmethod
     def main(cls, tables: Iterable[ReplicatedTable]) -> RoutingTable:
-        """What the worker of the node applies: the tables that are ok."""
+        """The routes of the node's worker: the tables that are ok."""
         mine = list(tables)
         return replace(cls._of(By.MAIN, mine), held=held(mine))
 
     @classmethod
     def copies(cls, tables: Iterable[ReplicatedTable]) -> RoutingTable:
-        """What the copy process applies while tables catch up."""
+        """The routes of the copy process while tables catch up."""
         return cls._of(By.COPY, tables)
 
     @classmethod
     def states(cls, table: ReplicatedTable, by_state: Upsert, seen: Snapshot) -> RoutingTable:
-        """What the copy process applies until a resumable copy is consistent: all, as states.
+        """The routes until a resumable copy is consistent: all events, as states.
 
-        seen -- but no event of transactions that this snapshot sees.
+        seen -- transactions that this snapshot sees are ignored.
         """
         route = Route(table.name, table.dest, seen, by_state, table.wants)
         return cls(By.COPY, {table.name: route})
@@ -209,7 +209,7 @@ class RoutingTable:
 
     @cached_property
     def shaping(self) -> Mapping[TableName, Shaping]:
-        """What the tables that want something special want, by their names here."""
+        """The rules of the tables that have any, by their names here."""
         wants = {route.dest: route.wants for route in self.routes.values()}
         found = {dest: (w.where, w.rows, w.on_error) for dest, w in wants.items()}
         return {dest: want for dest, want in found.items() if want != PLAIN}
@@ -224,14 +224,14 @@ class RoutingTable:
         return self if skips == self.skips else RoutingTable(self.by, self.routes, self.held, skips)
 
     def route(self, name: str | None, txid: int) -> Route | None:
-        """The route of an event with this table name and transaction; None: not for us."""
+        """The route of an event with this table name and transaction; None: ignored."""
         route = self.find(name)
         if route is not None and in_copy(txid, route.snapshot):
             return None
         return route
 
     def find(self, name: str | None) -> Route | None:
-        """The route of events with this table name, whatever the copy has brought already."""
+        """The route of events with this table name, including those that the copy has."""
         if name is None:
             return None
         try:
@@ -299,7 +299,7 @@ def plan(
 
 
 def plan_folded(folded: NetFold, shape: Relation) -> TablePlan | None:
-    """The work that a fold by the text of the key comes to; None: the events must be decoded.
+    """The work of net changes by the key's text; None: the events must be decoded.
 
     They must when equal keys may have different texts here.
     """
@@ -320,7 +320,7 @@ def plan_folded(folded: NetFold, shape: Relation) -> TablePlan | None:
 
 
 def _changed(rows: RowSet, change: RowFunction) -> RowSet:
-    """The same rows as the function makes them."""
+    """The same rows, changed by the function."""
     lines: list[str] = []
     for text in itertools.chain(rows.lines, *(pack.split("\n") for pack in rows.packs)):
         image = jsonrow.image(text)
@@ -336,17 +336,17 @@ def missing_table(
     node: str,
     renamed: tuple[TableName, str] | None = None,
 ) -> EventError:
-    """What to say of events of a table that this node does not have.
+    """The error for events of a table that this node does not have.
 
-    renamed -- its other name here, and what gives it the old one again.
+    renamed -- its present name, and the statement that restores the old one.
     """
-    gone = f"cannot be applied on node {node}: table {dest} is not there"
+    gone = f"table {dest} does not exist on node {node}"
     hint = f"create the table, or stop replicating it: londiste remove-table {dest}"
     if renamed is not None:
-        gone += f", it has the name {renamed[0]} now"
+        gone += f"; it was renamed to {renamed[0]}"
         hint = renamed[1]
     return EventError(
-        f"event {event} of table {source} {gone}",
+        f"event {event}: table {source}: {gone}",
         hint=hint,
         event_id=event,
         finding=ApplyError("structure", table=str(source)),

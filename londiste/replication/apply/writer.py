@@ -1,4 +1,4 @@
-"""Parts of a batch, into this node's tables."""
+"""Writes parts of a batch into this node's tables."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ log = logging.getLogger(__name__)
 
 
 def point(name: str, interest: RoutingTable) -> None:
-    """A place where a test ends the worker; the copy process has points of its own."""
+    """A crash point for tests; the copy process has its own."""
     if interest.by is By.MAIN:
         crash.point(name)
 
 
 class BatchTransaction:
-    """The transaction of a batch, which the first statement opens and ``stack`` ends."""
+    """The transaction of a batch; the first statement opens it, ``stack`` ends it."""
 
     def __init__(self, conn: Connection, stack: contextlib.ExitStack) -> None:
         self._conn = conn
@@ -52,7 +52,9 @@ class BatchTransaction:
         self._open = False
 
     def begin(self) -> None:
-        """Opens it, if it is not open; it may be opened inside a pipeline and outlast that."""
+        """Opens the transaction, if it is not open; it may start inside a pipeline and outlive
+        it.
+        """
         if not self._open:
             self._open = True
             # conn.transaction() would keep the pipeline open until the end of the transaction, and
@@ -96,7 +98,7 @@ class PartWriter:
         batch: Batch,
         also: AfterWrite | None = None,
     ) -> None:
-        """Writes a part of a batch, and does ``also``, in the same round trip if possible."""
+        """Writes a part of a batch and runs ``also``, in the same round trip if possible."""
         if part.messages:
             transaction.begin()
         for event in part.messages:
@@ -117,7 +119,7 @@ class PartWriter:
         self._try(part, transaction, also, self._shapes.of(part.folds), verify=False)
 
     def _hand(self, part: BatchPart, batch: Batch) -> None:
-        """Gives events to the handlers of their tables."""
+        """Passes events to the handlers of their tables."""
 
         def write(changes: Iterable[tuple[TableName, TableChange]]) -> None:
             pending = Pending()
@@ -152,7 +154,7 @@ class PartWriter:
         *,
         verify: bool,
     ) -> bool:
-        """Whether the part is written; it is not when there is more to verify.
+        """Writes the part; False when schemas have to be verified first.
 
         Raises StaleShapes if the shapes have to be verified.
         """
@@ -189,14 +191,14 @@ class PartWriter:
         return True
 
     def _is_shared(self, part: BatchPart, dest: TableName) -> bool:
-        """Whether others fill the table too, so that whoever empties it is looked at."""
+        """Whether other queues fill the table too, so that a TRUNCATE needs a check."""
         source = part.first[dest][1]
         return bool(combined_queue.others_filling(self.target, self.queue, source, dest))
 
     def _write_decoded(
         self, part: BatchPart, tables: Collection[TableName], known: Mapping[TableName, Relation]
     ) -> None:
-        """Writes tables whose events have to be decoded, as many at a time as fit into memory."""
+        """Writes tables whose events have to be decoded, in portions that fit into memory."""
         pending = Pending()
         for dest, change in part.changes(tables):
             if isinstance(change, Truncate):
@@ -213,8 +215,8 @@ class PartWriter:
         (change,) = decode_all(event)
         if isinstance(change, ExecuteScript):
             raise EventError(
-                f"event {event.id} is the script {change.name}, which this version does not run",
-                hint="use the version of the program that sent it, on this node too",
+                f"event {event.id}: this version does not run script {change.name}",
+                hint="install the sender's version of the program on this node too",
                 event_id=event.id,
             )
         if isinstance(change, SystemEvent):

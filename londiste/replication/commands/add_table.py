@@ -1,10 +1,10 @@
-"""Adding tables: everything is looked at first, then each table is added in one transaction.
+"""``add-table``: checks everything first, then adds each table in one transaction.
 
 On the root a table gets its capture trigger and becomes part of the queue.  Elsewhere the node
-first learns what the provider knows; then the table is made if asked for, registered, and left
-to the worker, which starts its copy.
+first registers what the provider has; then the table is created if requested, registered, and the
+worker starts its copy.
 
-Making a trigger locks the table against writers for a moment; ``locking`` says how.
+Creating a trigger locks the table against writers for a moment; see ``ddl_lock``.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ def plan(
     skip_non_existing: bool = False,
     wanted: RegistrationFilter = EVERYTHING,
 ) -> CommandPlan:
-    """What to do to add tables to the node at ``dsn``.  Changes nothing.
+    """Plans adding tables to the node at ``dsn``.  Changes nothing.
 
     patterns -- names, or patterns with * and ?; a name without a dot is in schema public.
-    every -- all tables that could be added, in place of patterns.
+    every -- all tables that could be added, instead of patterns.
     force -- add tables that the provider does not have, or that are in no list.
-    skip_non_existing -- a table missing here or there is skipped, with a line in ``skipped``.
-    wanted -- what the node wants to know of at all.
+    skip_non_existing -- a table missing on either node is skipped, with a line in ``skipped``.
+    wanted -- what the node registers.
 
     Raises UnknownTable, UsageError (no key, bad flags), StateError.
     """
@@ -89,8 +89,9 @@ def plan(
     filter_checks.refuse(node, wants)
     if options.merge and node.type is not NodeType.LEAF:
         raise BadOption(
-            f"node {node.name} is a {node.type.value}: only leaves are filled from several queues",
-            hint="leave --merge-all and --no-merge out",
+            f"node {node.name} is a {node.type.value}: only leaves can be filled from several"
+            " queues",
+            hint="omit --merge-all and --no-merge",
         )
     if node.combined_queue is not None:
         options = add_table_options.of_part(node, options)
@@ -98,8 +99,8 @@ def plan(
     if node.type is NodeType.ROOT:
         if options.copy_node:
             raise BadOption(
-                "--copy-node and --find-copy-node on the root",
-                hint="nothing is copied there; give them on the nodes below",
+                "--copy-node and --find-copy-node: not available on the root",
+                hint="the root copies nothing; use them on its subscribers",
             )
         return _on_root(sites, dsn, node, patterns, options, every, force, skip_non_existing)
     return _below(sites, dsn, node, patterns, options, every, force, skip_non_existing, wanted)
@@ -262,7 +263,7 @@ def _create(
     parts: frozenset[Part],
     needs: bool,
 ) -> tuple[Step, tuple[str, ...]]:
-    """The step that makes tables of one node here and adds them; what will not be as there."""
+    """The step that creates tables on one node and adds them; notes on differences."""
     origin = sites.at(source_dsn)
     theirs = {t.name: t for t in tables.get_table_list(origin, node.queue)}
     dests = {source: step.dest for source, step in made}
@@ -283,7 +284,7 @@ def _source(
     theirs: ReplicatedTable | None,
     options: TableOptions,
 ) -> CopySource:
-    """The node that the rows, and the structure of a missing table, come from."""
+    """The node that provides the rows, and the structure of a missing table."""
     if options.copy_node:
         start = node.provider_location
         return copy_source.find(sites.at, sites.reach, start, node.queue, table, options.copy_node)
@@ -308,7 +309,7 @@ def _pick(
 ) -> Selected:
     if every:
         if patterns:
-            raise BadOption("--all and names of tables", hint="give one or the other")
+            raise BadOption("--all excludes table names", hint="give one or the other")
         return Selected(tuple(candidates))
     if not patterns:
         raise BadOption("no table given", hint="name tables, or use --all")
@@ -319,9 +320,9 @@ def _pick(
             return _not_plain(TableName.parse(text), info.kind) or (
                 UnknownTable(
                     f"table {text} cannot be replicated",
-                    detail="unlogged and temporary tables and those of PostgreSQL and of"
-                    " replication itself are left out; nothing was added",
-                    hint="londiste missing lists the tables that can be added",
+                    detail="unlogged, temporary and system tables and those of replication"
+                    " itself are excluded; nothing was added",
+                    hint="londiste missing",
                 )
                 if on_root
                 else UnknownTable(
@@ -334,21 +335,20 @@ def _pick(
         if "." in schema and catalog.info(conn, TableName(schema, name)) is not None:
             return UnknownTable(
                 f"table {text} cannot be replicated: its schema has a dot in its name",
-                detail="in a queue the first dot ends the schema; nothing was added",
-                hint=f"give the schema another name: alter schema {quote(schema)} rename to …",
+                detail="in a queue the first dot ends the schema's name; nothing was added",
+                hint=f"rename the schema: alter schema {quote(schema)} rename to …",
             )
         return UnknownTable(
-            f"no table {text} in {describe_dsn(conn.info.dsn)}",
+            f"table {text} does not exist in {describe_dsn(conn.info.dsn)}",
             detail="nothing was added",
-            hint=add_table_options.name_hint(text)
-            or "londiste missing lists the tables that can be added",
+            hint=add_table_options.name_hint(text) or "londiste missing",
         )
 
     return select(patterns, candidates, done, unknown, force=force)
 
 
 def _virtual(options: TableOptions, *, root: bool) -> bool:
-    """Whether the table need not be there."""
+    """Whether the table may be missing."""
     return "virtual_table" in options.words(root=root)
 
 
@@ -358,13 +358,13 @@ def _check_table(
     options: TableOptions,
     theirs: ReplicatedTable | None = None,
 ) -> bool:
-    """Refuses what cannot be added; True for a table without key that may be."""
+    """Refuses tables that cannot be added; True for an allowed table without key."""
     info = catalog.info(conn, table)
     if info is None:
         raise UnknownTable(
             f"table {table} does not exist in {describe_dsn(conn.info.dsn)}",
             detail="nothing was added",
-            hint="create it first, or let it be made after the provider's: --create",
+            hint="create it first, or as on the provider: --create",
         )
     problem = _not_plain(table, info.kind)
     if problem is not None:
@@ -373,7 +373,7 @@ def _check_table(
         raise UsageError(
             f"table {table} has no columns",
             detail="nothing was added",
-            hint="there is nothing in it to replicate; add a column first",
+            hint="add a column first",
         )
     if catalog.key(conn, table) or any(a.startswith("pkey=") for a in options.trigger_args):
         return False
@@ -387,10 +387,10 @@ def _check_table(
         return True
     raise UsageError(
         f"table {table} has no primary key",
-        detail="without one an UPDATE or DELETE cannot be carried to other nodes",
-        hint="add a primary key; or name columns that identify a row: --trigger-arg pkey=a,b;"
-        " or, if rows are only ever inserted: --insert-only; or let UPDATE and DELETE find a row"
-        " by all its columns: --whole-row",
+        detail="without one an UPDATE or DELETE cannot be replicated",
+        hint="add a primary key; or name the columns that identify a row: --trigger-arg"
+        " pkey=a,b; or allow inserts only: --insert-only; or match rows by all columns:"
+        " --whole-row",
     )
 
 
@@ -399,9 +399,9 @@ def _not_plain(table: TableName, kind: str) -> UnknownTable | None:
     if kind in {"r", "p"}:
         return None
     return UnknownTable(
-        f"{table} is {words.get(kind, 'no table')}",
-        detail="only tables are replicated",
-        hint="add the tables it reads from",
+        f"{table} is {words.get(kind, 'not a table')}",
+        detail="only tables can be replicated",
+        hint="add the tables that it reads from",
     )
 
 
@@ -448,11 +448,11 @@ def _step(
 
 @dataclass(frozen=True)
 class AddTable:
-    """One table becomes replicated on one node.
+    """Adds one table to one node.
 
-    created -- in the same transaction, just before.
-    with_sequences -- those of its columns come along; ``sequences`` are those foreseen.
-    empties -- the rows that are here go now, before several queues copy theirs.
+    created -- earlier in the same transaction.
+    with_sequences -- those of its columns are added too; ``sequences`` are the expected ones.
+    empties -- deletes the target's rows now, before several queues copy theirs.
     """
 
     node: str
@@ -494,7 +494,7 @@ class AddTable:
         with_table(sites, self.dsn, self.dest, self.node, self.add)
 
     def add(self, conn: Connection) -> None:
-        """What ``run`` does, in the caller's transaction."""
+        """Does the work of ``run`` in the caller's transaction."""
         if self.created:
             condition.check(conn, self.dest, self.wants)
         if self.empties:

@@ -1,4 +1,4 @@
-"""How tables are captured: by which trigger, in which form and why; and changing it."""
+"""``change-form``: the trigger and the capture mode of tables."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FORMS = ("row", "statement", "auto")
 
 @dataclass(frozen=True)
 class Capturing:
-    """What captures one table here.
+    """How one table is captured on this node.
 
-    trigger -- capture (our own), logutriga, jsontriga, sqltriga, deny (a leaf refuses writes) or
+    trigger -- capture (native), logutriga, jsontriga, sqltriga, deny (a leaf refuses writes) or
         none.
-    form -- row or statement, for our own capture; None for the others.
-    reason -- why it has that form.
-    key_given -- the trigger was told the key columns (pkey=).
-    asked -- row, statement or auto: what was asked for.
+    form -- row or statement, for the native capture; None for the others.
+    reason -- why it has that mode.
+    key_given -- the trigger has the argument pkey=.
+    asked -- row, statement or auto, as requested.
     """
 
     trigger: str
@@ -43,7 +43,7 @@ class Capturing:
 
 
 def triggers(conn: Connection, queue: str) -> dict[TableName, Capturing]:
-    """What captures the local tables of a queue, by their names in this database; no forms."""
+    """How the local tables of a queue are captured, by their names here; without modes."""
     return {
         TableName.parse(name): Capturing(trigger, asked=asked, key_given=keyed)
         for name, trigger, asked, keyed in conn.execute(
@@ -53,7 +53,7 @@ def triggers(conn: Connection, queue: str) -> dict[TableName, Capturing]:
 
 
 def capturing(conn: Connection, queue: str) -> dict[TableName, Capturing]:
-    """The same, with the form of each capture and the reason for it."""
+    """The same with the mode of each capture and the reason for it."""
     found = triggers(conn, queue)
     for one in tables.capture_forms(conn, queue):
         if one.table in found:
@@ -64,7 +64,7 @@ def capturing(conn: Connection, queue: str) -> dict[TableName, Capturing]:
 def plan(
     sites: Connections, dsn: str, queue: str, patterns: Sequence[str], form: str
 ) -> CommandPlan:
-    """What to do to give tables of the root at ``dsn`` another form.  Changes nothing.
+    """Plans changing the capture mode of tables of the root at ``dsn``.  Changes nothing.
 
     patterns -- names, or patterns with * and ?.
 
@@ -72,8 +72,8 @@ def plan(
     """
     if form not in FORMS:
         raise BadOption(
-            f"{form or 'nothing'} is no form of capture",
-            hint="the last word is row, statement or auto: londiste change-form TABLE row",
+            f"{form or 'no mode'}: unknown capture mode",
+            hint="end the command with row, statement or auto: londiste change-form TABLE row",
         )
     if not patterns:
         raise BadOption("no table given", hint=f"londiste change-form TABLE... {form}")
@@ -81,8 +81,8 @@ def plan(
     node = nodes.get_node_info(local, queue)
     if node.type is not NodeType.ROOT:
         raise UsageError(
-            f"node {node.name} is a {node.type.value}: it captures nothing of its own",
-            hint="run the command on the root; londiste members shows which node that is",
+            f"node {node.name} is a {node.type.value}: it captures no changes of its own",
+            hint="run the command on the root; londiste members shows it",
         )
     known = {t.name: t.dest for t in tables.get_table_list(local, queue) if t.local}
 
@@ -90,7 +90,7 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated here",
             detail="nothing was changed",
-            hint="londiste tables lists those that are",
+            hint="londiste tables",
         )
 
     picked = select(patterns, list(known), [], unknown, force=False)
@@ -101,9 +101,9 @@ def plan(
         how = now.get(known[name], Capturing("none"))
         if how.trigger != "capture":
             raise UsageError(
-                f"table {name} has no form: its trigger is {how.trigger}",
-                detail="row and statement are forms of our own capture; nothing was changed",
-                hint=f"give it that capture: londiste change-form {name} --trigger capture",
+                f"table {name} has no capture mode: its trigger is {how.trigger}",
+                detail="row and statement are modes of the native capture; nothing was changed",
+                hint=f"londiste change-form {name} --trigger capture",
             )
         step = ChangeForm(node.name, dsn, queue, name, known[name], form)
         if how.asked == form:
@@ -123,24 +123,24 @@ def plan_trigger(
     every: bool = False,
     force: bool = False,
 ) -> CommandPlan:
-    """What to do to capture tables of the node at ``dsn`` by another trigger.  Changes nothing.
+    """Plans changing the trigger of tables of the node at ``dsn``.  Changes nothing.
 
-    patterns -- names, or patterns with * and ?; every -- all tables that are captured instead.
-    force -- all workers are ours, whatever the nodes look like.
+    patterns -- names, or patterns with * and ?; every -- all captured tables instead.
+    force -- no node has a worker of Londiste 3, whatever the check shows.
 
     Raises BadOption, UnknownTable, UsageError (a leaf, nodes of Londiste 3 below).
     """
     if every == bool(patterns):
         raise BadOption(
-            "no table given" if not every else "--all and names of tables",
+            "no table given" if not every else "--all excludes table names",
             hint=f"londiste change-form --all --trigger {trigger}",
         )
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
     if node.type is NodeType.LEAF:
         raise UsageError(
-            f"node {node.name} is a leaf: it captures nothing",
-            hint="run the command on the root; londiste members shows which node that is",
+            f"node {node.name} is a leaf: it captures no changes",
+            hint="run the command on the root; londiste members shows it",
         )
     if trigger == "capture" and not force:
         names = root_trigger.unable(sites, local, queue)
@@ -154,7 +154,7 @@ def plan_trigger(
         return UnknownTable(
             f"table {text} is not captured here",
             detail="nothing was changed",
-            hint="londiste tables -v lists what captures each table",
+            hint="londiste tables -v",
         )
 
     chosen = captured if every else select(patterns, captured, [], unknown, force=False).chosen
@@ -169,7 +169,7 @@ def plan_trigger(
 
 @dataclass(frozen=True)
 class ChangeTrigger:
-    """One table is captured by another trigger from now on."""
+    """Changes the trigger of one table."""
 
     node: str
     dsn: str = field(repr=False)
@@ -179,7 +179,7 @@ class ChangeTrigger:
     trigger: str
 
     def describe(self) -> str:
-        return f"{self.node}: capture table {self.table} by {self.trigger}"
+        return f"{self.node}: capture table {self.table} with {self.trigger}"
 
     def done(self, sites: Connections) -> bool:
         now = triggers(sites.at(self.dsn), self.queue).get(self.dest)
@@ -196,7 +196,7 @@ class ChangeTrigger:
 
 @dataclass(frozen=True)
 class ChangeForm:
-    """One table is captured in another form from now on."""
+    """Changes the capture mode of one table."""
 
     node: str
     dsn: str = field(repr=False)
@@ -206,7 +206,7 @@ class ChangeForm:
     form: str
 
     def describe(self) -> str:
-        return f"{self.node}: capture table {self.table} in the form {self.form}"
+        return f"{self.node}: capture table {self.table} in mode {self.form}"
 
     def done(self, sites: Connections) -> bool:
         now = triggers(sites.at(self.dsn), self.queue).get(self.dest)

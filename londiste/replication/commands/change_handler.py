@@ -1,8 +1,8 @@
-"""Giving tables of a node another handler or filter: attributes and trigger change together.
+"""``change-handler``: changes attributes and trigger of tables together.
 
-Where other rows are wanted afterwards than before, the table is copied again: rows that enter come
-with the copy, those that leave go with the old ones.  Below a branch the same table is copied again
-on every node, behind the branch's own copy.
+Where the set of rows changes, the table is copied again: added rows come with the copy, the others
+are deleted with the old ones.  Below a branch the table is copied again on every node, after the
+branch's own copy.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def plan(
     handler: str | None,
     filters: Mapping[str, str] | None = None,
 ) -> CommandPlan:
-    """What to do to give tables of the node at ``dsn`` a handler.  Changes nothing.
+    """Plans changing the handler of tables of the node at ``dsn``.  Changes nothing.
 
     patterns -- names, or patterns with * and ?.
     handler -- its stored form, '' for the default; None: each keeps its own.
-    filters -- attributes of ``handlers.wanted`` that get other values; '' takes one away.
+    filters -- attributes of ``handlers.table_rules`` with new values; '' removes one.
 
     Raises BadOption, UnknownTable, StateError (a copy is under way), UsageError.
     """
@@ -64,7 +64,7 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated here",
             detail="nothing was changed",
-            hint="londiste tables lists those that are",
+            hint="londiste tables",
         )
 
     steps: list[Step] = []
@@ -99,13 +99,13 @@ def plan(
             raise StateError(
                 f"table {name} is being copied ({table.state})",
                 detail="nothing was changed",
-                hint="wait until it is in step: londiste wait-sync",
+                hint="londiste wait-sync",
             )
         if again and "skip_truncate" in table.attrs:
             raise StateError(
                 f"table {name} was added with --skip-truncate",
-                detail="its rows would be copied beside those that are here; nothing was changed",
-                hint=f"londiste remove-table {name}, then add it with the new filter",
+                detail="a copy would duplicate the rows of the target; nothing was changed",
+                hint=f"londiste remove-table {name}, then londiste add-table with the new filter",
             )
         if again and not wants.whole:
             provider = sites.reach(node.provider_location)
@@ -128,13 +128,13 @@ def plan(
 
 @dataclass(frozen=True)
 class _Change:
-    """What becomes of the attributes: another handler (None: the same), other filters."""
+    """Change of attributes: another handler (None: the same), other filters."""
 
     handler: str | None
     filters: tuple[tuple[str, str], ...] = ()
 
     def of(self, attrs: Mapping[str, str]) -> dict[str, str]:
-        """The attributes after it."""
+        """The attributes after the change."""
         given = dict(self.filters)
         if self.handler is not None:
             given[table_rules.HANDLER] = self.handler
@@ -142,7 +142,7 @@ class _Change:
         return rest | {key: value for key, value in given.items() if value}
 
     def describe(self) -> str:
-        """In words, after "give table …"."""
+        """The change in words."""
         words = [f"{key}={value}" if value else f"no {key}" for key, value in self.filters]
         if self.handler is not None:
             words.insert(0, f"the handler {self.handler or 'the default'}")
@@ -150,7 +150,7 @@ class _Change:
 
 
 def _below(sites: Connections, dsn: str, queue: str) -> list[tuple[str, str]]:
-    """The nodes below one, by name and connection string, those nearer to it first."""
+    """The nodes below a node, by name and connection string, nearest first."""
     found: list[tuple[str, str]] = []
     ask = [dsn]
     while ask:
@@ -165,13 +165,13 @@ def _below(sites: Connections, dsn: str, queue: str) -> list[tuple[str, str]]:
 
 
 def _has(sites: Connections, node: tuple[str, str], queue: str, name: TableName) -> bool:
-    """Whether a node keeps rows of the table."""
+    """Whether a node stores rows of the table."""
     table = tables.get_table(sites.at(node[1]), queue, name)
     return table is not None and table.local and table.keeps_rows
 
 
 def _other_rows(table: ReplicatedTable, wants: TableRules) -> bool:
-    """Whether rows are wanted that are not here, or other ones."""
+    """Whether the new rules need rows that the target does not have."""
     try:
         before = table.wants
     except BadOption:
@@ -182,7 +182,7 @@ def _other_rows(table: ReplicatedTable, wants: TableRules) -> bool:
 
 @dataclass(frozen=True)
 class CopyBelow:
-    """A node below copies a table again, when its provider has done so."""
+    """Copies a table of a node below again, after its provider did."""
 
     node: str
     dsn: str = field(repr=False)
@@ -190,7 +190,7 @@ class CopyBelow:
     table: TableName
 
     def describe(self) -> str:
-        return f"{self.node}: copy table {self.table} again, behind its provider"
+        return f"{self.node}: copy table {self.table} again, after its provider"
 
     def done(self, sites: Connections) -> bool:
         now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
@@ -208,9 +208,9 @@ class CopyBelow:
 
 @dataclass(frozen=True)
 class ChangeHandler:
-    """One table of one node has another handler or filter from now on.
+    """Changes the handler or filter of one table of one node.
 
-    again -- it is copied again; forget -- what the branch has told of it goes out of its queue.
+    again -- it is copied again; forget -- the branch deletes its events from its queue.
     """
 
     node: str
@@ -225,7 +225,7 @@ class ChangeHandler:
 
     def describe(self) -> str:
         more = ", copy it again" if self.again else ""
-        return f"{self.node}: give table {self.table} {self.change.describe()}{more}"
+        return f"{self.node}: change table {self.table}: {self.change.describe()}{more}"
 
     def done(self, sites: Connections) -> bool:
         known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
@@ -249,7 +249,7 @@ class ChangeHandler:
             tables.local_set_table_state(conn, self.queue, self.table, None, None)
 
     def _words(self, conn: Connection, before: str, after: str) -> list[str]:
-        """What the trigger has now, but for what the old handler asked, and the new one does."""
+        """The trigger's words, with those of the old handler replaced by the new one's."""
         try:
             old = set(registry.make(before).words(root=self.root))
         except BadOption:
@@ -262,7 +262,7 @@ class ChangeHandler:
 
 
 def trigger_words(conn: Connection, queue: str, table: TableName) -> list[str]:
-    """The words that make the trigger of a table again as it is."""
+    """The words that create the trigger of a table again as it is."""
     try:
         row = conn.execute(query("trigger_words"), {"queue": queue, "table": str(table)}).fetchone()
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""What becomes of events that do not fit the rows here: another policy for tables of this node."""
+"""``change-policy``: changes the conflict policy of tables of this node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from londiste.replication.patterns import select
 def plan(
     sites: Connections, dsn: str, queue: str, patterns: Sequence[str], policy: str
 ) -> CommandPlan:
-    """What to do to give tables of the node at ``dsn`` a policy.  Changes nothing.
+    """Plans changing the policy of tables of the node at ``dsn``.  Changes nothing.
 
     patterns -- names, or patterns with * and ?.
 
@@ -30,15 +30,15 @@ def plan(
     """
     if policy not in table_rules.POLICIES or not patterns:
         raise BadOption(
-            f"no policy: {policy}" if policy else "no policy given",
+            f"unknown policy: {policy}" if policy else "no policy given",
             hint=f"londiste change-policy TABLE {'|'.join(table_rules.POLICIES)}",
         )
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
     if node.type is NodeType.ROOT and policy != "halt":
         raise StateError(
-            f"node {node.name} is the root: no events are applied there",
-            hint="give the command on the node whose rows are concerned",
+            f"node {node.name} is the root: it applies no events",
+            hint="run the command on the node that applies the events",
         )
     known = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
 
@@ -46,7 +46,7 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated here",
             detail="nothing was changed",
-            hint="londiste tables lists those that are",
+            hint="londiste tables",
         )
 
     chosen = select(patterns, list(known), [], unknown).chosen
@@ -59,7 +59,7 @@ def plan(
 
 @dataclass(frozen=True)
 class ChangePolicy:
-    """One table of one node has another policy from the worker's next batch on."""
+    """Changes the conflict policy of one table, from the worker's next batch on."""
 
     node: str
     dsn: str = field(repr=False)
@@ -68,7 +68,7 @@ class ChangePolicy:
     policy: str
 
     def describe(self) -> str:
-        return f"{self.node}: events of table {self.table} that do not fit: {self.policy}"
+        return f"{self.node}: table {self.table}: conflict policy {self.policy}"
 
     def done(self, sites: Connections) -> bool:
         known = tables.get_table_list(sites.at(self.dsn), self.queue)

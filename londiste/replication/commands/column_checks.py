@@ -1,7 +1,7 @@
-"""Columns that are narrower here than where the rows come from: said when a table is added.
+"""Checks for target columns that are narrower than those of the source.
 
-PostgreSQL refuses a value that is too long or out of range, which halts the worker at the first
-such row; what has too many digits it rounds without a word, and nobody would hear of it.
+PostgreSQL refuses a value that is too long or out of range, which blocks the worker at the first
+such row.  It rounds a value with too many digits without a message.
 
 ``narrower`` and ``notes`` are pure; ``look`` asks both databases.
 """
@@ -51,9 +51,9 @@ def notes(
     *,
     origin: str,
 ) -> tuple[str, ...]:
-    """A sentence for each column that does not take every value of its source.
+    """A sentence for each column that cannot store every value of its source.
 
-    source, target -- the columns there and here; columns that are not written are passed over.
+    source, target -- the columns there and here; columns that are not written are ignored.
     origin -- name of the node the rows come from.
     """
     here = {column.name: column for column in target if not column.generated}
@@ -104,13 +104,13 @@ def narrower(ours: str, theirs: str) -> str:
     return ""
 
 
-_STOPS = "a value that is too large stops the worker"
-_ROUNDS = "values are rounded, and nobody is told"
+_STOPS = "a value that is too large blocks the worker"
+_ROUNDS = "values are rounded without a message"
 _DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
 
 
 def _numeric(mods: tuple[int, ...], others: tuple[int, ...]) -> str:
-    """Of numeric(p, s): digits before the point stop the worker, those behind it are rounded."""
+    """For numeric(p, s): digits before the point block the worker, those after it are rounded."""
     if not mods:
         return ""
     if not others or mods[-1] < others[-1]:

@@ -1,7 +1,7 @@
-"""Tables that a node lacks, made after its provider's and registered in the same transaction.
+"""``add-table --create``: creates missing tables like those of the provider and adds them.
 
-The structure comes from the catalog of the provider, in the names that tables have there; the DDL
-is for the release and the names of this node.  What fails leaves nothing half done.
+The structure comes from the provider's catalog; the DDL uses the release and the table names of
+this node.  It is one transaction, with the registration.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ class Registers(Protocol):
 
 
 def parts(options: TableOptions) -> frozenset[Part]:
-    """Which parts of tables the options ask for.  Raises BadOption."""
+    """The parts of tables that the options select.  Raises BadOption."""
     if options.create_without and not options.create_full:
         raise BadOption(
-            "--create-without without --create-full",
-            hint="--create makes columns and primary key only; write --create-full",
+            "--create-without requires --create-full",
+            hint="use --create-full; --create creates columns and primary key only",
         )
     if options.create_needs and not options.create_full:
         raise BadOption(
-            "--create-needs without --create-full",
-            hint="--create makes columns and primary key only; write --create-full",
+            "--create-needs requires --create-full",
+            hint="use --create-full; --create creates columns and primary key only",
         )
     unknown = sorted(set(options.create_without) - {part.value for part in Part})
     if unknown:
         raise BadOption(
-            f"--create-without {unknown[0]}: no such part",
-            hint=f"write some of {', '.join(part.value for part in Part)}",
+            f"--create-without {unknown[0]}: unknown part",
+            hint=f"use some of {', '.join(part.value for part in Part)}",
         )
     without = {Part(name) for name in options.create_without}
     return WHOLE - without if options.create_full else BARE
@@ -77,19 +77,19 @@ def ddl(
     *,
     needs: bool = False,
 ) -> Made:
-    """DDL that makes tables of the provider here.  Changes nothing.
+    """DDL that creates tables of the provider on this node.  Changes nothing.
 
     wanted -- name on the provider to name here; known -- the same for tables that are here.
-    needs -- functions and extensions that the tables need are made, too.
+    needs -- also create the functions and extensions that the tables need.
 
-    Raises UnknownTable, UsageError (what a table needs is not here and cannot be made).
+    Raises UnknownTable, UsageError (a table needs objects that are missing and cannot be created).
     """
     found = read(provider, wanted)
     missing = [name for name in wanted if name not in {table.name for table in found.tables}]
     if missing:
         raise UnknownTable(
             f"table {missing[0]} does not exist in {describe_dsn(provider.info.dsn)}",
-            hint="create the table here by hand, or correct the name",
+            hint="create the table on this node, or correct the name",
         )
     renamed = {**(known or {}), **wanted}
     names = {renamed.get(t.name, t.name) for t in found.tables}
@@ -109,7 +109,7 @@ def _needs(
     renamed: Mapping[TableName, TableName],
     wanted_parts: frozenset[Part],
 ) -> tuple[list[str], list[str], There]:
-    """Statements for extensions, those for functions, and what is there after them."""
+    """Statements for extensions and functions, and the objects that exist after them."""
     lacks = lacking(found, here, renamed, wanted_parts)
     wanted = [one.name for one in lacks if one.kind == "function" and not one.extension]
     rows = provider.execute(query("function_definitions"), {"signatures": wanted}).fetchall()
@@ -150,14 +150,14 @@ def _with_functions(statements: Sequence[str], functions: Sequence[str]) -> list
 
 
 def _last_name(statement: str) -> str:
-    """The unquoted last part of the name that ``create type`` makes."""
+    """The unquoted last part of the name in ``create type``."""
     return statement.removeprefix("create type ").split(" as ")[0].rsplit(".", 1)[-1].strip('"')
 
 
 def known_names(
     theirs: Mapping[TableName, ReplicatedTable], ours: Mapping[TableName, ReplicatedTable]
 ) -> dict[TableName, TableName]:
-    """Tables that both nodes have: their name in the provider's database, and here."""
+    """Tables on both nodes: their name in the provider's database, and here."""
     return {
         table.dest: ours[name].dest
         for name, table in theirs.items()
@@ -167,7 +167,7 @@ def known_names(
 
 @dataclass(frozen=True)
 class CreateTables:
-    """Tables are made and replicated on one node, all of them or none."""
+    """Creates tables on one node and adds them, all or none."""
 
     node: str
     dsn: str = field(repr=False)
@@ -186,8 +186,8 @@ class CreateTables:
         return f"{self.node}: create {word} {', '.join(map(str, self.dests))} and {rest}"
 
     def explain(self) -> list[str]:
-        """The statements, for people."""
-        waiting = [f"-- when {key.to_table} is in step: {key.definition}" for key in self.pending]
+        """The statements as text."""
+        waiting = [f"-- when {key.to_table} is in sync: {key.definition}" for key in self.pending]
         adds = [f"-- {add.describe().removeprefix(f'{self.node}: ')}" for add in self.adds]
         return [*(f"{text};" for text in self.statements), *waiting, *adds]
 
@@ -219,14 +219,14 @@ def _explained(error: psycopg.Error, statement: str, node: str, dsn: str) -> Lon
     if type(ours) is not LondisteError:
         return ours
     return UsageError(
-        f"tables cannot be created on node {node}: {ours.message}",
-        detail=f"{ours.detail}; nothing was made; the statement: {statement}",
-        hint="create first what is missing, or leave that part out: --create-without",
+        f"node {node}: cannot create tables: {ours.message}",
+        detail=f"{ours.detail}; nothing was created; the statement: {statement}",
+        hint="create the missing object first, or exclude that part: --create-without",
     )
 
 
 def statements(
     source: Connection, target: Connection, table: TableName, dest: TableName
 ) -> Sequence[str]:
-    """SQL that makes ``dest`` like ``table``: columns and primary key."""
+    """SQL that creates ``dest`` like ``table``: columns and primary key."""
     return ddl(source, target, {table: dest}, BARE).statements

@@ -1,8 +1,8 @@
-"""DDL on tables that others write to: the lock is asked for briefly, several times.
+"""Lock retry: locks a table for DDL in short attempts, so that writers never wait long.
 
-Writers queue behind a lock that is asked for, so nobody waits for it longer than a second.  One
-table per transaction: who held one locked table while waiting for the next could end in a
-deadlock with an application, and the server might choose the application as the victim.
+Writers queue behind a requested lock, so each attempt waits at most a second.  One table per
+transaction: holding one lock while waiting for the next could deadlock with an application, and the
+server might choose the application as the victim.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRY_SECONDS = 1.0
 def with_table(
     sites: Connections, dsn: str, table: TableName, node: str, work: Callable[[Connection], T]
 ) -> T:
-    """The answer of ``work``, which is called in a transaction of its own and may lock ``table``.
+    """Calls ``work`` in its own transaction, in which it may lock ``table``; returns its result.
 
     Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds.
     """
@@ -41,9 +41,9 @@ def with_table(
         except (LockTimeout, Deadlock) as error:
             if time.monotonic() >= deadline:
                 raise LockTimeout(
-                    f"table {table} stays locked on node {node}",
-                    detail=f"waited {sites.lock_timeout:g} s for its writers;"
-                    " tables before it in the list are done",
-                    hint="end the long transaction (pg_stat_activity, pg_locks), then run the"
-                    " command again",
+                    f"node {node}: table {table} stays locked",
+                    detail=f"waited {sites.lock_timeout:g} s for its lock; earlier tables of the"
+                    " list are done",
+                    hint="end the long transaction (see pg_stat_activity, pg_locks), then run"
+                    " the command again",
                 ) from error

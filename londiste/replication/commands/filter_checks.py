@@ -1,7 +1,7 @@
-"""Whether a row filter or a list of columns fits a table: asked of all nodes it concerns.
+"""Checks of row filters and column lists against all nodes they concern.
 
-Whoever reads from a branch gets what the branch holds: rows and columns that it leaves out are
-none that the nodes below can have.
+A subscriber of a branch gets what the branch stores: it cannot have rows and columns that the
+branch excludes.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from londiste.replication.model import FORGET
 
 
 def attrs(node: NodeInfo, wants: TableRules) -> dict[str, str]:
-    """Attributes of a table that a node begins to hold so: a branch forgets what it told before."""
+    """Attributes for a table that the node starts to filter: a branch deletes its old events."""
     less = node.type is NodeType.BRANCH and wants.stored and holds_less(wants)
     return {FORGET: "1"} if less else {}
 
 
 def refuse(node: NodeInfo, wants: TableRules) -> None:
-    """Raises UsageError for rows or columns that are to be left out on a root."""
+    """Raises UsageError for excluded rows or columns on a root."""
     if node.type is not NodeType.ROOT or not holds_less(wants):
         return
-    what = "values cannot be changed" if wants.rows else "columns cannot be left out"
+    what = "the root cannot change values" if wants.rows else "the root cannot exclude columns"
     if wants.where:
-        what = "rows cannot be left out"
+        what = "the root cannot exclude rows"
     raise UsageError(
-        f"node {node.name} is a {node.type.value}: {what} there",
-        detail="the rows are written there, and all nodes get theirs from it",
-        hint="add the table there as it is, and with the filter on branches and leaves",
+        f"node {node.name}: {what}",
+        detail="the rows are written on the root, and all nodes get theirs from it",
+        hint="add the table without the filter on the root, and with it on branches and leaves",
     )
 
 
@@ -53,9 +53,10 @@ def check(
     wants: TableRules,
     created: bool,
 ) -> None:
-    """Refuses what would not be right in the copy or in the events.  Changes nothing.
+    """Refuses filters that would be wrong in the copy or in the events.  Changes nothing.
 
-    source, dest -- the table's names on the provider and here; created -- the latter is to be made.
+    source, dest -- the table's names on the provider and here; created -- the latter will be
+        created.
 
     Raises BadOption, UsageError.
     """
@@ -78,9 +79,9 @@ def check(
     missing = [name for (name,) in ignored if wants.keeps(name)]
     if missing:
         raise BadOption(
-            f"--where: events of table {table} do not have all columns",
-            detail=f"its trigger on the root leaves out {', '.join(missing)} (ignore=), so an"
-            " update does not tell the whole row that may be new here",
-            hint=f"leave them out here too: --skip-columns {','.join(missing)}; or add the table"
-            " on the root without ignore=",
+            f"--where: events of table {table} lack columns",
+            detail=f"its trigger on the root excludes {', '.join(missing)} (ignore=), so an"
+            " update does not contain the full row, which may be new here",
+            hint=f"exclude them here too: --skip-columns {','.join(missing)}; or add the table on"
+            " the root without ignore=",
         )

@@ -1,8 +1,8 @@
-"""``londiste fkeys``: foreign keys of replicated tables, which are off and why; and mending.
+"""``fkeys``: states of the foreign keys of replicated tables, and their restoration.
 
-A copy takes keys off and remembers them (``londiste.pending_fkeys``); the worker makes them again
-when both tables are in step (``foreign_keys``).  What it will not make, because a table is not
-replicated any more, or never was, can be made by hand.
+A copy drops keys and stores them (``londiste.pending_fkeys``); the worker restores them when both
+tables are in sync (``fkey_validator``).  This command restores those that the worker does not,
+because a table is not replicated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from londiste.replication.commands.ddl_lock import with_table
 
 @dataclass(frozen=True)
 class KeyFacts:
-    """What is known of one key; fields as in ``foreign_key_states``."""
+    """The stored facts of one key; fields as in ``foreign_key_states``."""
 
     from_table: str
     to_table: str
@@ -49,9 +49,8 @@ class KeyFacts:
 
 @dataclass(frozen=True)
 class KeyState:
-    """state -- active, checking, unchecked, not valid, not enforced or pending.
-
-    why -- it is not active; do -- what helps; by_hand -- ``plan`` can mend it now.
+    """state -- active, checking, unchecked, not valid, not enforced or pending. why -- it is not
+    active; do -- the remedy; by_hand -- ``plan`` can restore it now.
     """
 
     state: str
@@ -61,29 +60,29 @@ class KeyState:
 
 
 def judge(one: KeyFacts) -> KeyState:
-    """What state a key is in, and who brings it back."""
+    """The state of a key, and how it is restored."""
     mend = f"londiste fkeys --restore {one.from_table}"
     if one.there and not one.enforced:
-        return KeyState("not enforced", "it was made so")
+        return KeyState("not enforced", "created NOT ENFORCED")
     if one.there and one.valid:
         return KeyState("active")
     if one.there and one.checking_since is not None:
-        return KeyState("checking", "its rows are being looked at")
+        return KeyState("checking", "its rows are being validated")
     if one.there and not one.pending:
         table = TableName.parse(one.from_table).quoted
         return KeyState(
             "not valid",
-            "it was made NOT VALID: rows from before may have none in the other table",
+            "created NOT VALID: older rows may violate it",
             f"alter table {table} validate constraint {quote(one.name)}",
         )
     reasons = _reasons(one)
     if one.there:
         if reasons:
-            return KeyState("unchecked", "; ".join(reasons), "wait until both are in step")
-        return KeyState("unchecked", "its rows are still to be looked at", mend, by_hand=True)
+            return KeyState("unchecked", "; ".join(reasons), "wait until both tables are in sync")
+        return KeyState("unchecked", "its rows are not validated yet", mend, by_hand=True)
     if reasons:
         missing = not (one.from_exists and one.to_exists)
-        do = "create the table" if missing else "wait until both are in step"
+        do = "create the table" if missing else "wait until both tables are in sync"
         return KeyState("pending", "; ".join(reasons), do)
     alone = [
         name
@@ -94,20 +93,20 @@ def judge(one: KeyFacts) -> KeyState:
         if not replicated
     ]
     if alone:
-        why = f"{' and '.join(alone)} not replicated here: no worker makes it"
+        why = f"{' and '.join(alone)} not replicated here: no worker restores it"
         return KeyState("pending", why, mend, by_hand=True)
-    return KeyState("pending", "the worker makes it next", mend, by_hand=True)
+    return KeyState("pending", "the worker restores it next", mend, by_hand=True)
 
 
 def _reasons(one: KeyFacts) -> list[str]:
-    """Why it cannot be made now."""
+    """Why it cannot be restored now."""
     reasons = []
     for name, exists, states in (
         (one.from_table, one.from_exists, one.from_states),
         (one.to_table, one.to_exists, one.to_states),
     ):
         if not exists:
-            reasons.append(f"table {name} is not there")
+            reasons.append(f"table {name} does not exist")
         elif states:
             reasons.append(f"table {name} is {', '.join(states)}")
     return list(dict.fromkeys(reasons))
@@ -132,28 +131,28 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         if str(name) not in known:
             raise UnknownTable(
                 f"table {name} is not replicated here",
-                hint="londiste tables lists those that are, by their names here last",
+                hint="londiste tables",
             )
     wanted = {str(name) for name in names}
     return [one for one in found if wanted & {one.from_table, one.to_table}]
 
 
 def left_off(conn: Connection, queue: str, dests: Sequence[TableName]) -> tuple[str, ...]:
-    """What to say when tables leave replication while keys of theirs are off."""
+    """The notes when tables are removed while keys of theirs are dropped."""
     gone = {str(dest) for dest in dests}
     return tuple(
-        f"foreign key {one.name} of table {one.from_table} is off since a copy, and stays so: no"
-        f" worker makes it without {one.to_table if one.to_table in gone else one.from_table}; when"
-        f" the rows are right: londiste fkeys --restore {one.from_table}"
+        f"table {one.from_table}: foreign key {one.name} was dropped for a copy; the worker cannot"
+        f" restore it without {one.to_table if one.to_table in gone else one.from_table}; when its"
+        f" rows are valid: londiste fkeys --restore {one.from_table}"
         for one in collect(conn, queue)
         if one.pending and gone & {one.from_table, one.to_table}
     )
 
 
 def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()) -> CommandPlan:
-    """What to do to bring back keys that are off and could be on.  Changes nothing.
+    """Plans restoring the keys that can be restored.  Changes nothing.
 
-    ``skipped`` -- keys that have to wait, and for what.
+    ``skipped`` -- keys that have to wait, with the reason.
     """
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
@@ -168,14 +167,14 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
             steps.append(CheckKey(*key))
         elif one.pending:
             skipped.append(
-                f"foreign key {one.name} of table {one.from_table} is {state.state}: {state.why}"
+                f"table {one.from_table}: foreign key {one.name} is {state.state}: {state.why}"
             )
     return CommandPlan(tuple(steps), skipped=tuple(skipped))
 
 
 @dataclass(frozen=True)
 class MakeKey:
-    """A key is there again, its rows not looked at."""
+    """Adds a key as NOT VALID."""
 
     node: str
     dsn: str = field(repr=False)
@@ -183,10 +182,10 @@ class MakeKey:
     name: str
 
     def describe(self) -> str:
-        return f"{self.node}: make foreign key {self.name} of table {self.table}, NOT VALID"
+        return f"{self.node}: add foreign key {self.name} to table {self.table}, NOT VALID"
 
     def explain(self) -> list[str]:
-        """What ``londiste.restore_table_fkey`` runs."""
+        """The statement of ``londiste.restore_table_fkey``."""
         return ["-- locks both tables against writers for a moment"]
 
     def done(self, sites: Connections) -> bool:
@@ -207,7 +206,7 @@ class MakeKey:
 
 @dataclass(frozen=True)
 class CheckKey:
-    """The rows of a key are looked at, and it is no longer remembered as off."""
+    """Validates a key and deletes its stored definition."""
 
     node: str
     dsn: str = field(repr=False)
@@ -215,14 +214,14 @@ class CheckKey:
     name: str
 
     def describe(self) -> str:
-        return f"{self.node}: check the rows of foreign key {self.name} of table {self.table}"
+        return f"{self.node}: validate foreign key {self.name} of table {self.table}"
 
     def done(self, sites: Connections) -> bool:
         pending = tables.get_table_pending_fkeys(sites.at(self.dsn), self.table)
         return all((key.from_table, key.name) != (self.table, self.name) for key in pending)
 
     def run(self, sites: Connections) -> None:
-        """Raises LockTimeout, StateError with the rows that the key does not admit."""
+        """Raises LockTimeout, StateError with rows that violate the key."""
 
         def work(conn: Connection) -> None:
             text = tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
@@ -237,16 +236,16 @@ class CheckKey:
                 raise
             rows = violations(sites.at(self.dsn), self.table, self.name)
             raise StateError(
-                f"foreign key {self.name} of table {self.table} does not admit all rows",
-                detail=f"the key is there and holds for new rows; without their rows in the other"
-                f" table are {', '.join(rows)}{' and others' if len(rows) == 10 else ''}",
-                hint="correct the rows, or copy the table again (londiste resync); then run the"
+                f"table {self.table}: rows violate foreign key {self.name}",
+                detail="the key exists and is enforced for new rows; rows without a referenced"
+                f" row: {', '.join(rows)}{' and others' if len(rows) == 10 else ''}",
+                hint="correct the rows, or copy the table again: londiste resync; then run the"
                 " command again",
             ) from error
 
 
 def violations(conn: Connection, table: TableName, name: str) -> list[str]:
-    """Rows, ten at most, that a key does not admit: its columns as JSON."""
+    """At most ten rows that violate a key: its columns as JSON."""
     statement = _violations_of(conn, table, name)
     if statement is None:
         return []
@@ -257,7 +256,7 @@ def violations(conn: Connection, table: TableName, name: str) -> list[str]:
 
 
 def _violations_of(conn: Connection, table: TableName, name: str) -> str | None:
-    """The statement that finds them; None when there is no such key."""
+    """The statement that finds such rows; None when the key does not exist."""
     row = conn.execute(
         query("foreign_key_violations"), {"table": str(table), "name": name}
     ).fetchone()

@@ -1,4 +1,4 @@
-"""The sequences of a table's serial and identity columns, which are replicated with the table."""
+"""Sequences of a table's serial and identity columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def owned(conn: Connection, table: TableName) -> list[TableName]:
 
 
 def to_add(conn: Connection, queue: str, table: TableName, *, root: bool) -> list[TableName]:
-    """Those of ``table`` (by its name here) that are not kept yet.
+    """The sequences of ``table`` (by its name here) that are not replicated yet.
 
     On the root all of them; elsewhere those that the queue carries by the name they have here.
     """

@@ -1,7 +1,7 @@
-"""What a node knows of the queue's tables and sequences: brought in line with its provider.
+"""Alignment of a node's registry of tables and sequences with its provider.
 
-A node hears of tables through events; a new one, or one that has not got to them yet, asks its
-provider.  Hearing the same again from the events later changes nothing.
+A node learns of tables from events.  A new node, or one that has not read those events yet, asks
+its provider; the events change nothing later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from londiste.replication.registration_filter import ALL, RegistrationFilter
 
 @dataclass(frozen=True)
 class RegistryDifference:
-    """What to do here to know what the provider knows."""
+    """The changes that align this node with its provider."""
 
     add: tuple[TableName, ...]
     remove: tuple[TableName, ...]
@@ -37,7 +37,7 @@ def difference(
 ) -> RegistryDifference:
     """Compares the lists of both; only tables that are not local here are removed.
 
-    wanted -- what this node wants to know; other tables that are known already stay.
+    wanted -- what this node registers; other tables that are registered already stay.
     """
     theirs = [t.name for t in tables.get_table_list(provider, queue)]
     ours = {t.name: t for t in tables.get_table_list(local, queue)}
@@ -55,23 +55,23 @@ def difference(
 
 
 def require_heard(provider: Connection, node: NodeInfo, table: TableName) -> None:
-    """Refuses to add a table whose removal on the root the node has yet to hear of.
+    """Refuses to add a table whose removal on the root this node has yet to apply.
 
-    The table may have been added there again since; the old news would undo what is done here now.
+    The table may have been added there again since; the old event would remove it here.
     Raises TransientError.
     """
     if browse.waiting(provider, node.queue, node.last_tick, "londiste.remove-table", str(table)):
         raise TransientError(
-            f"node {node.name} has not heard yet that table {table} was removed on the root",
-            detail="when it does, it removes the table that would be added now; nothing was added",
-            hint="give the command again when its worker has come that far: londiste status",
+            f"table {table}: its removal on the root is not applied on node {node.name} yet",
+            detail="that event would remove the table again; nothing was added",
+            hint="retry after the worker has caught up: londiste status",
         )
 
 
 def require_not_combined(local: Connection, node: NodeInfo, table: TableName) -> None:
     """Refuses a copy into a table that subscribers of the combined queue may have copied already.
 
-    What the copy of a part brings is in no event.  Raises StateError.
+    The rows that the copy of a part brings are in no event.  Raises StateError.
     """
     combined = node.combined_queue
     if combined is None or node.combined_type is not NodeType.ROOT:
@@ -80,19 +80,18 @@ def require_not_combined(local: Connection, node: NodeInfo, table: TableName) ->
     if known is None or not known.local or not nodes.get_subscriber_info(local, combined):
         return
     raise StateError(
-        f"table {table} is in combined queue {combined} already, and queue {node.queue} would be"
-        " copied into it",
-        detail=f"the subscribers of {combined} would not get what the copy brings; nothing was"
-        " added",
-        hint=f"take it out of {combined} for a while, with its settings: londiste remove-table"
-        f" {table}; then add-table --no-merge here, which adds it there too, and add-table on the"
+        f"table {table} is in combined queue {combined} already; a copy from queue {node.queue}"
+        " is not possible",
+        detail=f"the subscribers of {combined} would not get the copied rows; nothing was added",
+        hint=f"remove it from {combined} with its settings: londiste remove-table {table}; then"
+        " add-table --no-merge here, which adds it there too, and add-table on the"
         " subscribers",
     )
 
 
 @dataclass(frozen=True)
 class CopyRegistry:
-    """The node learns which tables and sequences the queue carries."""
+    """Copies the list of tables and sequences from the provider."""
 
     node: str
     provider: str
@@ -102,7 +101,7 @@ class CopyRegistry:
     wanted: RegistrationFilter = ALL
 
     def describe(self) -> str:
-        return f"{self.node}: take over the list of tables and sequences from {self.provider}"
+        return f"{self.node}: copy the list of tables and sequences from {self.provider}"
 
     def done(self, sites: Connections) -> bool:
         return not self._difference(sites)
@@ -124,21 +123,21 @@ class CopyRegistry:
 
 
 def require_kept(node: NodeInfo, table: TableName, theirs: ReplicatedTable | None) -> None:
-    """Raises StateError if the provider of ``node`` does not keep the table's rows.
+    """Raises StateError if the provider of ``node`` does not store the table's rows.
 
-    theirs -- what the provider knows of it.
+    theirs -- its registration on the provider.
     """
     if theirs is None or not theirs.local:
         raise StateError(
             f"node {node.provider} does not have table {table}",
             detail=f"it is the provider of {node.name}, from which the rows would be copied",
-            hint=f"on {node.provider}: londiste add-table {table}; or with rows that are here"
-            " already: --expect-sync",
+            hint=f"on {node.provider}: londiste add-table {table}; or, if this node already has"
+            " the rows: --expect-sync",
         )
     if not theirs.keeps_rows:
         raise StateError(
-            f"node {node.provider} keeps no rows of table {table}",
+            f"node {node.provider} stores no rows of table {table}",
             detail=f"its handler there is {theirs.attrs.get('handler')}; it is the provider of"
             f" {node.name}, from which the rows would be copied",
-            hint="add it with rows that are here already: --expect-sync",
+            hint="if this node already has the rows: --expect-sync",
         )

@@ -1,6 +1,6 @@
-"""Removing tables: on the root from the whole cascade, elsewhere from one node.
+"""``remove-table``: on the root for the whole cascade, elsewhere for one node.
 
-The rows stay, except those of a copy that was under way, which are half a table.
+The rows stay, except those of an unfinished copy.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def plan(
     force: bool = False,
     followed: Callable[[TableName], bool] = lambda _: False,
 ) -> CommandPlan:
-    """What to do to remove tables from the node at ``dsn``.  Changes nothing.
+    """Plans removing tables from the node at ``dsn``.  Changes nothing.
 
-    every -- all tables of the node, in place of patterns.
-    Names that are not kept here are in the wanted state already.
+    every -- all tables of the node, instead of patterns.
+    Names that are not replicated here need no change.
 
-    followed -- tables that the worker would add again; only the root may remove them.
-    force -- names that nobody knows are passed over, too.
+    followed -- tables that the worker adds automatically; only the root may remove them.
+    force -- unknown names are ignored, too.
     Raises UnknownTable, BadOption.
     """
     local = sites.at(dsn)
@@ -54,12 +54,12 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated on node {node.name}",
             detail="nothing was removed",
-            hint="londiste tables lists those that are",
+            hint="londiste tables",
         )
 
     if every == bool(patterns):
         raise BadOption(
-            "no table given" if not patterns else "--all and names of tables",
+            "no table given" if not patterns else "--all excludes table names",
             hint="name tables, or use --all",
         )
     if every:
@@ -72,10 +72,10 @@ def plan(
     again = [str(name) for name in picked.chosen if not everywhere and followed(name)]
     if again:
         raise BadOption(
-            f"node {node.name} follows {', '.join(again)}",
-            detail="its worker would add what is removed at once; nothing was removed",
-            hint="name it in auto_add_exclude of the node's settings, reload the worker (-r),"
-            " then remove it",
+            f"node {node.name} adds automatically: {', '.join(again)}",
+            detail="its worker would add them again at once; nothing was removed",
+            hint="add it to auto_add_exclude in the node's settings, reload the worker (-r),"
+            " then run the command again",
         )
     for name in picked.chosen:
         copying = known[name].state not in (None, "ok")
@@ -90,7 +90,7 @@ def plan(
 
 @dataclass(frozen=True)
 class RemoveTable:
-    """One table is an ordinary one again."""
+    """Removes one table from replication."""
 
     node: str
     dsn: str = field(repr=False)

@@ -1,4 +1,4 @@
-"""Copying tables again: their state goes back to the beginning, the worker does the rest."""
+"""``resync``: resets the state of tables so that the worker copies them again."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def plan(
     copy_mode: str = "",
     copy_node: str = "",
 ) -> CommandPlan:
-    """What to do to copy tables of the node at ``dsn`` again.  Changes nothing.
+    """Plans copying tables of the node at ``dsn`` again.  Changes nothing.
 
     copy_mode -- auto, snapshot or resumable, from now on; empty leaves it as it is.
-    copy_node -- copy from this node from now on, ``?`` from the first on the way up that keeps the
+    copy_node -- copy from this node from now on, ``?`` from the nearest node upstream that has the
         rows; empty leaves it as it is.
 
-    Raises StateError on a root, which has nobody to copy from; UnknownTable, BadOption.
+    Raises StateError on a root, which has no provider; UnknownTable, BadOption.
     """
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
     if node.type is NodeType.ROOT:
         raise StateError(
-            f"node {node.name} is the root, there is nobody to copy from",
-            hint="run it on the node whose tables shall be copied again",
+            f"node {node.name} is the root: it has no provider to copy from",
+            hint="run it on the node whose tables should be copied again",
         )
     _require_alone(sites, dsn, node)
     mine = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
@@ -52,12 +52,12 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated on node {node.name}",
             detail="nothing was changed",
-            hint="londiste tables lists those that are",
+            hint="londiste tables",
         )
 
     if every == bool(patterns):
         raise BadOption(
-            "no table given" if not patterns else "--all and names of tables",
+            "no table given" if not patterns else "--all excludes table names",
             hint="name tables, or use --all",
         )
     waiting = [
@@ -75,16 +75,17 @@ def plan(
         if not mine[name].wants.stored:
             raise StateError(
                 f"table {name} has handler {mine[name].attrs.get('handler')}",
-                detail="replication leaves its rows here alone, so nothing is copied",
-                hint=f"give it another one first: londiste change-handler {name}",
+                detail="with this handler replication does not change its rows, so nothing is"
+                " copied",
+                hint=f"londiste change-handler {name}",
             )
         if "skip_truncate" in mine[name].attrs and mine[name].state not in {None, "in-copy"}:
             # Only while it is copied is known which rows came with the copy.
             raise StateError(
                 f"table {name} was added with --skip-truncate",
-                detail="its rows would be copied beside those that are here; nothing was changed",
-                hint=f"londiste remove-table {name}, delete here what came from the provider, then"
-                f" londiste add-table {name} --skip-truncate",
+                detail="a copy would duplicate the rows of the target; nothing was changed",
+                hint=f"londiste remove-table {name}, delete the provider's rows on this node,"
+                f" then londiste add-table {name} --skip-truncate",
             )
         if copy_node:
             copy_source.find(sites.at, sites.reach, node.provider_location, queue, name, copy_node)
@@ -96,20 +97,20 @@ def plan(
 
 
 def _require_alone(sites: Connections, dsn: str, node: NodeInfo) -> None:
-    """Refuses a leaf whose rows others get, or have to get, through the combined queue."""
+    """Refuses a leaf whose rows pass through the combined queue."""
     combined = node.combined_queue
     if combined is None:
         return
     if node.combined_type is NodeType.BRANCH:
         raise StateError(
-            f"the rows of queue {node.queue} come through queue {combined} here",
+            f"queue {node.queue}: its rows reach this node through queue {combined}",
             detail="nothing was changed",
-            hint=f"londiste resync with the settings of {combined}",
+            hint=f"run londiste resync with the settings of {combined}",
         )
     if nodes.get_subscriber_info(sites.at(dsn), combined):
         raise StateError(
-            f"what a copy of queue {node.queue} brings is in no event of queue {combined}",
-            detail=f"the subscribers of {combined} would not get it; nothing was changed",
+            f"queue {node.queue}: copied rows are not events of queue {combined}",
+            detail=f"the subscribers of {combined} would not get them; nothing was changed",
             hint=f"londiste remove-table with the settings of {combined}, then on the leaf of every"
             " part, then add-table --merge-all here, and add-table on the subscribers",
         )
@@ -117,7 +118,7 @@ def _require_alone(sites: Connections, dsn: str, node: NodeInfo) -> None:
 
 @dataclass(frozen=True)
 class Resync:
-    """One table is copied again; a copy that runs is stopped."""
+    """Copies one table again; a running copy is cancelled."""
 
     node: str
     dsn: str = field(repr=False)
@@ -131,7 +132,7 @@ class Resync:
         way = f" (copy_mode={self.copy_mode})" if self.copy_mode else ""
         if self.copy_node:
             way += (
-                " from the nearest node that keeps it"
+                " from the nearest node that has it"
                 if self.copy_node == copy_source.ANY
                 else (f" from node {self.copy_node}")
             )

@@ -1,4 +1,4 @@
-"""Which trigger a table of the root gets when nobody chose one, and who could not read another."""
+"""Default capture trigger of the root's tables, with respect to nodes of Londiste 3."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ADOPT = "londiste install --adopt in the databases of these nodes"
 def choose(
     sites: Connections, conn: Connection, queue: str, options: TableOptions, *, force: bool
 ) -> tuple[TableOptions, tuple[str, ...]]:
-    """The options with a trigger that all nodes can read, and what to tell about it.
+    """The options with a trigger that all nodes can read, and a note about it.
 
-    force -- whoever asks for our own capture knows that no worker of Londiste 3 is left.
+    force -- use the native capture; the operator confirms that no worker of Londiste 3 is left.
 
-    Raises UsageError for our own capture above nodes of Londiste 3.
+    Raises UsageError for the native capture above nodes of Londiste 3.
     """
     words = with_trigger(options.words(root=True))
     if force or not any(word.startswith("tgflags=") and "C" in word for word in words):
@@ -39,31 +39,31 @@ def choose(
         raise cannot_read(names)
     if names:
         return replace(options, trigger="logutriga"), (
-            f"captured by logutriga: {listed(names)} could not read Londiste's own capture; later:"
-            " londiste change-form --all --trigger capture",
+            f"captured with logutriga, because {listed(names)} cannot read the native capture;"
+            " after upgrading them: londiste change-form --all --trigger capture",
         )
     return options, ()
 
 
 def unable(sites: Connections, conn: Connection, queue: str) -> list[str]:
-    """The nodes that could not read Londiste's own capture."""
+    """The nodes that cannot read the native capture."""
     kinds = {kind for _, kind, *_ in conn.execute(query("capture_triggers"), [queue]).fetchall()}
     adopted = not kinds.isdisjoint({"logutriga", "sqltriga", "jsontriga"})
     return original.originals(sites, conn, queue, adopted=adopted)
 
 
 def cannot_read(names: Sequence[str]) -> UsageError:
-    """The error for our own capture above nodes of Londiste 3."""
+    """The error for the native capture above nodes of Londiste 3."""
     return UsageError(
-        f"{listed(names)} could not read what Londiste's own capture writes",
+        f"{listed(names)} cannot read events of the native capture",
         detail="the worker of Londiste 3 fails at the first packed event or TRUNCATE; nothing was"
         " changed",
-        hint=f"--trigger logutriga; or first: {_ADOPT}, and start our workers there; or, when"
-        " that is done: --force",
+        hint=f"use --trigger logutriga; or run {_ADOPT} and start this version's worker there;"
+        " or, when that is done: --force",
     )
 
 
 def listed(names: Sequence[str]) -> str:
-    """Nodes of Londiste 3 in a sentence."""
+    """Lists nodes of Londiste 3 for a message."""
     one = len(names) == 1
     return f"{'node' if one else 'nodes'} {', '.join(names)} with the worker of Londiste 3"

@@ -1,4 +1,4 @@
-"""Adding and removing sequences."""
+"""``add-seq`` and ``remove-seq``: plans for sequences of a node."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def plan_add(
     create: bool = False,
     wanted: RegistrationFilter = ALL,
 ) -> CommandPlan:
-    """What to do to add sequences to the node at ``dsn``.  Changes nothing.
+    """Plans adding sequences to the node at ``dsn``.  Changes nothing.
 
-    every -- all that could be added, in place of patterns.
-    skip_non_existing -- what is missing here is skipped, with a line in ``skipped``.
-    create -- what is missing here is made as the provider has it.
-    wanted -- what the node wants to know of at all.
+    every -- all that could be added, instead of patterns.
+    skip_non_existing -- missing sequences are skipped, with a line in ``skipped``.
+    create -- missing sequences are created as the provider has them.
+    wanted -- what the node registers.
     Raises UnknownTable, BadOption.
     """
     local = sites.at(dsn)
@@ -59,7 +59,7 @@ def plan_add(
         steps.append(
             registry_sync.CopyRegistry(node.name, node.provider, provider_dsn, dsn, queue, wanted)
         )
-    hint = "londiste missing lists what can be added"
+    hint = "londiste missing"
     picked = _pick(patterns, candidates, done, every, hint, force=skip_non_existing)
     skipped = []
     if create and node.type is NodeType.ROOT:
@@ -83,7 +83,7 @@ def plan_add(
             skipped.append(f"sequence {name} does not exist in {describe_dsn(dsn)}")
         elif name not in candidates:
             # It is here, and the queue does not have it.
-            raise _unknown(str(name), "add it on the root first")
+            raise _unknown(str(name), "add it on the root first: londiste add-seq")
         else:
             steps.append(ChangeSequence(node.name, dsn, queue, name, True))
     work = any(isinstance(step, ChangeSequence | CreateSequence) for step in steps)
@@ -120,9 +120,9 @@ def plan_remove(
     every: bool = False,
     force: bool = False,
 ) -> CommandPlan:
-    """What to do to remove sequences from the node at ``dsn``.  Changes nothing.
+    """Plans removing sequences from the node at ``dsn``.  Changes nothing.
 
-    force -- names that nobody knows are passed over.
+    force -- unknown names are ignored.
     Raises UnknownTable, BadOption.
     """
     local = sites.at(dsn)
@@ -130,7 +130,7 @@ def plan_remove(
     known = tables.get_seq_list(local, queue)
     mine = [s.name for s in known if s.local]
     others = [s.name for s in known if not s.local]
-    hint = "londiste seqs lists the replicated ones"
+    hint = "londiste seqs"
     picked = settled(_pick(patterns, mine, others, every, hint, force=force), mine)
     steps = tuple(ChangeSequence(node.name, dsn, queue, n, False) for n in picked.chosen)
     return CommandPlan(steps, picked.already)
@@ -147,7 +147,7 @@ def _pick(
 ) -> Selected:
     if every == bool(patterns):
         raise BadOption(
-            "no sequence given" if not patterns else "--all and names of sequences",
+            "no sequence given" if not patterns else "--all excludes sequence names",
             hint="name sequences, or use --all",
         )
     if every:
@@ -156,7 +156,7 @@ def _pick(
 
 
 def _unknown(text: str, hint: str) -> UnknownTable:
-    return UnknownTable(f"no sequence {text}", detail="nothing was changed", hint=hint)
+    return UnknownTable(f"unknown sequence {text}", detail="nothing was changed", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class CreateSequence:
 
 @dataclass(frozen=True)
 class ChangeSequence:
-    """One sequence is followed on one node, or no longer."""
+    """Adds a sequence to one node, or removes it."""
 
     node: str
     dsn: str = field(repr=False)

@@ -1,7 +1,7 @@
-"""``londiste triggers``: what fires on replicated tables, and when; and mending our own.
+"""``triggers``: triggers of replicated tables; repair of capture triggers.
 
-Triggers that somebody made stay on a table while it is copied.  Workers write with
-``session_replication_role = replica``, so those fire that are ENABLE ALWAYS or ENABLE REPLICA.
+User triggers stay on a table while it is copied.  Workers write with ``session_replication_role =
+replica``, so only triggers with ENABLE ALWAYS or ENABLE REPLICA fire.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _SCHEMAS = ("londiste_capture.", "londiste.", "pgq.")
 
 @dataclass(frozen=True)
 class Shown:
-    """One trigger of a table, or the lack of ours.
+    """One trigger of a table, or a missing trigger of Londiste.
 
-    kind -- capture, deny, logutriga, jsontriga, sqltriga (ours), or user.
+    kind -- capture, deny, logutriga, jsontriga, sqltriga (Londiste's), or user.
     fires -- for application, replication, always or never.
-    on_apply -- whether it fires for what the worker writes.
+    on_apply -- whether it fires for rows that the worker writes.
     state -- ok, disabled, lost, stale, missing or unnamed (a compatible trigger of a partitioned
-        table that was made before it was told the table's name); why -- for all but ok.
+        table that was created without the table's name); why -- for all but ok.
     """
 
     table: str
@@ -78,10 +78,10 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         if table.name in renamed:
             now = renamed[table.name]
             gone = kind in TRIGGERS and kind != "capture"
-            what = "its events carry the old one" if captures else "its events are not applied"
+            what = "its events carry the old name" if captures else "its events are not applied"
             if captures and gone:
-                what = "its events carry that, and no node below takes them"
-            why = f"the table has the name {now} now: {what}"
+                what = "its events carry the new name, which nodes below do not know"
+            why = f"the table was renamed to {now}: {what}"
             mend = after_rename(
                 table.name,
                 table.dest,
@@ -93,22 +93,23 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
                 Shown(str(table.dest), None, "capture", None, False, "renamed", why, mend)
             )
         elif table.name in lost:
-            why = f"the table {lost[table.name]}: its changes are not told"
+            why = f"the table {lost[table.name]}: its changes are not captured"
             result.append(Shown(str(table.dest), None, "capture", None, False, "lost", why, mend))
         elif not ours:
-            why = "added without triggers, or they were dropped: "
-            why += "writes are not refused" if node.type is NodeType.LEAF else "nothing is told"
+            leaf = node.type is NodeType.LEAF
+            effect = "writes are not refused" if leaf else "changes are not captured"
+            why = f"added without triggers, or they were dropped: {effect}"
             result.append(Shown(str(table.dest), None, "none", None, False, "missing", why, mend))
         for one in found:
             mine = one in ours
             state, why, do = "ok", "", ""
             if mine and table.dest in unnamed and _compatible(one):
                 state, do = "unnamed", mend
-                why = "its events name the partitions, which other nodes do not know"
+                why = "its events name partitions, which other nodes do not have"
             elif mine and one.enabled in "DR" and kind != "capture":
-                state, why, do = "disabled", "it does not fire for the application", mend
+                state, why, do = "disabled", "it does not fire for applications", mend
             elif mine and str(table.dest) in stale:
-                state, why, do = "stale", "the table has changed: captured slower", mend
+                state, why, do = "stale", "the table has changed: capture is slower", mend
             result.append(
                 Shown(
                     str(table.dest),
@@ -127,28 +128,28 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
 def after_rename(
     name: TableName, dest: TableName, now: TableName, *, root: bool, lost: bool
 ) -> str:
-    """What to do about a replicated table that was renamed by hand, for a hint.
+    """Hint for a replicated table that was renamed by hand.
 
-    root -- of the queue: what has another name there gets it everywhere.
+    root -- on the root of the queue, where a rename can be carried to all nodes.
     lost -- its events carry the new name, which other nodes do not know.
     """
     back = rename_back(dest, now)
     if lost:
         back += f"; then on each node below: londiste resync {name}"
     if not root:
-        return f"{back}; to have the new name everywhere, begin on the root: londiste check there"
+        return f"{back}; to keep the new name on all nodes, start with londiste check on the root"
     return (
-        f"{back}; or keep the name: londiste remove-table {name}, londiste add-table {now}, and"
+        f"{back}; or keep the new name: londiste remove-table {name}, londiste add-table {now}, and"
         " on each node below: londiste wait-root, then rename the table there, londiste add-table"
         f" {now}"
     )
 
 
 def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()) -> CommandPlan:
-    """What to do to mend our triggers.  Changes nothing.
+    """Plans the repair of Londiste's triggers.
 
-    names -- tables; without any all whose triggers are lost, disabled or stale: one without any
-    trigger of ours may have been added so, and is mended when it is named.
+    names -- tables; none: all whose triggers are lost, disabled or stale; a table without a trigger
+        may have been added so, and is repaired only when named.
     """
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
@@ -159,7 +160,7 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
         states = {one.state for one in found if one.table == str(table.dest)}
         if "renamed" in states:
             (one,) = (o for o in found if o.table == str(table.dest) and o.state == "renamed")
-            notes.append(f"table {table.name} is passed over: {one.why}; {one.do}")
+            notes.append(f"table {table.name}: skipped: {one.why}; {one.do}")
             continue
         wanted = {"lost", "disabled", "stale", "unnamed"} | ({"missing"} if names else set())
         if not states & wanted:
@@ -168,15 +169,15 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
         steps.append(Mend(node.name, dsn, queue, table.name, table.dest, node.type.value, stale))
         if not stale and node.type is not NodeType.LEAF:
             notes.append(
-                f"what was written to table {table.name} since its capture was lost is not in the"
-                f" queue; on every node below: londiste resync {table.name}"
+                f"table {table.name}: changes since its capture was lost are not in the queue; on"
+                f" every node below: londiste resync {table.name}"
             )
     return CommandPlan(tuple(steps), notes=tuple(notes))
 
 
 @dataclass(frozen=True)
 class Mend:
-    """Our triggers of one table are made again, with the options that can still be read."""
+    """Recreates the triggers of one table, with the options that can still be read."""
 
     node: str
     dsn: str = field(repr=False)
@@ -187,7 +188,7 @@ class Mend:
     stale: bool
 
     def describe(self) -> str:
-        return f"{self.node}: make the triggers of table {self.table} again"
+        return f"{self.node}: recreate the triggers of table {self.table}"
 
     def done(self, sites: Connections) -> bool:
         found = collect(sites.at(self.dsn), self.queue, [self.table])
@@ -226,6 +227,6 @@ def _chosen(conn: Connection, queue: str, names: Sequence[TableName]) -> list[Re
         if all(name != t.name for t in known):
             raise UnknownTable(
                 f"table {name} is not replicated here",
-                hint="londiste tables lists those that are",
+                hint="londiste tables",
             )
     return [t for t in known if not names or t.name in names]

@@ -1,1 +1,1 @@
-"""Scripts that change the structure of the database on every node: ``londiste execute``."""
+"""DDL replication: ``londiste execute`` runs scripts on all nodes."""

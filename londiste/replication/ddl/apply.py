@@ -1,12 +1,11 @@
-"""The scripts that a node's worker meets in its batches: each is run once, where it stands.
+"""Applies the scripts that a worker finds in its batches, each once.
 
     batch    in the transaction of the batch, with the position; rows before it are written, rows
-             behind it are not
-    first    committed by itself before the batch, which is then begun anew
-    after    only noted, in the transaction of the batch; the worker does it behind the commit
-             (``steps``)
+    after it are not first    committed separately before the batch, which is then started again
+    after only noted, in the transaction of the batch; the worker does it behind the commit
+    (``steps``)
 
-A script that fails is noted, and never tried again before a person has decided so.
+A script that fails is recorded, and retried only when an operator decides so.
 """
 
 from __future__ import annotations
@@ -61,11 +60,11 @@ class Waits(Exception):
 
 @dataclass
 class Scripts:
-    """Follows scripts in the database of ``conn``, the session of the batch.
+    """Applies scripts in the database of ``conn``, the session of the batch.
 
     lock_timeout -- seconds that a statement may wait for its locks; then the batch is tried again.
     ran -- something has been run in this session, which it may have changed.
-    noted -- something is to be run behind the batch.
+    noted -- something has to run after the batch.
     """
 
     conn: Connection
@@ -78,7 +77,7 @@ class Scripts:
     _failed: tuple[ExecuteScript, ScriptFailed] | None = None
 
     def follow(self, script: ExecuteScript) -> None:
-        """Does what is to be done inside the transaction of the batch.
+        """Applies a script inside the transaction of the batch.
 
         Raises RunFirst, LetGo and Waits; ScriptFailed, for ``note_failure``; TransientError.
         """
@@ -100,7 +99,7 @@ class Scripts:
         ):
             raise still_failed(mine, script.event_id)
         if mine is not None and (mine.state.over or mine.way is StatementTiming.AFTER):
-            log.info("script %s: %s here", script.name, mine.state.value)
+            log.info("script %s: %s on this node", script.name, mine.state.value)
             return
         unfinished = [s for s in known if s.way is StatementTiming.AFTER and not s.state.over]
         if unfinished:
@@ -128,14 +127,14 @@ class Scripts:
         crash.point("script.after-first")
 
     def let_go(self, held: Sequence[ReplicatedTable]) -> None:
-        """Asks the copy process to let go of some tables; its tasks end within seconds."""
+        """Cancels the copies of some tables; their tasks end within seconds."""
         with self.conn.transaction():
             for table in held:
                 copy_stop(self.conn, self.queue, table.name)
         self._asked |= {str(table.name) for table in held}
 
     def note_failure(self) -> None:
-        """Remembers the last one, with nothing open; then only a person lets it be tried again."""
+        """Stores the last failure, in a transaction of its own; only an operator can retry it."""
         if self._failed is None:
             return
         (script, error), self._failed = self._failed, None
@@ -188,7 +187,7 @@ class Scripts:
     def _look(
         self, script: ExecuteScript, *, quiet: bool = False
     ) -> tuple[StatementTiming, Sequence[Statement]]:
-        """How it runs, and its statements.  Raises ScriptFailed for what cannot be run."""
+        """The timing of a part, and its statements.  Raises ScriptFailed for an invalid one."""
         try:
             names = Attributes.decode(script.attributes).placeholders()
             found = parts(script.name, hide(script.script, names))
@@ -204,10 +203,10 @@ class Scripts:
         return StatementTiming.BATCH, [s for part in found for s in part.statements]
 
     def _take_back_copies(self, statements: Sequence[Statement]) -> None:
-        """Tables that a script names and that are being copied are whole again, and empty.
+        """Restores, empty, the tables that a script names and that are being copied.
 
-        A copy takes indexes and constraints off; the script means the table that has them.  The
-        table is copied anew, with the columns of behind the script.
+        A copy drops indexes and constraints, which the script may need.  The table is copied again
+        after the script, with its new columns.
         """
         words = {word.text for statement in statements for word in statement.words if word.names}
         copied = [
@@ -230,11 +229,11 @@ class Scripts:
                 raise from_database(error, where=describe_dsn(self.conn.info.dsn)) from error
             tables.local_set_table_struct(self.conn, self.queue, table.name, None)
             tables.local_set_table_state(self.conn, self.queue, table.name, None, None)
-            log.info("table %s is copied again behind the script", table.name)
+            log.info("table %s: copying again after the script", table.name)
 
 
 def _taken_off(table: ReplicatedTable) -> set[str]:
-    """Names in the statements that put back what a copy took off."""
+    """The names in statements that restore what a copy dropped."""
     text = table.dropped_ddl or ""
     return {word.strip('"();,') for word in text.split()} if text else set()
 

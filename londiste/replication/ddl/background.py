@@ -1,7 +1,7 @@
-"""Statements that run in no transaction, one after the other, beside the batches of a worker.
+"""Runs non-transactional statements of scripts in a thread beside the worker.
 
-Building an index takes its time, and no row depends on it: the worker goes on, and only the next
-script waits.  What is to do, and how far it is, is in the database; here is one thread at most.
+Building an index takes time, and no row depends on it: the worker continues, and only the next
+script waits.  The work and its progress are in the database; there is at most one thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PATIENCE = 10.0
 
 
 class Steps:
-    """Those of one node.  ``look_after`` is called again and again by the worker."""
+    """The background statements of one node.  The worker calls ``look_after`` repeatedly."""
 
     def __init__(self, dsn: str, queue: str, *, lock_timeout: float) -> None:
         self.lock_timeout = lock_timeout
@@ -44,23 +44,23 @@ class Steps:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being done, or may be to do."""
+        """Whether a statement runs, or may have to."""
         return self._thread is not None or self._next is not None
 
     def wake(self) -> None:
-        """Something new is to do."""
+        """Signals new work."""
         self._next = 0.0
 
     def rest(self) -> None:
-        """Nothing is to do until ``wake``."""
+        """Pauses until ``wake``."""
         self._next = None
 
     def look_after(self, conn: Connection, node: str) -> None:
-        """Begins what is to do, unless something is being done.
+        """Starts the next statement, unless one is running.
 
         conn -- session on the node, idle.
 
-        Raises ScriptFailed as long as a person has not decided about one that failed.
+        Raises ScriptFailed until an operator has decided about a failed one.
         """
         if self._thread is not None:
             if self._thread.is_alive():
@@ -88,7 +88,7 @@ class Steps:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends what is being done; the next worker goes on with it."""
+        """Cancels the running statement; the next worker continues it."""
         thread, self._thread = self._thread, None
         self._stopping = True
         if thread is not None and thread.is_alive():
@@ -112,7 +112,7 @@ class Steps:
             self._failures += 1
             wait = pause(self._failures, longest=30.0)
             self._next = time.monotonic() + wait
-            log.warning("%s; tried again in %.1f s", error.message, wait)
+            log.warning("%s; retrying in %.1f s", error.message, wait)
 
     def _run(self, script: Script, node: str) -> None:
         try:

@@ -1,6 +1,6 @@
-"""Where a batch is cut: what comes before a script is written before it, what follows is not.
+"""Cuts a batch at its scripts: events before a script are written before it.
 
-Nearly no block has a script in it, and finding that out costs one search through its bytes.
+Few blocks contain a script; the check costs one search through the bytes.
 """
 
 from __future__ import annotations

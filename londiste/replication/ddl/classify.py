@@ -1,15 +1,14 @@
-"""When a statement of a script runs on a node: in the batch's transaction, before it, or behind it.
+"""Timing of a script's statements: in the batch's transaction, before it, or after it.
 
 Most statements run in the transaction of the batch, between the rows that came before the script
 and those that came after it.  Some cannot:
 
-    first   ALTER TYPE … ADD VALUE   what it adds may be used only after its commit, and rows of
-                                     the same batch may use it: committed before the batch
-    after   CREATE INDEX CONCURRENTLY, DROP INDEX CONCURRENTLY, REINDEX … CONCURRENTLY, VACUUM
-                                     refuse to run in a transaction: behind the batch's commit, and
-                                     before the next script
+    first   ALTER TYPE … ADD VALUE   the new value can be used only after the commit, and rows of
+    the same batch may use it: committed before the batch after   CREATE INDEX CONCURRENTLY, DROP
+    INDEX CONCURRENTLY, REINDEX … CONCURRENTLY, VACUUM refuse to run in a transaction: after the
+    batch's commit, and before the next script
 
-So a script is cut into *parts*: each is sent, run and recorded by itself, in their order.
+So a script is cut into *parts*, which are sent, run and recorded separately, in order.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class StatementTiming(StrEnum):
 
 @dataclass(frozen=True)
 class ScriptPart:
-    """What is sent as one event: statements that run in one way.
+    """A part of a script: statements with one timing, sent as one event.
 
     name -- of the file, with ``/1``, ``/2`` … when it has several parts.
     text -- the script of the part.
@@ -48,7 +47,7 @@ class ScriptPart:
 
 @dataclass(frozen=True)
 class IndexBuild:
-    """What ``create index concurrently`` and its like leave behind when they are killed.
+    """The object that an interrupted ``create index concurrently`` or the like may leave.
 
     index -- the name of the index, with its schema if the statement names one.
     table -- the table that is named.
@@ -90,14 +89,14 @@ _SESSION = (("listen",), ("unlisten",), ("discard",), ("fetch",), ("declare",), 
 
 
 def parts(name: str, script: str, sent: str | None = None) -> list[ScriptPart]:
-    """The parts of a script, in their order.  Raises BadOption for what cannot be carried.
+    """The parts of a script, in order.  Raises BadOption for forbidden statements.
 
     sent -- the same script with its placeholders, from which the texts of the parts are taken.
     """
     sent = script if sent is None else sent
     statements = split(script)
     if not statements:
-        raise BadOption(f"{name}: there is no statement in it", hint="nothing was done")
+        raise BadOption(f"script {name} contains no statement", hint="nothing was executed")
     ways = [(way_of(statement), statement) for statement in statements]
     groups: list[tuple[StatementTiming, list[Statement]]] = []
     for way, found in groupby(ways, key=lambda pair: pair[0]):
@@ -117,7 +116,7 @@ def parts(name: str, script: str, sent: str | None = None) -> list[ScriptPart]:
 
 
 def way_of(statement: Statement) -> StatementTiming:
-    """How a statement has to be run.  Raises BadOption when it must not be."""
+    """The timing of a statement.  Raises BadOption when it is forbidden."""
     _refuse(statement)
     words = statement.words
     if statement.begins("alter", "type") and _follows(words, "add", "value"):
@@ -140,9 +139,9 @@ def way_of(statement: Statement) -> StatementTiming:
 
 
 def index_build(statement: Statement) -> IndexBuild | None:
-    """What a statement that runs by itself leaves behind when it is killed; None: nothing.
+    """The object that a non-transactional statement leaves when interrupted; None: nothing.
 
-    Raises BadOption for an index without a name, which nobody could find again.
+    Raises BadOption for an index without a name, which could not be found again.
     """
     words = list(statement.words)
     if statement.begins("vacuum"):
@@ -162,16 +161,16 @@ def index_build(statement: Statement) -> IndexBuild | None:
         if left and left[0].text == ",":
             raise BadOption(
                 f"line {statement.line}: only one index can be dropped concurrently",
-                hint="write a statement for each index",
+                hint="write one statement for each index",
             )
         return IndexBuild("drop", index=name)
     if rest and rest[0].is_("if"):
         rest = rest[3:]
     if not rest or rest[0].is_("on"):
         raise BadOption(
-            f"line {statement.line}: an index that is built concurrently needs a name",
-            detail="without one nobody finds what a build that was interrupted leaves behind",
-            hint="write: create index concurrently NAME on …",
+            f"line {statement.line}: CREATE INDEX CONCURRENTLY needs a name",
+            detail="without one the remains of an interrupted build cannot be found",
+            hint="name the index: create index concurrently NAME on …",
         )
     name, rest = _name(rest)
     if rest and rest[0].is_("on"):
@@ -188,12 +187,12 @@ def named(words: Sequence[Word]) -> frozenset[str]:
 
 
 def mentions(statements: Sequence[Statement], table: TableName) -> bool:
-    """Whether the statements name a table, as far as that can be seen from their words."""
+    """Whether the statements name a table, as far as their words show."""
     return any(table.name in named(statement.words) for statement in statements)
 
 
 def _name(words: Sequence[Word]) -> tuple[tuple[str, ...], Sequence[Word]]:
-    """The name at the beginning, in its parts, and what is behind it."""
+    """The name at the beginning, in its parts, and the rest."""
     found: list[str] = []
     position = 0
     while position < len(words) and words[position].names:
@@ -225,25 +224,25 @@ def _refuse(statement: Statement) -> None:
     where = f"line {statement.line}"
     if any(statement.begins(*words) for words in _TRANSACTION):
         raise BadOption(
-            f"{where}: {statement.shown}: a script has no transactions of its own",
-            detail="it runs in one transaction of londiste, on every node",
-            hint="leave the statement out",
+            f"{where}: {statement.shown}: transaction commands are not allowed in a script",
+            detail="each node runs it in one transaction",
+            hint="remove the statement",
         )
     if any(statement.begins(*words) for words in _WHOLE_SERVER):
         raise BadOption(
-            f"{where}: {statement.shown}: it changes the whole server, or other databases",
+            f"{where}: {statement.shown}: a script cannot change the server or other databases",
             detail="nodes may share a server, and an interrupted script could not be repeated",
-            hint="run it by hand on the servers that need it",
+            hint="run it with psql on the servers that need it",
         )
     if any(statement.begins(*words) for words in _SESSION):
         raise BadOption(
-            f"{where}: {statement.shown}: it concerns the session only",
-            hint="leave the statement out",
+            f"{where}: {statement.shown}: session commands are not allowed in a script",
+            hint="remove the statement",
         )
     if any(w.is_("session_replication_role") for w in statement.words[:3]):
         raise BadOption(
-            f"{where}: the script changes session_replication_role, which the worker needs",
-            hint="leave the statement out: triggers that capture changes are silent in scripts",
+            f"{where}: a script cannot change session_replication_role",
+            hint="remove the statement: capture triggers do not fire in scripts",
         )
     if (
         statement.begins("alter", "table")
@@ -251,8 +250,8 @@ def _refuse(statement: Statement) -> None:
         and any(w.is_("concurrently", "finalize") for w in statement.words)
     ):
         raise BadOption(
-            f"{where}: {statement.shown}: it cannot be repeated when it was interrupted",
-            hint="leave CONCURRENTLY out, or detach the partition by hand on each node",
+            f"{where}: {statement.shown}: cannot be repeated after an interruption",
+            hint="remove CONCURRENTLY, or detach the partition with psql on each node",
         )
     if statement.begins("cluster") and len(statement.words) == 1:
         raise BadOption(

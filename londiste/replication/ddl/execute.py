@@ -1,7 +1,7 @@
-"""One part of a script, run inside a transaction, on the root or on any other node.
+"""Runs one part of a script inside a transaction, on any node.
 
-What it must not do to replication is seen by comparing the catalog before and behind it, because
-no reading of the statements could know (a DO block may do anything).
+Forbidden changes are found by comparing the catalog before and after it, because the text cannot
+show them (a DO block may do anything).
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def run_part(
     lock_timeout: float,
     event_id: int | None = None,
 ) -> str:
-    """Runs a part that has not run yet, in the caller's transaction; what became of it.
+    """Runs a part, unless it has run, in the caller's transaction; returns the outcome.
 
     attrs -- its conditions, as they are sent.
-    root -- this is the root, which sends it on.
+    root -- this is the root, which sends it to all nodes.
     lock_timeout -- seconds that each statement may wait for its locks.
 
     'run', 'already' when it had run before, 'not here' when its conditions do not hold here.
-    Raises ScriptFailed (roll back), and TransientError when it is worth another try.
+    Raises ScriptFailed (roll back), and TransientError when a retry may succeed.
     """
     if not state.execute_start(conn, queue, name, text, attrs, root=root):
         return "already"
@@ -107,7 +107,7 @@ def prepared(
     node: str,
     event_id: int | None = None,
 ) -> list[Statement]:
-    """The statements as this node runs them, with the names that its tables have."""
+    """The statements as this node runs them, with this node's table names."""
     try:
         return split(fill(text, names_here(conn, queue, Attributes.decode(attrs))))
     except BadOption as error:
@@ -115,7 +115,7 @@ def prepared(
 
 
 def names_here(conn: Connection, queue: str, attributes: Attributes) -> Mapping[str, TableName]:
-    """What the placeholders of a script stand for on this node."""
+    """The values of a script's placeholders on this node."""
     dests = {table.name: table.dest for table in tables.get_table_list(conn, queue) if table.local}
     found = {}
     for condition, values in attributes.pairs.items():
@@ -138,7 +138,7 @@ def run_statement(
     node: str,
     event_id: int | None = None,
 ) -> None:
-    """Runs one.  Raises ScriptFailed, or TransientError for what may go well another time."""
+    """Runs one statement.  Raises ScriptFailed, or TransientError when a retry may succeed."""
     try:
         # In the form of the protocol that refuses two statements in one text.
         conn.execute(statement.text.encode(), prepare=False, binary=True)
@@ -148,8 +148,8 @@ def run_statement(
             raise ours from error
         state_text = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
         raise ScriptFailed(
-            f"script {name}, statement {statement.number} (line {statement.line}),"
-            f" fails on node {node}: {error.diag.message_primary or ours.message}{state_text}",
+            f"script {name}: statement {statement.number} (line {statement.line}) failed on node"
+            f" {node}: {error.diag.message_primary or ours.message}{state_text}",
             detail="; ".join(filter(None, [statement.shown, error.diag.message_detail])),
             hint="; ".join(filter(None, [error.diag.message_hint, choices(name)])),
             event_id=event_id,
@@ -159,19 +159,18 @@ def run_statement(
 
 
 def choices(name: str) -> str:
-    """What a person can do about a script that fails."""
+    """Hint for a failed script."""
     return (
-        f"correct what is in its way, then on that node: londiste execute retry {name};"
-        f" or londiste execute skip {name}; or, when you have done its work by hand:"
-        f" londiste execute mark-done {name}"
+        f"remove the cause, then on that node: londiste execute retry {name}; or londiste execute"
+        f" skip {name}; or, after doing its work by hand: londiste execute mark-done {name}"
     )
 
 
 def still_failed(script: Script, event_id: int | None = None) -> ScriptFailed:
-    """A script that has failed before and waits for a person."""
+    """Error of a script that failed before and waits for the operator."""
     return ScriptFailed(
         script.error or f"script {script.name} has failed",
-        detail="it is not tried again by itself",
+        detail="it is not retried automatically",
         hint=choices(script.name),
         event_id=event_id,
         statement=script.statement,
@@ -182,9 +181,9 @@ def still_failed(script: Script, event_id: int | None = None) -> ScriptFailed:
 def failed(
     name: str, node: str, message: str, detail: str, hint: str, event_id: int | None
 ) -> ScriptFailed:
-    """A script that cannot be run as it is."""
+    """Error of a script that cannot run."""
     return ScriptFailed(
-        f"script {name} fails on node {node}: {message}",
+        f"script {name} failed on node {node}: {message}",
         detail=detail,
         hint=hint or choices(name),
         event_id=event_id,
@@ -193,7 +192,7 @@ def failed(
 
 @contextlib.contextmanager
 def _session(conn: Connection, lock_timeout: float) -> Iterator[None]:
-    """Names and settings are the user's own inside, and the session's again behind it."""
+    """Uses the caller's role and settings inside, and the session's again afterwards."""
     names = list(_SETTINGS)
     row = conn.execute(
         "select array_agg(coalesce(current_setting(n, true), '') order by i)"
@@ -218,30 +217,30 @@ def _session(conn: Connection, lock_timeout: float) -> Iterator[None]:
 def _check(
     conn: Connection, queue: str, name: str, before: object, *, node: str, event_id: int | None
 ) -> None:
-    """What the script has changed of replication: refused, or followed."""
+    """Checks a script's changes of replicated objects: refuses them, or adapts capture."""
     changes = state.script_changes(conn, before)
     for table, change in changes:
         if table is None:
             raise failed(
                 name,
                 node,
-                "it changes the schemas of replication itself",
-                "tables of pgq or pgq_node, or those of londiste, are not what they were",
-                "leave them alone: londiste install brings them up to date",
+                "it changes the schemas of replication",
+                "it changes tables of pgq, pgq_node or the schema londiste",
+                "remove these statements; londiste install upgrades the schemas",
                 event_id,
             )
         if change == "gone":
             raise failed(
                 name,
                 node,
-                f"table {table} is replicated, and the script drops or renames it",
-                "what is written under another name would not be captured",
-                f"take it out first, on the root: londiste remove-table {table};"
-                " a renamed table can be added again behind the script",
+                f"table {table}: a script cannot drop or rename a replicated table",
+                "changes under another name would not be captured",
+                f"remove it first, on the root: londiste remove-table {table}; add a renamed"
+                " table again after the script",
                 event_id,
             )
     for changed in state.refresh_captures(conn):
-        log.info("capture of %s is made anew", changed)
+        log.info("table %s: capture recreated", changed)
     concerned = {table for table, _ in changes}
     for known in tables.get_table_list(conn, queue):
         if known.local and str(known.dest) in concerned and known.state not in (None, "ok"):
@@ -249,13 +248,13 @@ def _check(
 
 
 def copy_again(conn: Connection, queue: str, name: TableName) -> None:
-    """A table that changes while it is copied is copied anew.
+    """Copies a table again that changed during its copy.
 
-    The copy may have read rows of before the change, and left out what the table had no column
-    for.  Inside a transaction.
+    The copy may have read rows before the change, without values of new columns.  Inside a
+    transaction.
     """
     for now in tables.get_table_list(conn, queue):
         if now.name == name:
-            log.info("table %s has changed while it was copied: copied again", name)
+            log.info("table %s was changed during its copy: copying again", name)
             state_now = "in-copy" if now.dropped_ddl else None
             tables.local_set_table_state(conn, queue, name, None, state_now)

@@ -1,11 +1,11 @@
-"""The head of a script says on which nodes it runs, and names tables by what they are called there.
+"""Header of a script: the nodes on which it runs, and placeholders for table names.
 
     --*-- Local-Table: public.orders,
     --*--              public.lines
     --*-- Need-Schema: reports
     alter table @public.orders@ add column note text;
 
-Leading comment lines with the prefix ``--*--``; a comma at the end goes on in the next such line.
+Leading comment lines with the prefix ``--*--``; a comma at the end continues in the next such line.
 Ordinary comments and empty lines may stand between them; the first line of SQL ends the head.
 """
 
@@ -23,7 +23,7 @@ from londiste.replication.model import decode_attrs
 
 
 class Condition(StrEnum):
-    """What a node must have."""
+    """A kind of object that a node must have."""
 
     LOCAL_TABLE = "local-table"
     LOCAL_SEQUENCE = "local-sequence"
@@ -36,7 +36,7 @@ class Condition(StrEnum):
 
     @property
     def is_local(self) -> bool:
-        """Whether its values may stand in the script as ``@name@``."""
+        """Whether its values can be placeholders ``@name@`` of the script."""
         return self.value.startswith("local-")
 
 
@@ -48,7 +48,7 @@ class Attributes:
 
     @classmethod
     def of_script(cls, script: str) -> Attributes:
-        """From the head of a script.  Raises BadOption for a key that does not exist."""
+        """Parses the header of a script.  Raises BadOption for an unknown key."""
         pairs: dict[Condition, list[str]] = {}
         goes_on: Condition | None = None
         for number, line in enumerate(script.splitlines(), 1):
@@ -63,7 +63,7 @@ class Attributes:
                 if not colon:
                     raise BadOption(
                         f"line {number}: not an attribute: {line.strip()}",
-                        hint="write --*-- Key: value, value; or take the two stars out",
+                        hint="write --*-- Key: value, value; or remove the two stars",
                     )
                 goes_on = _condition(key.strip(), f"line {number}")
             values = pairs.setdefault(goes_on, [])
@@ -72,18 +72,18 @@ class Attributes:
                 if not values:
                     raise BadOption(
                         f"line {number}: attribute {goes_on.value} has no value",
-                        hint="name what the node must have",
+                        hint="name the objects that the node must have",
                     )
                 goes_on = None
         if goes_on is not None:
             raise BadOption(
-                f"attribute {goes_on.value} ends with a comma", hint="take the last comma out"
+                f"attribute {goes_on.value} ends with a comma", hint="remove the last comma"
             )
         return cls({key: tuple(values) for key, values in pairs.items()})
 
     @classmethod
     def decode(cls, text: str | None) -> Attributes:
-        """From the form in which they are sent.  Raises BadOption."""
+        """Parses the stored form.  Raises BadOption."""
         return cls(
             {
                 _condition(key, "the event"): tuple(v for v in value.split(",") if v)
@@ -99,9 +99,9 @@ class Attributes:
         )
 
     def decide(self, has: Callable[[Condition, str], bool], name: str) -> bool:
-        """Whether a node that ``has`` some of it runs the script: all or nothing.
+        """Whether a node that ``has`` these objects runs the script: all or none.
 
-        Raises BadOption when it has some of it and not the rest.
+        Raises BadOption when it has some of them only.
         """
         there: list[str] = []
         missing: list[str] = []
@@ -112,13 +112,13 @@ class Attributes:
         if there and missing:
             raise BadOption(
                 f"script {name} partially matches this node",
-                detail=f"there: {', '.join(there)}; not there: {', '.join(missing)}",
-                hint="let the script ask for what always comes together, or write two scripts",
+                detail=f"present: {', '.join(there)}; missing: {', '.join(missing)}",
+                hint="require objects that always exist together, or write two scripts",
             )
         return not missing
 
     def placeholders(self) -> Sequence[str]:
-        """The names that the script may give as ``@name@``."""
+        """The names that can be placeholders ``@name@``."""
         return [v for key, values in self.pairs.items() if key.is_local for v in values]
 
 
@@ -155,6 +155,6 @@ def _condition(key: str, where: str) -> Condition:
         return Condition(key.lower())
     except ValueError:
         raise BadOption(
-            f"{where}: no such attribute: {key}",
-            hint=f"one of {', '.join(c.value for c in Condition)}",
+            f"{where}: unknown attribute: {key}",
+            hint=f"use one of {', '.join(c.value for c in Condition)}",
         ) from None

@@ -1,8 +1,7 @@
-"""What a statement will take: its lock, and whether the table is read or written anew.
+"""Forecast of a statement's lock, and whether it rewrites or reads the table.
 
-For ``--explain``, which asks no server to run anything.  The table is held against PostgreSQL by a
-test that runs the statements and looks at ``pg_locks``.  What is not in it is not known, and is
-said so: nothing here decides what is done.
+For ``--explain``, which runs nothing.  A test verifies the tables below against ``pg_locks`` of
+PostgreSQL.  Other statements are reported as unknown: nothing here decides what is done.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ KEEPS_OUT = {
 
 @dataclass(frozen=True)
 class Effect:
-    """What a statement takes.
+    """The lock forecast of a statement.
 
     table -- as the statement names it; '' when there is none.
     lock -- the strongest on that table.
@@ -64,7 +63,7 @@ class Effect:
 
 
 def foresee(statement: Statement) -> Effect:
-    """What a statement takes, as far as its words tell."""
+    """The forecast for a statement, as far as its words show."""
     words = statement.words
     first = words[0].text if words[0].kind == "word" else ""
     match first:
@@ -240,7 +239,7 @@ def _column(texts: Sequence[str], table: str) -> Effect:
     rest = list(texts[1:])
     match rest[:2]:
         case ["type", *_] | ["set", "data"]:
-            why = "unless the new type takes the old values as they are"
+            why = "unless the new type is binary compatible"
             return Effect(table, ACCESS_EXCLUSIVE, f"yes, {why}", f"yes, {why}")
         case ["set", "not"]:
             return Effect(table, ACCESS_EXCLUSIVE, reads="yes")

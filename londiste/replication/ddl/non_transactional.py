@@ -1,9 +1,8 @@
-"""A statement that runs in no transaction, so that it can be repeated whenever it was interrupted.
+"""Runs a statement outside a transaction, repeatable after an interruption.
 
-before    the state ``running`` is in the database
-again     what an interrupted run has left is found by its name: an index that is not valid is
-          dropped and built anew; one that is valid, or gone, is what was wanted
-behind    the script counts as applied, in one transaction with what follows from that
+before    the state ``running`` is in the database again     the remains of an interrupted run are
+found by name: an invalid index is dropped and built again; a valid one, or a dropped one, is done
+after     the script counts as applied, in one transaction with its consequences
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ def run_alone(
     root: bool,
     lock_timeout: float,
 ) -> None:
-    """Runs it to its end, or goes on with what an interrupted run has left.
+    """Runs the statement, or continues after an interrupted run.
 
     conn -- in autocommit mode, for this alone.
 
-    Raises ScriptFailed, which is noted; TransientError: run it again.
+    Raises ScriptFailed, which is recorded; TransientError: run it again.
     """
     known = state.find(conn, queue, name)
     if known is not None and known.state.over:
@@ -86,7 +85,7 @@ def run_alone(
 
 
 def _lock_timeout(statement: Statement, seconds: float) -> float:
-    """Seconds; 0, no limit, for statements in whose queue neither readers nor writers stand."""
+    """Seconds; 0 (no limit) for statements that do not queue readers or writers behind them."""
     if any(word.is_("concurrently") for word in statement.words):
         return 0
     if statement.begins("vacuum") and not any(word.is_("full") for word in statement.words):
@@ -97,7 +96,7 @@ def _lock_timeout(statement: Statement, seconds: float) -> float:
 def _do(conn: Connection, statement: Statement, name: str, node: str, *, again: bool) -> None:
     work = index_build(statement)
     if again and work is not None and _left(conn, work):
-        log.info("script %s: an interrupted run had done it", name)
+        log.info("script %s: an interrupted run had completed it", name)
         return
     try:
         run_statement(conn, statement, name, node=node)
@@ -113,15 +112,15 @@ def _do(conn: Connection, statement: Statement, name: str, node: str, *, again: 
             raise failed(
                 name,
                 node,
-                f"index {'.'.join(work.index)} is there, and it is not valid",
-                "it was left behind by somebody's interrupted build",
+                f"index {'.'.join(work.index)} exists and is not valid",
+                "it is left from an interrupted build of another session",
                 "drop it, then: londiste execute retry " + name,
                 None,
             )
 
 
 def _left(conn: Connection, work: IndexBuild) -> bool:
-    """Whether an interrupted run had come to its end; takes away what it has left, if not."""
+    """Whether an interrupted run had completed; otherwise drops its remains."""
     if work.kind == "create":
         found = _index(conn, work.index, work.table)
         if found is not None and found["valid"]:
@@ -135,7 +134,7 @@ def _left(conn: Connection, work: IndexBuild) -> bool:
 
 
 def _clean(conn: Connection, work: IndexBuild) -> None:
-    """Drops invalid indexes that this statement has made."""
+    """Drops invalid indexes that this statement has created."""
     try:
         if work.kind == "create":
             found = _index(conn, work.index, work.table)
@@ -154,7 +153,7 @@ def _clean(conn: Connection, work: IndexBuild) -> None:
 
 
 def _drop(conn: Connection, schema: str, name: str) -> None:
-    log.info("index %s.%s was left behind by an interrupted run: dropped", schema, name)
+    log.info("dropped index %s.%s of an interrupted run", schema, name)
     conn.execute(
         sql.SQL("drop index concurrently if exists {}").format(sql.Identifier(schema, name))
     )

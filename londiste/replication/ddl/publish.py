@@ -1,8 +1,8 @@
-"""``londiste execute``: a script runs on the root and is sent to all nodes, or on one node only.
+"""``execute``: runs scripts on the root and sends them to all nodes, or on one node only.
 
-Scripts that come together are one transaction, as far as their statements let it: a part that
-cannot be in one stands between two transactions, each with a tick behind it.  A command that was
-interrupted is given again: parts that are done are passed over.
+Scripts of one command are one transaction, as far as their statements allow: a part that cannot be
+in one runs between two transactions, each followed by a tick.  An interrupted command can be
+repeated: finished parts are skipped.
 """
 
 from __future__ import annotations
@@ -66,23 +66,23 @@ def from_file(path: str, read: Callable[[str], bytes]) -> tuple[str, str]:
 
 
 def name_of(text: str) -> str:
-    """The name of a script that comes without a file: the same text has the same name."""
+    """The name of a script without a file: the same text has the same name."""
     return f"sql-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def plan(scripts: Sequence[tuple[str, str]]) -> list[Planned]:
-    """The parts of some scripts, in their order.
+    """The parts of some scripts, in order.
 
-    scripts -- name and text.  Raises BadOption for what cannot be carried to other nodes.
+    scripts -- name and text.  Raises BadOption for statements that cannot be replicated.
     """
     found: list[Planned] = []
     names = [name for name, _ in scripts]
     for name, text in scripts:
         if names.count(name) > 1:
             raise BadOption(
-                f"two scripts are called {name}",
-                detail="a script is known by the name of its file, without the folders",
-                hint="give one of them another name",
+                f"two scripts have the name {name}",
+                detail="the name of a script is that of its file without the folders",
+                hint="rename one of them",
             )
         try:
             attributes = Attributes.of_script(text)
@@ -102,9 +102,9 @@ class Runner:
     """Runs planned parts on one node.
 
     lock_timeout -- seconds that a statement waits for its locks, before others are let through.
-    patience -- seconds in which that is tried again and again.
-    report -- is told what became of each part.
-    volatile -- other values on each node are fine.
+    patience -- seconds in which that is retried.
+    report -- is called with the outcome of each part.
+    volatile -- allows different values on each node.
     """
 
     sites: Connections
@@ -117,32 +117,32 @@ class Runner:
     volatile: bool = False
 
     def node(self) -> NodeInfo:
-        """The node, if scripts can be given to it.  Raises NotRoot, BadOption."""
+        """The node, if it accepts scripts.  Raises NotRoot, BadOption."""
         node = nodes.get_node_info(self.sites.at(self.dsn), self.queue)
         root = node.type is NodeType.ROOT
         if root and self.local:
             raise BadOption(
                 f"node {node.name} is the root: its scripts are for all nodes",
-                hint="leave --local out, or run the script with psql",
+                hint="omit --local, or run the script with psql",
             )
         if not root and not self.local:
             raise NotRoot(
                 f"node {node.name} is not the root of queue {self.queue}",
-                detail="scripts reach a node by the queue, in order with the rows",
-                hint="run it on the root; or with --local, for this node only",
+                detail="scripts reach a node through the queue, in order with the rows",
+                hint="run the command on the root, or with --local for this node only",
             )
         return node
 
     def run(self, planned: Sequence[Planned]) -> None:
-        """Runs what has not run yet.  Raises ScriptFailed, LockTimeout, NodeBusy, StateError."""
+        """Runs the parts that have not run yet."""
         node = self.node()
         with session(self.dsn, name="londiste execute", autocommit=True, synchronous=True) as conn:
             other = acquire_singleton_lock(conn, f"execute {self.queue}")
             if other is not None:
                 raise NodeBusy(
-                    f"scripts of queue {self.queue} are run on node {node.name} by somebody else",
+                    f"queue {self.queue}: another session runs scripts on node {node.name}",
                     detail=other,
-                    hint="wait for its end",
+                    hint="wait until it ends",
                 )
             self._check(conn, planned)
             if not (self.volatile or self.local):
@@ -161,10 +161,10 @@ class Runner:
             before = known.get(one.part.name)
             if before is not None and before.sql != one.part.text:
                 raise StateError(
-                    f"another script {one.part.name} is known on this node,"
+                    f"a different script {one.part.name} is recorded on this node,"
                     f" {before.state.value} since {before.started_at:%Y-%m-%d %H:%M}",
-                    detail="a script runs once, and is known by its name; the texts differ",
-                    hint="give the new script another name",
+                    detail="a script runs once, identified by its name; the texts differ",
+                    hint="rename the new script",
                 )
 
     def _left(self, conn: Connection, planned: Sequence[Planned]) -> list[Planned]:
@@ -172,7 +172,7 @@ class Runner:
         return [one for one in planned if one.part.name not in over]
 
     def _together(self, conn: Connection, node: NodeInfo, group: Sequence[Planned]) -> None:
-        """Some parts in one transaction; tried again while locks are not granted."""
+        """Runs parts in one transaction; retries while locks are not granted."""
         deadline = time.monotonic() + self.patience
         tries = 0
         while True:
@@ -205,7 +205,7 @@ class Runner:
         sent = "" if self.local else ", sent to all nodes"
         name = one.part.name
         if done == "already":
-            return f"{node.name}: script {name} has run already, passed over"
+            return f"{node.name}: script {name} has run already, skipped"
         if done == "not here":
             return f"{node.name}: script {name} is not for this node{sent}"
         count = len(one.part.statements)
@@ -250,26 +250,26 @@ class Runner:
         now = time.monotonic()
         if now >= deadline:
             raise LockTimeout(
-                f"script {name} gets no lock on node {node.name}: {error.message}",
-                detail=f"tried {tries} times in {self.patience:g} s;"
-                " nothing of its transaction was done",
-                hint="end the long transaction (pg_stat_activity, pg_locks), then run the command"
-                " again; or with a longer --timeout",
+                f"script {name}: no lock on node {node.name}: {error.message}",
+                detail=f"tried {tries} times in {self.patience:g} s; its transaction was rolled"
+                " back",
+                hint="end the long transaction (pg_stat_activity, pg_locks), then run the"
+                " command again; or use a longer --timeout",
             ) from error
         # Whoever stood in the queue behind our lock goes first.
         time.sleep(min(pause(tries, longest=2.0), deadline - now))
 
     def _tick(self, conn: Connection) -> None:
-        """What is sent next is in another batch than what was sent before."""
+        """Starts a new batch for the parts that are sent next."""
         try:
             queues.force_tick(conn, self.queue)
             queues.ticker(conn, self.queue)
         except LondisteError as error:
-            log.warning("no tick behind the script: %s", error)
+            log.warning("no tick after the script: %s", error)
 
 
 def _groups(planned: Sequence[Planned]) -> list[list[Planned]]:
-    """Parts that run together: those of one transaction, others alone."""
+    """Groups parts that run together: those of one transaction, others separately."""
     groups: list[list[Planned]] = []
     for one in planned:
         if (

@@ -1,4 +1,4 @@
-"""What scripts would do, and how they fare, on all nodes of the cascade; changes nothing."""
+"""Report on scripts: forecast and state on all nodes of the cascade; read-only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 WAYS = {
     StatementTiming.BATCH: "in the transaction of its batch",
     StatementTiming.FIRST: "in a transaction of its own, before its batch",
-    StatementTiming.AFTER: "in no transaction, behind its batch; rows go on meanwhile",
+    StatementTiming.AFTER: "in no transaction, after its batch; rows are applied meanwhile",
 }
 
 
@@ -36,8 +36,8 @@ class Foreseen:
     """One statement of a part.
 
     table -- as the statement names it.
-    keeps_out -- who waits while it holds its lock.
-    replicated -- that table's capture is made anew in the same transaction.
+    keeps_out -- the sessions that wait for its lock.
+    replicated -- that table's capture is recreated in the same transaction.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Foreseen:
 
 @dataclass(frozen=True)
 class OnNode:
-    """One node, and what would become of a part there."""
+    """One node, and the outcome of a part there."""
 
     node: str
     what: str
@@ -71,7 +71,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class NodeScript:
-    """How one script fares on one node."""
+    """State of one script on one node."""
 
     node: str
     script: str
@@ -83,7 +83,7 @@ class NodeScript:
 
 @dataclass(frozen=True)
 class NodeScripts:
-    """All of one node; ``problem`` when it does not answer."""
+    """States on one node; ``problem`` when it does not respond."""
 
     node: str
     scripts: Sequence[Script] = field(default=())
@@ -93,7 +93,7 @@ class NodeScripts:
 def explain(
     dsn: str, queue: str, planned: Sequence[Planned], *, extra: str, local: bool
 ) -> list[Explained]:
-    """What each part would take, and on which nodes it would run."""
+    """The locks of each part, and the nodes on which it would run."""
     with session(dsn, name="londiste execute", autocommit=True) as conn:
         me = nodes.get_node_info(conn, queue)
         replicated = {
@@ -122,7 +122,7 @@ def explain(
 
 
 def status(dsn: str, queue: str, *, extra: str) -> list[NodeScript]:
-    """How every script known on some node fares on each; by the order in which they ran."""
+    """State of every recorded script on each node, in the order of execution."""
     with session(dsn, name="londiste execute", autocommit=True) as conn:
         me = nodes.get_node_info(conn, queue).name
 
@@ -143,7 +143,7 @@ def status(dsn: str, queue: str, *, extra: str) -> list[NodeScript]:
                 continue
             mine = next((s for s in answer if s.name == name), None)
             if mine is None:
-                rows.append(NodeScript(node, name, "not there yet", None, None, None))
+                rows.append(NodeScript(node, name, "not reached yet", None, None, None))
             else:
                 since = mine.finished_at or mine.started_at
                 rows.append(
@@ -159,7 +159,7 @@ def ask(
     extra: str,
     question: Callable[[str, Connection], T],
 ) -> list[tuple[str, T | str]]:
-    """The answers of all members, asked at the same time; a text: why there is none."""
+    """The results of all members, queried concurrently; a text: why there is none."""
 
     def one(member: Member) -> tuple[str, T | str]:
         if member.dead:
@@ -169,9 +169,9 @@ def ask(
             with session(location, name="londiste execute", autocommit=True) as conn:
                 return member.name, question(member.name, conn)
         except InstallError:
-            return member.name, "its SQL knows no scripts: londiste install --adopt there"
+            return member.name, "its SQL does not support scripts: londiste install --adopt there"
         except LondisteError as error:
-            return member.name, f"no answer: {error.message}"
+            return member.name, f"no response: {error.message}"
 
     with ThreadPoolExecutor(max_workers=8) as pool:
         return list(pool.map(one, members))
@@ -188,14 +188,14 @@ def _members(dsn: str, queue: str) -> list[Member]:
 def _what(conn: Connection, queue: str, node: str, one: Planned, known: dict[str, Script]) -> str:
     before = known.get(one.part.name)
     if before is not None and before.sql != one.part.text:
-        return "refused: another script of this name has run here"
+        return "refused: a different script of this name has run here"
     if before is not None and before.state.over:
-        return f"passed over: {before.state.value} here"
+        return f"skipped: {before.state.value} here"
     try:
         wanted = wanted_here(conn, queue, one.part.name, one.attrs, node=node)
     except LondisteError as error:
         return f"fails: {error.message}"
-    return "runs" if wanted else "passed over: its conditions do not hold here"
+    return "runs" if wanted else "skipped: its conditions do not hold here"
 
 
 def _foreseen(one: Planned, index: int, replicated: set[str]) -> Foreseen:

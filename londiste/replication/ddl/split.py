@@ -1,12 +1,12 @@
-"""A script as a list of statements, cut where the server's own parser would cut it.
+"""Splits a script into statements, where the server's own parser would.
 
-The tokens come from sqlglot, which knows strings, quoted names, dollar quotes and nested
-comments.  A semicolon ends a statement outside of parentheses (CREATE RULE has some inside) and
-outside of ``begin atomic … end``, where ``case … end`` nests.  Nothing is parsed: whether a
-statement is right, only the server knows.
+The tokens come from sqlglot, which knows strings, quoted names, dollar quotes and nested comments.
+A semicolon ends a statement outside of parentheses (CREATE RULE has some inside) and outside of
+``begin atomic … end``, where ``case … end`` nests.  Nothing is parsed: only the server validates a
+statement.
 
-Each statement is sent alone, in a form in which the server refuses two; so a cut that should have
-been made and was not is an error of the server, never a statement that nobody has looked at.
+Each statement is sent separately, in a form in which the server refuses two, so a missed cut is an
+error of the server, never an unchecked statement.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from londiste.errors import BadOption
 
 
 class _Tokenizer(Postgres.Tokenizer):
-    """The words of every statement, also of those that sqlglot itself does not look into."""
+    """Tokens of every statement, also of those that sqlglot does not split itself."""
 
     COMMANDS: ClassVar[Any] = set()
     #: A comment is a comment, whatever it begins with.
@@ -50,7 +50,7 @@ class Word(NamedTuple):
     """One token.
 
     text -- a keyword or plain name in lower case, as the server folds it; a quoted name and a
-        string without their quotes; anything else as it stands.
+        string without their quotes; anything else unchanged.
     kind -- word, name (a quoted one), string or sign.
     start, end -- its place in the script, in characters; ``end`` is behind it.
     """
@@ -66,7 +66,7 @@ class Word(NamedTuple):
 
     @property
     def names(self) -> bool:
-        """Whether it can be the name of something."""
+        """Whether it can be a name."""
         return self.kind in {"word", "name"}
 
 
@@ -86,28 +86,28 @@ class Statement:
     words: tuple[Word, ...]
 
     def begins(self, *words: str) -> bool:
-        """Whether these are its first words."""
+        """Whether it starts with these words."""
         return len(self.words) >= len(words) and all(
             found.is_(wanted) for found, wanted in zip(self.words, words, strict=False)
         )
 
     @property
     def shown(self) -> str:
-        """The statement in one line, cut short, for messages."""
+        """The statement in one shortened line, for messages."""
         text = " ".join(self.text.split())
         return text if len(text) <= 100 else text[:99] + "…"
 
 
 def split(script: str) -> list[Statement]:
-    """The statements of a script, in their order; empty ones are left out.
+    """The statements of a script, in order, without empty ones.
 
-    Raises BadOption, with the line, for what is no script for a server: a string or comment
-    without end, commands of psql, rows behind COPY FROM stdin, strings without standard
-    conforming escapes.
+    Raises BadOption, with the line, for text that the server cannot run: a string or comment
+    without end, commands of psql, rows behind COPY FROM stdin, strings without standard conforming
+    escapes.
     """
     if "\0" in script:
         raise BadOption(
-            f"line {_line(script, script.index(chr(0)))}: the script has a zero byte",
+            f"line {_line(script, script.index(chr(0)))}: the script contains a zero byte",
             hint="save it as text in UTF-8",
         )
     statements: list[Statement] = []
@@ -129,8 +129,8 @@ def words_of(script: str) -> list[Word]:
         text = str(error).splitlines()[0] if str(error) else "unknown token"
         raise BadOption(
             f"the script cannot be read: {text}",
-            detail="a string, a quoted name or a comment has no end",
-            hint="try it with psql on a copy of the database",
+            detail="a string, a quoted name or a comment is not closed",
+            hint="test it with psql on a copy of the database",
         ) from error
     words = []
     for token in tokens:
@@ -201,25 +201,25 @@ def _check(statement: Statement) -> None:
         if word.kind == "sign" and "\\" in word.text:
             name = following.text if following is not None else ""
             raise BadOption(
-                f"line {statement.line}: \\{name} is a command of psql, not of the server",
-                hint="leave it out: a script is SQL only, and every node runs it",
+                f"line {statement.line}: \\{name} is a psql command",
+                hint="remove it: a script contains SQL only",
             )
     if words[0].is_("copy") and any(
         a.is_("from") and b.is_("stdin") for a, b in itertools.pairwise(words)
     ):
         raise BadOption(
-            f"line {statement.line}: rows behind COPY FROM stdin cannot be carried",
-            hint="write them as INSERT, or let replication carry them: insert them on the root",
+            f"line {statement.line}: rows after COPY FROM stdin cannot be replicated",
+            hint="write them as INSERT, or insert them on the root with psql",
         )
     if words[0].is_("copy") and any(w.is_("stdout") for w in words):
         raise BadOption(
-            f"line {statement.line}: nobody takes the rows of COPY TO stdout",
-            hint="leave the statement out",
+            f"line {statement.line}: COPY TO stdout is not allowed in a script",
+            hint="remove the statement",
         )
     if words[0].is_("set") and any(
         w.text.lower() in {"standard_conforming_strings", "backslash_quote"} for w in words
     ):
         raise BadOption(
-            f"line {statement.line}: the script changes how strings are read",
-            hint="leave the statement out, and write strings with backslashes as E'…'",
+            f"line {statement.line}: a script cannot change standard_conforming_strings",
+            hint="remove the statement, and write strings with backslashes as E'…'",
         )

@@ -1,4 +1,4 @@
-"""What a node knows about scripts: the SQL functions of ``sql/londiste/functions/execute``."""
+"""SQL functions of scripts: state of each script on a node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from londiste.replication.ddl.header import Condition
 
 
 class State(StrEnum):
-    """How a script fares on a node."""
+    """State of a script on a node."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -28,7 +28,7 @@ class State(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Nothing is left to do."""
+        """Whether nothing is left to do."""
         return self in {State.DONE, State.SKIPPED, State.MARKED}
 
 
@@ -36,7 +36,7 @@ class State(StrEnum):
 class Script:
     """One script on one node.
 
-    started -- a statement that runs by itself may have left something behind.
+    started -- a non-transactional statement may have left objects.
     statement, error -- where and why it failed.
     """
 
@@ -53,7 +53,7 @@ class Script:
 
 
 def get_scripts(conn: Connection, queue: str) -> list[Script]:
-    """The scripts of a queue that this node has met in the last months, oldest first."""
+    """The scripts of a queue that this node has run in recent months, oldest first."""
     return call.records(conn, _script, "londiste.get_scripts", queue)
 
 
@@ -65,7 +65,7 @@ def find(conn: Connection, queue: str, name: str) -> Script | None:
 def execute_start(
     conn: Connection, queue: str, name: str, sql: str, attrs: str | None, *, root: bool
 ) -> bool:
-    """Notes that a script is run now, in the caller's transaction; False: it has run already.
+    """Starts a script in the caller's transaction; False: it has run already.
 
     Raises StateError when the root is expected and this is another node.
     """
@@ -74,7 +74,7 @@ def execute_start(
 
 
 def execute_finish(conn: Connection, queue: str, name: str) -> None:
-    """Ends it, in the same transaction; on the root the script is sent to all nodes."""
+    """Ends a script in the same transaction; the root sends it to all nodes."""
     call.ret(conn, "londiste.execute_finish", queue, name)
 
 
@@ -90,7 +90,7 @@ def set_script_state(
     statement: int | None = None,
     error: str | None = None,
 ) -> None:
-    """Notes how a script fares: pending, running or failed."""
+    """Stores the state of a script: pending, running or failed."""
     call.value(
         conn,
         "londiste.set_script_state",
@@ -106,7 +106,7 @@ def set_script_state(
 
 
 def decide_script(conn: Connection, queue: str, name: str, decision: str) -> str:
-    """Notes what a person has decided: retry, skip or mark-done; what the database says to it.
+    """Stores the operator's decision: retry, skip or mark-done; returns a message.
 
     Raises StateError when there is nothing to decide, UsageError for an unknown script.
     """
@@ -114,12 +114,12 @@ def decide_script(conn: Connection, queue: str, name: str, decision: str) -> str
 
 
 def script_has(conn: Connection, queue: str, condition: Condition, value: str) -> bool:
-    """Whether this node has what a script asks for."""
+    """Whether this node has the objects that a script requires."""
     return bool(call.value(conn, "londiste.script_has", queue, condition.value, value))
 
 
 def script_guard(conn: Connection) -> Any:
-    """What a script must leave alone; for ``script_changes`` behind it."""
+    """Fingerprint of objects that a script must not change; for ``script_changes``."""
     return call.value(conn, "londiste.script_guard")
 
 
@@ -133,7 +133,7 @@ def script_changes(conn: Connection, before: Any) -> list[tuple[str | None, str]
 
 
 def refresh_captures(conn: Connection) -> list[str]:
-    """Makes the captures of changed tables anew; the names of the tables."""
+    """Recreates the captures of changed tables; returns the tables."""
     return [str(row["table_name"]) for row in call.rows(conn, "londiste.refresh_captures")]
 
 
@@ -164,5 +164,5 @@ def _script(
 
 
 def forget_script(conn: Connection, queue: str, name: str) -> bool:
-    """Forgets that a script has run here; False when nothing was known of it."""
+    """Deletes the record of a script; False when there is none."""
     return bool(call.value(conn, "londiste.forget_script", queue, name))

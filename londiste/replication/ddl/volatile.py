@@ -1,4 +1,4 @@
-"""Statements of a script that give other values on each node.
+"""Finds statements of a script that give different values on each node.
 
 A script runs on every node, and its changes are not captured.  So UPDATE, INSERT, DELETE, MERGE and
 an ALTER TABLE that computes values must not call functions such as ``now()``, ``random()`` or
@@ -42,12 +42,12 @@ def require_same_everywhere(conn: Connection, parts: Sequence[ScriptPart]) -> No
                 found = _called_alone(conn, statement)
             if found:
                 raise BadOption(
-                    f"script {part.name}, line {statement.line}: other values on each node:"
+                    f"script {part.name}, line {statement.line}: different values on each node:"
                     f" {', '.join(found)}",
-                    detail=f"{statement.shown}: every node computes them; nothing was done",
-                    hint="run the statement on the root by psql, so that its rows are captured;"
-                    " of ADD COLUMN give the default afterwards (alter column … set default …) and"
-                    " update the rows by psql; or --volatile, if other values are fine",
+                    detail=f"{statement.shown}: every node computes them; nothing was executed",
+                    hint="run the statement on the root with psql, which captures its rows; for"
+                    " ADD COLUMN set the default afterwards (alter column … set default …)"
+                    " and update the rows with psql; or allow different values: --volatile",
                 )
 
 
@@ -81,7 +81,7 @@ def _adds_column(words: Sequence[Word]) -> bool:
 
 
 def calls(statement: Statement) -> set[str]:
-    """Names of functions that it calls, as far as they can be told without a parser."""
+    """Names of the functions that it calls, as far as its words show."""
     words = _computing(statement)
     found = called(words)
     if statement.begins("alter") and _adds_column(words):

@@ -1,7 +1,7 @@
-"""Whether a branch can be the root: has it everything that the old root keeps in step?
+"""Checks whether a branch can be promoted to root without loss.
 
-A table that is missing on it, or that it holds in part, would go on from what is left: what is not
-there is not replicated any more, and nobody would notice.
+A table that is missing or filtered on it would silently lose the missing rows for the whole
+cascade.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHOICES = frozenset(
 
 @dataclass(frozen=True)
 class PromotionBlocker:
-    """What is against it, and the command that mends it, to be given with the node's settings."""
+    """A blocker of the promotion, and the command that removes it on the node."""
 
     problem: str
     mend: str
@@ -44,12 +44,12 @@ def findings(
     lost: Mapping[TableName, str],
     above: reroute.Feed,
 ) -> list[PromotionBlocker]:
-    """Pure: what is against ``node`` as the root.
+    """Pure: the blockers of ``node`` as the root.
 
-    old, old_sequences -- of the root; None where it cannot be asked: then what the node itself
-        knows of the queue has to do.
+    old, old_sequences -- of the root; None where it does not respond: then the node's own list of
+        the queue is used.
     lost -- tables of the node that are not captured, and why.
-    above -- what the branches that it reads from make of tables.
+    above -- filters of the branches that it reads from.
     """
     found = []
     counted = [t for t in (old if old is not None else new) if t.local or old is None]
@@ -60,28 +60,28 @@ def findings(
         if here is None or not here.local:
             found.append(
                 PromotionBlocker(
-                    f"table {table.name} is not kept by {node}", f"add-table '{table.name}'"
+                    f"table {table.name} is not replicated on {node}", f"add-table '{table.name}'"
                 )
             )
         elif here.state != "ok":
             found.append(
                 PromotionBlocker(
-                    f"table {table.name} is not in step yet: {here.state}", "wait-sync"
+                    f"table {table.name} is not in sync yet: {here.state}", "wait-sync"
                 )
             )
         elif _holds_less(here, theirs.get(table.name)):
             found.append(
                 PromotionBlocker(
-                    f"{node} holds only a part of table {table.name}",
+                    f"{node} replicates only a subset of table {table.name}",
                     f"change-handler '{table.name}' --where '' --columns '' --skip-columns ''",
                 )
             )
         elif table.name in above:
             found.append(
                 PromotionBlocker(
-                    f"{node} gets only a part of table {table.name}, or other values:"
+                    f"{node} gets only a subset of table {table.name}, or changed values:"
                     f" {reroute.describe_links(above[table.name])}",
-                    "change-provider --provider NODE --force (the root, or a branch with all)",
+                    "change-provider --provider NODE --force (the root, or an unfiltered branch)",
                 )
             )
         elif table.name in lost:
@@ -96,7 +96,8 @@ def findings(
         if sequence.local and sequence.name not in kept:
             found.append(
                 PromotionBlocker(
-                    f"sequence {sequence.name} is not kept by {node}", f"add-seq '{sequence.name}'"
+                    f"sequence {sequence.name} is not replicated on {node}",
+                    f"add-seq '{sequence.name}'",
                 )
             )
     return found
@@ -109,7 +110,7 @@ def part_findings(
     new: Sequence[ReplicatedTable] | None,
     combined: str,
 ) -> list[PromotionBlocker]:
-    """Pure: what is against ``node`` as the root that ``part`` merges into.
+    """Pure: the blockers of ``node`` as the root that ``part`` merges into.
 
     old, new -- tables of the part's leaf on the old root and on the new one, None without a leaf.
     """
@@ -127,19 +128,19 @@ def part_findings(
         if not table.local:
             continue
         if here is None or not here.local:
-            problem = f"table {table.name} of queue {part} is not kept by its leaf on {node}"
+            problem = f"table {table.name} of queue {part} is not replicated by its leaf on {node}"
             found.append(PromotionBlocker(problem, f"add-table '{table.name}'"))
         elif here.dest != table.dest or _kept(here) != _kept(table):
-            problem = f"table {table.name} of queue {part} is kept in another way by {node}"
+            problem = f"table {table.name} of queue {part} has a different filter on {node}"
             found.append(PromotionBlocker(problem, f"change-handler '{table.name}'"))
         elif table.state != "ok" or here.state != "ok":
-            problem = f"table {table.name} of queue {part} is not in step"
+            problem = f"table {table.name} of queue {part} is not in sync"
             found.append(PromotionBlocker(problem, "wait-sync"))
     return found
 
 
 def _kept(table: ReplicatedTable) -> dict[str, str]:
-    """The attributes that say which rows and columns are kept."""
+    """The attributes that select rows and columns."""
     return {k: v for k, v in table.attrs.items() if k in _CHOICES}
 
 
@@ -159,10 +160,10 @@ def _all_parts(
 def check(
     sites: Connections, scene: ClusterState, name: str, old: str, *, force: bool = False, warn: Warn
 ) -> None:
-    """Raises StateError when ``name`` cannot take the place of root ``old`` without loss.
+    """Raises StateError when ``name`` cannot replace root ``old`` without loss.
 
-    old -- it may be lost.
-    force -- go on, with a warning.
+    old -- it may have failed.
+    force -- continue with a warning.
     """
     new, queue = scene.place(name), scene.queue
     here = sites.at(new.dsn)
@@ -176,8 +177,8 @@ def check(
     except reroute.Unknown as error:
         found = [
             PromotionBlocker(
-                f"what {error} held of the tables of {name} cannot be asked: it does not answer",
-                "change-provider --provider NODE --force (one that answers and has all)",
+                f"node {error} does not respond: its filters of the tables of {name} are unknown",
+                "change-provider --provider NODE --force (a responding, unfiltered one)",
             )
         ]
         above = {}
@@ -200,21 +201,21 @@ def check(
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     if force:
         warn(
-            f"node {new.name} does not have everything that the root had: {shown}{more}; what other"
-            " nodes have of these tables is not what it has: londiste compare, resync there"
+            f"node {new.name} lacks data that the root had: {shown}{more}; other nodes differ"
+            " from it in these tables: londiste compare, then londiste resync there"
         )
         return
     mends = list(dict.fromkeys(f.mend for f in found[:_SHOWN]))
     raise StateError(
-        f"node {new.name} does not have everything that a root needs: {shown}{more}",
-        detail="nothing is changed; what is not there would not be replicated any more",
-        hint=f"with the settings of {new.name}: londiste {', londiste '.join(mends)};"
-        " or --force goes on without it",
+        f"node {new.name} is not ready to be the root: {shown}{more}",
+        detail="nothing was changed; the missing data would no longer be replicated",
+        hint=f"with the settings of {new.name}: londiste {', londiste '.join(mends)}; or continue"
+        " without it: --force",
     )
 
 
 def _holds_less(here: ReplicatedTable, there: ReplicatedTable | None) -> bool:
-    """Whether the node asks for less than the root has."""
+    """Whether the node replicates less than the root has."""
     if there is not None and here.attrs == there.attrs:
         return False
     try:

@@ -1,9 +1,9 @@
-"""What a node gets from another provider than before: the same of every table, or not.
+"""Effects of another provider on a node's tables: the same rows of each, or different ones.
 
-A branch may hold a part of a table, or other values, and whoever reads from it gets that.  So a
-node that reads from elsewhere may get other rows, or originals in the place of masks, and nothing
-in the events says so.  A move that changes what comes of a table is refused; with ``force`` the
-table is copied again from the new provider, on the nodes below, too, before the node reads there.
+A branch may filter a table or change its values, and its subscribers get the result.  So a node
+that changes its provider may get different rows, or original values instead of masked ones, and no
+event shows it.  A move that changes the rows of a table is refused; with ``force`` the table is
+first copied again from the new provider, on the nodes below, too.
 
 ``changed`` is pure; ``Feeds`` asks the nodes.
 """
@@ -30,16 +30,16 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Link:
-    """What one branch makes of a table on its way down; equal where the same comes out.
+    """The filter of one branch on a table; equal where the result is the same.
 
-    attrs -- the attributes of its table that say it.
+    attrs -- the attributes of its table that define it.
     """
 
     node: str = field(compare=False)
     attrs: tuple[tuple[str, str], ...]
 
     def describe(self) -> str:
-        """For people: ``branch b: rows where x > 1, handler obfuscate``."""
+        """As text: ``branch"""
         words = {
             HANDLER: "handler {}",
             WHERE: "rows where {}",
@@ -59,7 +59,7 @@ Feed = Mapping[TableName, tuple[Link, ...]]
 
 
 def link(node: str, table: ReplicatedTable) -> Link | None:
-    """What a branch makes of a table that it keeps; None where it hands on all of it."""
+    """The filter of a branch on a table that it replicates; None without one."""
     if not table.local:
         return None
     try:
@@ -75,20 +75,20 @@ def link(node: str, table: ReplicatedTable) -> Link | None:
 
 
 def changed(before: Feed, after: Feed) -> frozenset[TableName]:
-    """The tables of which something else comes through ``after`` than through ``before``."""
+    """The tables for which ``after`` gives different rows than ``before``."""
     return frozenset(
         name for name in {*before, *after} if before.get(name, ()) != after.get(name, ())
     )
 
 
 class Unknown(Exception):
-    """A node that would have to be asked does not answer; its name."""
+    """A required node does not respond; its name."""
 
 
 class Feeds:
-    """What comes to the nodes of a scene, as it is and as it will be after planned moves.
+    """Filters on the way to each node of a cluster, now and after planned moves.
 
-    lost_root -- a node that does not answer and was the root: it held all.
+    lost_root -- a node that does not respond and was the root: it had all rows.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Feeds:
         }
 
     def tables(self, node: str) -> list[ReplicatedTable]:
-        """The tables that a node keeps."""
+        """The tables that a node replicates."""
         if node not in self._tables:
             conn = self._sites.at(self._scene.place(node).dsn)
             known = tables.get_table_list(conn, self._scene.queue)
@@ -111,7 +111,7 @@ class Feeds:
         return self._tables[node]
 
     def through(self, provider: str) -> Feed:
-        """What comes to a node that reads from ``provider``.  Raises Unknown."""
+        """The filters for a node that reads from ``provider``.  Raises Unknown."""
         found: dict[TableName, tuple[Link, ...]] = {}
         seen: set[str] = set()
         here: str | None = provider
@@ -130,11 +130,11 @@ class Feeds:
         return found
 
     def move(self, node: str, provider: str) -> None:
-        """From now on the node is taken to read from there."""
+        """Records the planned provider of the node."""
         self._parents[node] = provider
 
     def below(self, node: str) -> list[str]:
-        """The nodes that answer and get their events through a node, the nearer ones first."""
+        """The responding nodes that get their events through a node, nearest first."""
         found: list[str] = []
         ask = [node]
         while ask:
@@ -154,13 +154,13 @@ def guard(
     warn: Warn,
     lost_root: str | None = None,
 ) -> Callable[[str, str, str], list[Step]]:
-    """What a change of provider has to do about tables: ``guard(…)(node, old, new)`` -> steps.
+    """Steps about tables for a change of provider: ``guard(…)(node, old, new)`` -> steps.
 
-    The steps belong between the moment when the node's worker stands still and the one when it
-    reads from elsewhere.  Each call plans one move; later ones know of it.
+    The steps run after the node's worker has stopped and before it reads from the new provider.
+    Each call plans one move; later calls take it into account.
 
-    Raises StateError, without ``force``, when something else would come of a table, or when it
-    cannot be known; with it where a table cannot be copied again.
+    Without ``force``, raises StateError when a table would get different rows, or when that is
+    unknown; with it, where a table cannot be copied again.
     """
     feeds = Feeds(sites, scene, lost_root=lost_root)
 
@@ -178,8 +178,8 @@ def guard(
                 raise _unknown(node, old, str(error)) from error
             feeds.move(node, new)
             warn(
-                f"what {error} held of tables is not known: of those of which it did not hold all,"
-                f" copy the rows again: londiste resync TABLE, with the settings of {node}"
+                f"the filters of {error} are unknown; copy the tables again that it filtered:"
+                f" londiste resync TABLE, with the settings of {node}"
             )
             return []
         feeds.move(node, new)
@@ -195,10 +195,10 @@ def guard(
             if "skip_truncate" in table.attrs:
                 raise StateError(
                     f"table {table.name} of node {name} was added with --skip-truncate",
-                    detail="it would have to be copied again, beside the rows that are there;"
+                    detail="it has to be copied again, and a copy would duplicate its rows;"
                     " nothing was changed",
-                    hint=f"with the settings of {name}: londiste remove-table {table.name}; add it"
-                    " again afterwards",
+                    hint=f"with the settings of {name}: londiste remove-table {table.name}; add"
+                    " it again after the move",
                 )
         steps: list[Step] = []
         for name, table in again:
@@ -210,9 +210,9 @@ def guard(
 
 
 def partial(sites: Connections, scene: ClusterState, new: str, lost: str) -> frozenset[str]:
-    """The branches from which ``new``, below the lost root, would get less than it got until now.
+    """The branches from which ``new``, below the failed root, would get less than before.
 
-    One whose own feed cannot be known is among them.
+    They include those whose own filters are unknown.
     """
     feeds = Feeds(sites, scene, lost_root=lost)
     try:
@@ -234,9 +234,9 @@ def partial(sites: Connections, scene: ClusterState, new: str, lost: str) -> fro
 
 @dataclass(frozen=True)
 class CopyAgain:
-    """A table is copied again, from what its node reads from when its worker goes on.
+    """Copies a table again, from the provider that its worker reads from afterwards.
 
-    forget -- what a branch has told of it goes out of its queue.
+    forget -- a branch deletes its events from its queue.
     """
 
     node: str
@@ -271,21 +271,21 @@ class CopyAgain:
 def _refuse_uncopied(
     node: str, new: str, mine: Sequence[ReplicatedTable], theirs: Sequence[ReplicatedTable]
 ) -> None:
-    """Raises StateError when a table still has to be copied, and ``new`` does not have its rows."""
+    """Raises StateError when a table still waits for its copy, and ``new`` lacks its rows."""
     there = {t.name for t in theirs if t.local}
     left = [str(t.name) for t in mine if t.state != "ok" and t.name not in there]
     if left:
         raise StateError(
-            f"node {node} still copies table {', '.join(left)}, which {new} does not keep",
-            detail="it would wait for it for ever; nothing is changed",
-            hint=f"with the settings of {node}: londiste wait-sync; or of {new}: londiste add-table"
-            f" {left[0]}; or --force, and remove the table",
+            f"node {node} still copies table {', '.join(left)}, which {new} does not have",
+            detail="the copy would wait indefinitely; nothing was changed",
+            hint=f"with the settings of {node}: londiste wait-sync; or of {new}: londiste"
+            f" add-table {left[0]}; or continue with --force, and remove the table",
         )
 
 
 def describe_links(links: tuple[Link, ...]) -> str:
-    """What comes of a table, for people."""
-    return "; ".join(one.describe() for one in links) or "all of it"
+    """The filters of a table as text."""
+    return "; ".join(one.describe() for one in links) or "all rows"
 
 
 def _refused(
@@ -295,24 +295,25 @@ def _refused(
     shown = ", ".join(map(str, names[:_SHOWN]))
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     ways = [
-        f"{name}: until now {describe_links(before.get(name, ()))};"
-        f" then {describe_links(after.get(name, ()))}"
+        f"{name}: now {describe_links(before.get(name, ()))}; then"
+        f" {describe_links(after.get(name, ()))}"
         for name in names[:_SHOWN]
     ]
     return StateError(
-        f"node {node} would get other rows or values from {new} than from {old} of table"
-        f"{'s' if len(names) > 1 else ''} {shown}{more}",
-        detail=f"{'. '.join(ways)}. Nothing is changed",
-        hint=f"--force goes on and copies {'them' if len(names) > 1 else 'it'} again from {new}, on"
-        f" the nodes below, too; to have less there: londiste change-handler {names[0]}",
+        f"node {node} would get different rows or values from {new} than from {old}:"
+        f" table{'s' if len(names) > 1 else ''} {shown}{more}",
+        detail=f"{'. '.join(ways)}. Nothing was changed",
+        hint=f"--force continues and copies {'them' if len(names) > 1 else 'it'} again from"
+        f" {new}, on the nodes below, too; to filter them on {new} as before: londiste"
+        f" change-handler {names[0]}",
     )
 
 
 def _unknown(node: str, old: str, silent: str) -> StateError:
     return StateError(
-        f"what {silent} held of the tables of {node} cannot be asked: it does not answer",
-        detail=f"where it held only a part of a table, or masked values, {node} would get other"
-        f" rows than from {old}; nothing is changed",
-        hint="start its server; or --force if it held all of them, or if you copy the others again"
-        " afterwards: londiste resync TABLE",
+        f"node {silent} does not respond: its filters of the tables of {node} are unknown",
+        detail=f"if it filtered or masked a table, {node} would get different rows than from"
+        f" {old}; nothing was changed",
+        hint="start its server; or use --force if it filtered no table, or copy the filtered"
+        " ones again afterwards: londiste resync TABLE",
     )

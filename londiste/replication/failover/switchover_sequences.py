@@ -1,7 +1,7 @@
-"""What a switchover carries over by hand, because it is in no event: the values of sequences.
+"""Copies exact sequence values and queue settings to the new root during a switchover.
 
-Published values run ahead of the real ones, so no value comes twice without this.  But while nobody
-can write, the real values can be read, and the new root goes on exactly behind them.
+Published values are ahead of the real ones, so no value is used twice without this.  But while
+writes are blocked the real values can be read, and the new root continues right after them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from londiste.replication import sqlapi as tables
 
 @dataclass(frozen=True)
 class CarrySequences:
-    """The sequences of the new root stand where those of the old one do.
+    """Sets the sequences of the new root to the values of the old one.
 
-    One that somebody has used on the new root stays in front.
+    A sequence that is already further on the new root stays.
     """
 
     queue: str
@@ -44,7 +44,7 @@ class CarrySequences:
 
 @dataclass(frozen=True)
 class CarrySettings:
-    """The queue ticks and captures on the new root as it did on the old one."""
+    """Copies the settings of the queue to the new root."""
 
     queue: str
     old: NodeAddress

@@ -1,13 +1,12 @@
-"""A leaf that merges into a combined queue: what it hands on, and what it does behind one.
+"""Leaf of a partition queue that feeds a combined queue.
 
-    combined queue here    the leaf's worker
-    root                   applies its batches, and hands on what it has applied (``handed``)
-    branch                 waits: the rows come through the combined queue, which says how far
-                           they are; up to there it follows the messages of its own queue
-                           (``MergeLag``)
+    combined queue here    the leaf's worker root                   applies its batches, and
+    forwards the applied events (``handed``) branch                 waits: the rows come through the
+    combined queue, with their position; up to there it follows the messages of its own queue
+    (``MergeLag``)
 
-When root and branch change places, the positions are equal on both sides, and the worker that
-waited goes on as the one that applies.  What it has not followed by then it follows first.
+When root and branch change places, the positions are equal on both sides, and the waiting worker
+starts to apply, after the messages that it has not followed yet.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ _JOIN = 40_000
 
 
 def handed(block: EventBlock, interest: RoutingTable) -> EventBlock:
-    """The events of a block that the worker applies, and scripts: they go into the combined queue.
+    """The applied events of a block, and scripts: they are forwarded to the combined queue.
 
-    Others would be applied on the stand-by alone: of tables that are not kept here, that came with
-    the copy, or that a person has left out.
+    Others would be applied on the stand-by only: of tables not replicated here, included in the
+    copy, or skipped by the operator.
     """
     if len(block) == 1 and block.nbytes > LARGE:
         alone = block.alone()
@@ -84,9 +83,9 @@ def _is_handed(id: str, txid: str, kind: str, name: str, interest: RoutingTable)
 
 
 class MergeLag:
-    """Follows the messages of a part up to where the combined queue has brought the rows.
+    """Follows the messages of a part up to the position of the combined queue's rows.
 
-    at -- up to this tick of the provider it has.  The provider remembers it; a message may be
+    at -- its position at the provider.  The provider remembers it; a message may be
         followed twice, which changes nothing.
     """
 
@@ -110,10 +109,10 @@ class MergeLag:
         self.at = position(source, queue, worker)
 
     def back_to(self, tick: int) -> None:
-        """The next batch begins at ``tick``, before that where it stood.
+        """Moves the position back to ``tick``.
 
-        A node that was the combined root, was lost and came back had gone further than its rows are
-        now.  Raises UsageError when the provider has no such tick any more.
+        A node that was the combined root, failed and rejoined was further than its rows are now.
+        Raises UsageError when the provider has no such tick any more.
         """
         batches.register_consumer_at(self._source, self._queue, self._worker, tick)
         self.at = tick
@@ -181,9 +180,9 @@ def position(conn: Connection, queue: str, worker: str) -> int:
 
 
 def say_choices(conn: Connection, queue: str, error: EventError) -> None:
-    """Tells of an event that cannot be applied to a table which other queues fill, too.
+    """Explains an event that cannot be applied to a table which other queues fill, too.
 
-    Neither a comparison nor a copy can tell the rows of the queues apart.
+    Neither a comparison nor a copy can separate the rows of the queues.
     """
     table = error.finding and (error.finding.dest or error.finding.table)
     if not table or error.event_id is None or (error.finding and error.finding.kind == "shared"):
@@ -192,19 +191,19 @@ def say_choices(conn: Connection, queue: str, error: EventError) -> None:
     if others:
         error.say_more(
             f"table {table} is also filled from queue {', '.join(others)}",
-            hint="if two sources have the same key, give the row another one at the source that is"
-            f" wrong; then leave the event out: londiste events skip {error.event_id}; or let this"
-            f" queue fill a table of its own: londiste remove-table {table}, then add-table"
-            f" {table} --no-merge --dest-table OTHER; londiste events show has the rows",
+            hint="if two sources have the same key, change it at the source that is wrong, then"
+            f" skip the event: londiste events skip {error.event_id}; or use a separate"
+            f" table for this queue: londiste remove-table {table}, then add-table {table}"
+            " --no-merge --dest-table OTHER; londiste events show prints the rows",
         )
 
 
 def others_filling(
     conn: Connection, queue: str, table: TableName | str, dest: TableName | str
 ) -> list[str]:
-    """What else fills the table ``dest`` of this leaf: tables, with their queue if it is another.
+    """Other sources of the table ``dest`` of this leaf: tables, with their queue if different.
 
-    queue, table -- the registration that asks, which is none of them.
+    queue, table -- the registration to exclude.
     """
     return [
         name if theirs == queue else f"{name} of queue {theirs}"
@@ -215,7 +214,7 @@ def others_filling(
 def other_queues(
     conn: Connection, queue: str, table: TableName | str, dest: TableName | str
 ) -> list[str]:
-    """The queues beside this one that fill the table ``dest`` of this leaf, too."""
+    """The other queues that fill the table ``dest`` of this leaf."""
     return sorted({theirs for theirs, _ in _others(conn, queue, table, dest) if theirs != queue})
 
 
@@ -227,31 +226,34 @@ def _others(
 
 
 def refuse_truncate(conn: Connection, queue: str, change: Truncate, dest: TableName) -> None:
-    """Raises EventError when TRUNCATE would take rows of other sources away."""
+    """Raises EventError when TRUNCATE would delete rows of other sources."""
     others = others_filling(conn, queue, change.table, dest)
     if not others:
         return
     number = change.event_id
     raise EventError(
-        f"event {number} empties table {change.table}, and table {dest} here has rows of others",
+        f"event {number}: table {change.table}: TRUNCATE would delete rows of other sources from"
+        f" {dest}",
         detail=f"it is also filled from {', '.join(others)}; nothing of the batch was applied",
-        hint="delete the rows of this source here, since new ones may have their keys, and leave"
-        f" the event out: londiste events skip {number}; to pass over every TRUNCATE: londiste"
-        f" change-handler {change.table} --handler londiste --handler-arg ignore_truncate=1",
+        hint="delete the rows of this source on this node, because new ones may have their keys,"
+        f" and skip the event: londiste events skip {number}; to ignore every TRUNCATE:"
+        f" londiste change-handler {change.table} --handler londiste --handler-arg"
+        " ignore_truncate=1",
         event_id=number,
         finding=ApplyError("shared", table=str(change.table), dest=str(dest), op="truncate"),
     )
 
 
 def require_combined(state: WorkerState) -> None:
-    """Raises StateError when the queue that this one merges into is gone from here."""
+    """Raises StateError when the combined queue no longer exists in this database."""
     if state.combined_queue is not None and state.combined_type is None:
         raise StateError(
-            f"node {state.name} merges queue {state.queue} into {state.combined_queue}, which is no"
-            " queue of this database",
-            detail="its rows would be here alone, and on no stand-by",
-            hint=f"make this database a root or branch of {state.combined_queue} again; or drop the"
-            f" leaf and make it without --merge: londiste drop-node {state.name}, then create-leaf",
+            f"node {state.name} merges queue {state.queue} into {state.combined_queue}, which is"
+            " not a queue of this database",
+            detail="its rows would exist on this node only, and on no stand-by",
+            hint=f"make this database a root or branch of {state.combined_queue} again; or drop"
+            f" the leaf and create it without --merge: londiste drop-node {state.name}, then"
+            " create-leaf",
         )
 
 
@@ -260,9 +262,10 @@ def require_in_step(state: WorkerState, known: Sequence[ReplicatedTable]) -> Non
     for table in known:
         if table.local and table.state != "ok":
             raise StateError(
-                f"table {table.name} is not in step ({table.state}), and is not copied here: its"
-                f" rows come through queue {state.combined_queue}",
-                detail=f"the combined root was to copy it, and node {state.name} is below that now",
+                f"table {table.name} is not in sync ({table.state}) and cannot be copied here:"
+                f" its rows come through queue {state.combined_queue}",
+                detail=f"the combined root had to copy it, and node {state.name} is below that"
+                " root now",
                 hint=f"londiste remove-table {table.name}, then add-table {table.name} again; the"
                 f" rows are copied by the worker of {state.combined_queue}",
             )

@@ -1,17 +1,17 @@
-"""What a branch hands on of tables of which it holds not all: less, and in their places the masks.
+"""Rewrites forwarded events of tables that a branch replicates partially.
 
-Whoever reads from a branch finds the rows there that the branch holds, so it has to hear of these
-rows and no others.  Events are rewritten block by block before they are written into the branch's
-queue; ids and ticks stay what they are.
+Subscribers of a branch copy the rows that the branch stores, so they must get the events of these
+rows only.  Events are rewritten block by block before they are written into the branch's queue; ids
+and ticks stay the same.
 
-    columns left out, values changed     the event says the same of the rows as they are here
-    a row condition                      insert        as it is, or nothing
+    columns excluded, values changed      the same event with the rows of this node
+    a row condition                      insert        unchanged, or nothing
                                          update        the state "the row is so", or "there is none"
                                          delete        the state "there is no such row"
 
-The condition is asked of this node's database, one question for the rows of a block and table.  A
-packed update of which some rows are kept becomes two events of one id: one says which rows are
-there, the other which are not; they have no key in common.
+This node's database evaluates the condition, with one query per block and table.  A packed update
+of which some rows are kept becomes two events of one id: one with the rows that match, the other
+with those that do not; they have no key in common.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _NULL = r"\N"
 
 @dataclass(frozen=True)
 class FilteredTable:
-    """A table of which this node holds not all, or other values: its name here, and how."""
+    """A filtered table: its name on this node, and its rules."""
 
     dest: TableName
     wants: TableRules
 
 
 def held(tables: Sequence[ReplicatedTable]) -> dict[TableName, FilteredTable]:
-    """Those of the tables whose events are not handed on as they are, whatever their state."""
+    """The tables whose events must be rewritten, whatever their state."""
     return {
         t.name: FilteredTable(t.dest, t.wants)
         for t in tables
@@ -58,7 +58,7 @@ def held(tables: Sequence[ReplicatedTable]) -> dict[TableName, FilteredTable]:
 
 
 def holds_less(wants: TableRules) -> bool:
-    """Whether a table that is kept so lacks rows or values of its source."""
+    """Whether a table with these rules lacks rows or values of its source."""
     if wants.events is not None:
         # What its handler does with them concerns this node alone.
         return False
@@ -67,7 +67,7 @@ def holds_less(wants: TableRules) -> bool:
 
 @dataclass
 class _Work:
-    """An event on its way: where it stands in the block, and its rows as they are held here."""
+    """An event to rewrite: its place in the block, and its rows on this node."""
 
     fields: _FIELDS
     table: TableName
@@ -80,7 +80,7 @@ class EventRewriter:
     """Rewrites events for the queue of this node.
 
     conn -- session of the worker on this node, inside of the transaction of the batch.
-    shape -- a table of this node as it is now; None when it is not there.
+    shape -- current schema of a table of this node; None when it does not exist.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class EventRewriter:
         self._node = node
 
     def block(self, block: EventBlock, tables: Mapping[TableName, FilteredTable]) -> EventBlock:
-        """The events to hand on in the place of these.
+        """The events to forward instead of these.
 
-        Raises EventError for one that cannot be rewritten: it is not handed on as it is.
+        Raises EventError for one that cannot be rewritten.
         """
         if not tables:
             return block
@@ -116,7 +116,7 @@ class EventRewriter:
         return EventBlock("".join(f"{line}\n" for line in result).encode(), len(result))
 
     def _look(self, fields: _FIELDS, tables: Mapping[TableName, FilteredTable]) -> _Work | None:
-        """The work on an event; None: it is handed on as it is."""
+        """The work on an event; None: it is forwarded unchanged."""
         kind = unescaped(fields[_TYPE]) or ""
         if kind == "EXECUTE" or kind.startswith(("pgq.", "londiste.")):
             return None
@@ -126,9 +126,9 @@ class EventRewriter:
         mine = tables[table]
         if rewrite.is_fragment(kind):
             raise PartialEvent(
-                f"event {fields[0]} of table {table} does not tell a whole row",
-                detail=f"node {self._node} holds not all of the table, and what it hands on has to"
-                " be written anew; events of pgq.sqltriga are fragments of SQL",
+                f"event {fields[0]}: table {table}: row image is incomplete",
+                detail=f"node {self._node} replicates a subset of the table and must rewrite"
+                " events, which needs full rows; pgq.sqltriga writes fragments of SQL",
                 hint="capture the table on the root with whole rows: londiste remove-table"
                 f" {table}, then londiste add-table {table} --trigger capture",
                 event_id=int(fields[0]),
@@ -138,10 +138,10 @@ class EventRewriter:
         except Malformed as error:
             # What is in it may be what nobody here is to see.
             raise EventError(
-                f"event {fields[0]} of table {table} cannot be decoded: {error.blind}",
-                detail=f"node {self._node} holds not all of the table, so it hands on nothing that"
-                " it cannot read",
-                hint=error.hint or "look at the event on the provider",
+                f"event {fields[0]}: table {table}: cannot decode it: {error.blind}",
+                detail=f"node {self._node} replicates a subset of the table and cannot forward an"
+                " event that it cannot decode",
+                hint=error.hint or "inspect the event on the provider: londiste queue events",
                 event_id=int(fields[0]),
             ) from None
         if event is None:
@@ -153,7 +153,7 @@ class EventRewriter:
         return _Work(fields, table, mine, replace(event, rows=rows), [True] * len(rows))
 
     def _ask(self, works: Sequence[_Work]) -> None:
-        """Has the database say which rows are kept, of tables with a condition."""
+        """Evaluates the row conditions in the database."""
         groups: dict[tuple[FilteredTable, TableName, tuple[str, ...]], list[tuple[_Work, int]]] = {}
         for work in works:
             if not work.held.wants.where or work.event.op is Op.DELETE:
@@ -166,8 +166,8 @@ class EventRewriter:
             shape = self._shape(mine.dest)
             if shape is None:
                 raise EventError(
-                    f"event {number} of table {table} cannot be handed on by node {self._node}:"
-                    f" table {mine.dest} is not there",
+                    f"event {number}: table {table}: node {self._node} cannot forward it: table"
+                    f" {mine.dest} does not exist",
                     hint=f"create the table, or stop replicating it: londiste remove-table {table}",
                     event_id=number,
                 )
@@ -185,10 +185,10 @@ class EventRewriter:
                 if known.retry:
                     raise known from error
                 raise EventError(
-                    f"event {number} of table {table}, or one of {len(members)} from it on, cannot"
-                    f" be handed on: {known.message}",
+                    f"event {number}, or one of {len(members)} after it: table {table}: cannot"
+                    f" forward it: {known.message}",
                     detail=f"condition {mine.wants.where}",
-                    hint=known.hint or "londiste tables shows the condition",
+                    hint=known.hint or "check the condition: londiste tables",
                     event_id=number,
                 ) from error
             for (work, place_), kept in zip(members, answers, strict=True):
@@ -196,7 +196,7 @@ class EventRewriter:
 
 
 def _table(kind: str, name: str | None) -> TableName | None:
-    """The table that an event is about, as ``changes.decode`` reads it."""
+    """The table of an event, as ``changes.decode`` reads it."""
     try:
         if name is None and kind.startswith("{"):
             name = jsonrow.header(kind).table
@@ -206,7 +206,7 @@ def _table(kind: str, name: str | None) -> TableName | None:
 
 
 def _written(work: _Work) -> list[str]:
-    """The lines to hand on in the place of an event: none, one or two."""
+    """The lines to forward instead of an event: none, one or two."""
     event, wants = work.event, work.held.wants
     kept = [row for row, yes in zip(event.rows, work.kept, strict=True) if yes]
     rest = [row for row, yes in zip(event.rows, work.kept, strict=True) if not yes]

@@ -1,4 +1,4 @@
-"""What comes down to a node through the nodes above it: each branch may hold less than the root."""
+"""Filters of the branches above a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from londiste.replication import sqlapi as tables
 
 
 def held_above(sites: Connections, queue: str, provider_dsn: str) -> Mapping[TableName, TableRules]:
-    """What the branches from a provider up to the root hold of tables of which they hold less.
+    """The filters of the branches from a provider up to the root.
 
     Raises StateError where a branch has a handler that is not known to this process.
     """
@@ -32,8 +32,8 @@ def held_above(sites: Connections, queue: str, provider_dsn: str) -> Mapping[Tab
             except BadOption as error:
                 raise StateError(
                     f"table {table.name} of branch {info.name}: {error.message}",
-                    detail="what comes from there cannot be known here",
-                    hint="name the module of its handler in handler_modules here, too",
+                    detail="this process cannot know the rows that it forwards",
+                    hint="add the module of its handler to handler_modules here, too",
                 ) from error
             if holds != ALL:
                 found[table.name] = holds.of(found.get(table.name, ALL))

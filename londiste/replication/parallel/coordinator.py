@@ -1,17 +1,17 @@
-"""A batch that is large enough is read, decoded and folded by tasks of the engine.
+"""Coordinator of large batches: tasks of the engine stage them, the worker merges.
 
-    begin    the number of the attempt, and a place to stage rows       committed at once
-    tasks    each reads a slice and stages what is left of it           one transaction each
+    begin    the number of the attempt, and a staging table             committed at once
+    tasks    each reads a slice and stages its net changes               one transaction each
     merge    slice after slice, as they become ready, into the tables   the worker's transaction,
              and the position                                           with the position
 
 So the tables change in one transaction, as with a small batch, and its size costs this process no
-memory.  What tasks leave behind when they fail or run twice is seen by nobody, and swept by the
-next attempt; what a worker that was killed has left, by its successor.
+memory.  Staged rows of tasks that fail or run twice are never read; the next attempt drops them,
+also those of a killed worker.
 
-Nothing here may stop replication: tables that cannot be written from what is staged go the
-ordinary way in the same transaction, and so does the whole batch when the engine fails.  That is
-said in the log and in ``londiste status``, because it costs time.
+This never blocks replication: tables that cannot be written from staged rows are applied serially
+in the same transaction, and so is the whole batch when the engine fails.  Log and ``londiste
+status`` show it, because it costs time.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ FLUSH_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of the batch.
+    """Result of the parallel part of a batch.
 
-    messages -- of the cascade, in order; None when they are met again in ``left``'s events.
-    left -- tables whose events have to be applied in the ordinary way.
+    messages -- control messages in order; None when ``left``'s events contain them.
+    left -- tables whose events have to be applied serially.
     """
 
     events: int
@@ -62,9 +62,9 @@ class Merged:
 
 @dataclass
 class LargeBatches:
-    """Decides which batches are large, and carries them.
+    """Decides which batches are large, and runs their tasks.
 
-    engine -- made when the first large batch comes.
+    engine -- started with the first large batch.
     name -- of the engine.
     threshold -- events from which a batch is large; 0: none is.
     parallel -- tasks at a time.
@@ -94,11 +94,11 @@ class LargeBatches:
         *,
         forwards: bool,
     ) -> Iterator[LargeBatchApplier | None]:
-        """For the length of a batch: what carries it, None for a batch that is not large.
+        """The parallel apply of a large batch while the block runs; None for others.
 
         source -- session on the provider.
         conn -- session here, idle, in autocommit mode; the caller opens its transaction inside.
-        forwards -- the node hands every event on: then the worker has to read them all anyway.
+        forwards -- the node forwards every event, so the worker reads them all anyway.
         """
         started = time.monotonic()
         stretches = spread(source, batch, self.threshold)
@@ -108,13 +108,13 @@ class LargeBatches:
         count = sum(stretch.events for stretch in stretches)
         large = LargeBatchApplier(self, conn, batch, interest, count, started)
         if forwards:
-            large.reason = "a branch reads every event to hand it on"
+            large.reason = "a branch reads every event to forward it"
         else:
             try:
                 large.job = self._begin(conn, batch, interest, shapes(), stretches)
             except FallBackToSerial as why:
                 large.reason = str(why)
-                log.warning("batch %d is applied in the ordinary way: %s", batch.id, why)
+                log.warning("batch %d: applying serially: %s", batch.id, why)
         try:
             yield large
         finally:
@@ -125,16 +125,16 @@ class LargeBatches:
             self.sweep(conn)
 
     def sweep(self, conn: Connection) -> None:
-        """Drops what is staged and not needed any more, with no batch under way.
+        """Drops staging tables that are not needed any more, with no batch in progress.
 
         conn -- session here, in autocommit mode.
 
-        What cannot be dropped, because a task still writes it, the next attempt drops.
+        A table that a task still writes into is dropped by the next attempt.
         """
         try:
             attempts.apply_sweep(conn, self.queue)
         except LondisteError as error:
-            log.warning("staged rows are not swept yet: %s", error)
+            log.warning("staging tables not dropped yet: %s", error)
 
     def _begin(
         self,
@@ -183,7 +183,7 @@ class LargeBatches:
 
 @dataclass
 class LargeBatchApplier:
-    """One large batch on its way; without a job it goes the ordinary way, for ``reason``."""
+    """One large batch in progress; without a job it is applied serially, for ``reason``."""
 
     batches: LargeBatches
     conn: Connection
@@ -195,9 +195,9 @@ class LargeBatchApplier:
     reason: str = ""
 
     def apply(self, ordinary: Callable[[RoutingTable], object]) -> Merged | None:
-        """Writes the batch inside the open transaction, and notes which way it went.
+        """Writes the batch inside the open transaction, and records how it was applied.
 
-        ordinary -- applies what it is given of the batch in the ordinary way.
+        ordinary -- applies the given tables of the batch serially.
 
         None when that was all of it.  Raises TransientError, and what ``ordinary`` raises.
         """
@@ -207,7 +207,7 @@ class LargeBatchApplier:
                 merged = self.job.merge(self.conn)
             except FallBackToSerial as why:
                 self.reason = str(why)
-                log.warning("batch %d is applied in the ordinary way: %s", self.batch.id, why)
+                log.warning("batch %d: applying serially: %s", self.batch.id, why)
         way = "job"
         if merged is None:
             way = "worker"
@@ -231,7 +231,7 @@ class LargeBatchApplier:
 
 
 class ParallelJob:
-    """The tasks of one batch, under way in a thread, and the merge of what they stage."""
+    """The tasks of one batch, running in a thread, and the merge of their staged rows."""
 
     def __init__(
         self,
@@ -255,8 +255,8 @@ class ParallelJob:
     def merge(self, conn: Connection) -> Merged:
         """Writes the slices in their order, as they become ready, in the open transaction.
 
-        Raises FallBackToSerial with nothing written, TransientError when the transaction is of no
-        use.
+        Raises FallBackToSerial with nothing written, TransientError when the transaction has
+        failed.
         """
         left: dict[TableName, str] = {}
         while True:
@@ -266,8 +266,7 @@ class ParallelJob:
                 break
             except MergeFailed as failed:
                 log.warning(
-                    "%s: what the job has staged does not fit (%s); its events are applied in the"
-                    " ordinary way",
+                    "%s: cannot merge the staged rows (%s); applying its events serially",
                     failed.table,
                     failed.text,
                 )
@@ -280,7 +279,7 @@ class ParallelJob:
         )
 
     def stop(self) -> None:
-        """Nobody wants the rest of the tasks."""
+        """Cancels the remaining tasks."""
         self._tasks.stop()
 
     def _merge(self, conn: Connection, left: dict[TableName, str]) -> None:
@@ -299,19 +298,19 @@ class ParallelJob:
             for chunk in staged.chunks:
                 if chunk.table not in left:
                     if chunk.kind == slices.TRUNCATE and self._is_shared(conn, chunk.table):
-                        raise MergeFailed(chunk.table, "others fill it too")
+                        raise MergeFailed(chunk.table, "other queues fill it too")
                     written.add(chunk.table)
                     merger.write(part.number, chunk)
             crash.point("large.mid-merge")
 
     def _is_shared(self, conn: Connection, dest: TableName) -> bool:
-        """Whether TRUNCATE may take rows of others; the worker finds out which event it is."""
+        """Whether a TRUNCATE may delete rows of other sources; the worker finds the event."""
         queue, routes = self._spec.queue, self._spec.interest.routes.values()
         sources = [route.source for route in routes if route.dest == dest]
         return any(combined_queue.others_filling(conn, queue, source, dest) for source in sources)
 
     def _ready(self, conn: Connection, number: int) -> StagedSlice:
-        """What the task of a slice has staged; waits for it."""
+        """Waits for a slice's task; returns what it has staged."""
         if number == len(self._staged):
             self._staged.append(StagedSlice.load(self._tasks.result(conn, number)))
         return self._staged[number]

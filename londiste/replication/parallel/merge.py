@@ -1,8 +1,8 @@
-"""Writes what the tasks of a large batch have staged, inside the worker's transaction.
+"""Merges the staged rows of a large batch, inside the worker's transaction.
 
-The statements are those of the ordinary way; their parameter is read from the staging table by the
-server itself, so no row passes through this process.  Every statement must hit as many rows as were
-staged for it; a difference or a refusal makes the table go the ordinary way, which finds out more.
+The statements are those of serial apply; the server reads their parameter from the staging table,
+so no row passes through this process.  Every statement must affect as many rows as were staged for
+it; after a difference or an error the table is applied serially, which finds the event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from londiste.replication.parallel.slices import TRUNCATE, SliceChunk
 
 
 class MergeFailed(Exception):
-    """A statement of one table was refused or hit another number of rows."""
+    """A statement of one table failed or affected another number of rows."""
 
     def __init__(self, table: TableName, text: str) -> None:
         super().__init__(f"{table}: {text}")
@@ -70,7 +70,7 @@ class Merger:
             raise MergeFailed(chunk.table, _said(error)) from error
         if chunk.kind != Verb.UNSET and hit != chunk.rows:
             raise MergeFailed(
-                chunk.table, f"{hit} rows hit by {chunk.kind} instead of {chunk.rows}"
+                chunk.table, f"{chunk.kind} affected {hit} rows instead of {chunk.rows}"
             )
 
     def _send(self, shape: Relation, statement: str, data: str | None = None) -> None:
@@ -91,7 +91,7 @@ class Merger:
 
 
 def _said(error: psycopg.Error) -> str:
-    """What the server said, without values of rows."""
+    """The server's error without values of rows."""
     text = error.diag.message_primary or type(error).__name__
     if (error.sqlstate or "").startswith("22"):
         text = re.sub(r'"(?:[^"]|"")*"', "***", text)

@@ -1,4 +1,4 @@
-"""A large batch as a job: what a task is given, and what it leaves behind.  Plain data.
+"""Input and result of a large batch's tasks, as plain data.
 
 The batch is cut by event id.  Each slice is a run of its events in their order, so what the tasks
 stage is what the worker would have written itself, part after part; nothing has to be kept
@@ -58,10 +58,10 @@ class Slice:
 
 @dataclass(frozen=True)
 class StageSpec:
-    """What all tasks of a job have in common.
+    """The input that all tasks of a job share.
 
     source, target -- connection strings.
-    shapes -- the tables of this node that may be met.
+    shapes -- the tables of this node that may occur.
     flush_bytes -- estimated size of the changes that a task folds together.
     """
 
@@ -108,8 +108,8 @@ class StagedSlice:
     """What a task has staged, in the order in which it is to be written.
 
     messages -- of the cascade to itself.
-    left -- tables that have to go the ordinary way, and why.
-    refused -- why the whole batch has to; '' if it has not.
+    left -- tables that have to be applied serially, and why.
+    refused -- why the whole batch has to; '' if not.
     """
 
     events: int = 0
@@ -170,7 +170,7 @@ def cut(
 ) -> list[Slice]:
     """Slices of about the same number of events, at least one.
 
-    spread -- the stretches of ids that have events, in order.
+    spread -- the ranges of ids that have events, in order.
     """
     total = sum(stretch.events for stretch in spread)
     wanted = max(-(-total // slice_events), parallel)

@@ -1,6 +1,6 @@
-"""The attempts at a large batch: one number is current, and only its tasks can stage anything.
+"""SQL functions of large batches: attempts, of which only the current one can stage.
 
-One function per SQL function, and the end of tasks that nobody wants any more.
+One function per SQL function, and the termination of tasks of superseded attempts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from londiste.pgq.types import Batch
 
 @dataclass(frozen=True)
 class LargeBatch:
-    """The last batch that was large enough for a job, and which way it went.
+    """The last batch that was large enough for a job, and how it was applied.
 
     events -- their number.
     threshold -- from how many events on a batch is large.
-    way -- job: staged by the engine; part: some tables went the ordinary way; worker: all did;
+    way -- job: staged by the engine; part: some tables were applied serially; worker: all were;
         None: not committed.
     reason -- why not all of it went through the job.
-    seconds -- from its beginning to its commit.
+    seconds -- from its start to its commit.
     """
 
     from_tick: int
@@ -58,7 +58,7 @@ def apply_start(
     engine: str,
     seconds: float = 30.0,
 ) -> int:
-    """Begins an attempt, when the tasks of the one before have ended, and sweeps what they left.
+    """Starts an attempt after the tasks of the last one have ended; drops what they staged.
 
     ``conn`` in autocommit mode.  Raises LockTimeout when tasks of another role do not end.
     """
@@ -87,12 +87,12 @@ def apply_start(
 
 
 def apply_stage_events(conn: Connection, queue: str, attempt: int) -> str:
-    """Makes the table in which tasks of an attempt stage events as they are; its name."""
+    """Creates the table in which tasks of an attempt stage events; returns its name."""
     return str(call.value(conn, "londiste.apply_stage_events", queue, attempt))
 
 
 def apply_sweep(conn: Connection, queue: str) -> int | None:
-    """Drops what is staged; the number of its attempt if there was any.  Raises LockTimeout."""
+    """Drops staging tables; returns the attempt if there was one.  Raises LockTimeout."""
     found = call.value(conn, "londiste.apply_sweep", queue)
     return None if found is None else int(found)
 
@@ -103,7 +103,7 @@ def apply_slice_start(conn: Connection, queue: str, attempt: int, number: int) -
 
 
 def apply_slice_end(conn: Connection, queue: str, attempt: int, number: int, result: str) -> None:
-    """Notes what a task has staged; its transaction decides."""
+    """Stores the result of a task; its transaction decides."""
     call.value(conn, "londiste.apply_slice_end", queue, attempt, number, result)
 
 
@@ -133,7 +133,7 @@ def apply_end(
     reason: str,
     seconds: float,
 ) -> None:
-    """Notes which way the batch went; the caller's transaction decides."""
+    """Records how the batch was applied; the caller's transaction decides."""
     call.value(
         conn,
         "londiste.apply_end",
@@ -156,7 +156,7 @@ def get_large_batch(conn: Connection, queue: str) -> LargeBatch | None:
 
 
 def terminate_tasks(conn: Connection, queue: str) -> int:
-    """Ends the sessions that stage slices; their transactions are rolled back.
+    """Terminates the sessions that stage slices; their transactions are rolled back.
 
     Only sessions of the same role can be ended; how many there were.
     """

@@ -1,8 +1,8 @@
-"""The task of a large batch's job: reads a slice, decodes and folds it, stages what is left of it.
+"""Task of a large batch: reads a slice, computes net changes, stages them.
 
-It gets plain data, opens its own connections and may run twice: the rows it stages and its mark
-commit together, so a second run finds the mark and does nothing.  What readers of the node see is
-not touched; the worker writes it from what is staged here.
+It gets plain data, opens its own connections and may run twice: staged rows and their mark commit
+together, so a second run finds the mark and does nothing.  The node's tables are not changed; the
+worker merges the staged rows.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def staged_table(attempt: int) -> sql.Identifier:
 
 
 def stage(task: StageTask) -> int:
-    """Stages one slice in one transaction on the target, or finds that it is there; its number.
+    """Stages one slice in one transaction on the target, unless it is staged; its number.
 
     Raises Superseded when a newer attempt has begun or the batch is written, and the error of the
     side that failed; then nothing is left behind.  An event that cannot be decoded, or tables that
-    have to be written event by event, are no error here: the result says so, and the worker writes
-    them in the ordinary way, which names the event.
+    have to be written event by event, are no error here: the result names them, and the worker
+    applies them serially, which finds the event.
     """
     spec = task.spec
 
@@ -66,7 +66,7 @@ def stage(task: StageTask) -> int:
 
 
 class _Stager:
-    """Takes the events of a slice and writes what is left of them as chunks."""
+    """Reads the events of a slice and writes their net changes as chunks."""
 
     def __init__(self, task: StageTask, target: Connection) -> None:
         self._task = task
@@ -97,16 +97,16 @@ class _Stager:
         self._write(accumulator.take())
         if self.staged.events != part.events:
             raise EventError(
-                f"there are {self.staged.events} events where {part.events} were counted,"
-                " as if an event table was rewritten meanwhile"
+                f"found {self.staged.events} events, {part.events} were counted: an event table"
+                " may have been rewritten"
             )
 
     def refuse(self, why: str) -> None:
-        """The whole batch has to go the ordinary way."""
+        """Marks the batch as one to be applied serially."""
         self.staged = StagedSlice(refused=why)
 
     def _write(self, part: BatchPart) -> None:
-        """Stages what is left to do after some of the events."""
+        """Stages the net changes of some of the events."""
         staged = self.staged
         staged.events += part.events
         staged.applied += part.applied
@@ -116,7 +116,7 @@ class _Stager:
                 raise EventError(f"event {event.id} is a script", event_id=event.id)
             staged.messages.append(message)
         if len(staged.messages) > MOST_MESSAGES:
-            raise EventError(f"there are more than {MOST_MESSAGES} messages of the cascade")
+            raise EventError(f"there are more than {MOST_MESSAGES} control messages")
         for route, _ in part.handed:
             staged.left[route.dest] = "its handler takes every event"
         with mapped(self._spec.target), self._target.cursor() as cursor:
@@ -127,7 +127,7 @@ class _Stager:
                     staged.chunks.append(chunk)
 
     def _chunks(self, part: BatchPart) -> Iterator[tuple[SliceChunk, str]]:
-        """The chunks of all tables with their rows; tables without are left to the worker."""
+        """Writes the chunks of all tables with their rows; other tables are left to the worker."""
         left = self.staged.left
         decoded: dict[TableName, list[TableChange]] = {}
         for table, folded in part.folds.items():
@@ -135,7 +135,7 @@ class _Stager:
                 continue
             shape = self._spec.shapes.get(table)
             if shape is None:
-                left[table] = "the table is not there"
+                left[table] = "the table does not exist"
                 continue
             planned = plan_folded(folded, shape)
             if planned is None:
@@ -171,7 +171,7 @@ class _Stager:
 
 
 def unfit(shape: Relation, rows: RowSet) -> str:
-    """Why these rows cannot be written as they are; '' when they can."""
+    """The reason why these rows cannot be staged; '' when they can."""
     for name in (*rows.columns, *rows.key):
         if name not in shape.by_name:
             return f"the table has no column {name}"

@@ -1,7 +1,7 @@
-"""The tasks of one attempt at a batch: they stage slices, and somebody takes those in their order.
+"""Tasks of one attempt at a batch: each stages a slice, in order for the merge.
 
-What a task leaves behind commits together with its result; who writes the batch waits for one
-result after the other, while later tasks still run.
+A task's rows commit together with its result.  The merge waits for one result after the other,
+while later tasks still run.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ T = TypeVar("T")
 
 
 class FallBackToSerial(Exception):
-    """The whole batch has to go the ordinary way; the text says why."""
+    """The batch has to be applied serially; the text gives the reason."""
 
 
 def spread(source: Connection, batch: Batch, threshold: int) -> Sequence[BlockRange]:
-    """Where the events of a batch lie; empty when a job is not worth its start.
+    """Ranges of the events of a batch; empty when a job is not worthwhile.
 
-    threshold -- events from which on it is; 0: never.
+    threshold -- events from which on it is worthwhile; 0: never.
 
-    What ticks say of the number of events is an upper bound, and costs nothing; only a batch
+    The ticks' number of events is an upper bound, and costs nothing; only a batch
     that may be large is counted.
     """
     if not 0 < threshold <= batch.size_estimate:
@@ -67,12 +67,12 @@ def stage_slice(
     target: str,
     fill: Callable[[Connection, Connection], str],
 ) -> int:
-    """Stages one slice in one transaction on the target, or finds that it is there; its number.
+    """Stages one slice in one transaction on the target, unless it is staged; its number.
 
     queue, attempt -- of ``attempts.apply_start``.
     source, target -- connection strings.
     fill -- reads from the first session and writes into the second, whose transaction is open;
-        gives what is to be known of the slice.
+        returns the result of the slice.
 
     Raises Superseded when a newer attempt has begun or the batch is written, and what ``fill``
     raises; then nothing is left behind.
@@ -84,7 +84,7 @@ def stage_slice(
         if todo == "superseded":
             raise Superseded(
                 f"attempt {attempt} at a batch is superseded",
-                detail=f"{queue}: a newer one has begun, or the batch is written",
+                detail=f"{queue}: a newer attempt has started, or the batch is written",
             )
         if todo == "done":
             return number
@@ -100,7 +100,7 @@ def stage_slice(
 
 @contextmanager
 def mapped(dsn: str) -> Iterator[None]:
-    """Errors of a database become ours."""
+    """Maps errors of the database."""
     try:
         yield
     except psycopg.Error as error:
@@ -108,10 +108,10 @@ def mapped(dsn: str) -> Iterator[None]:
 
 
 class Tasks(Generic[T]):
-    """The tasks of an attempt, under way in a thread.
+    """The tasks of an attempt, running in a thread.
 
-    engine -- gives what runs them; task -- what is run for each item, and marks its slice with a
-        result (``attempts.apply_slice_end``).  The n-th item is slice n.
+    engine -- runs them; task -- the function for each item, which marks its slice with a result
+        (``attempts.apply_slice_end``).  The n-th item is slice n.
     """
 
     def __init__(
@@ -139,12 +139,12 @@ class Tasks(Generic[T]):
         self._thread.start()
 
     def result(self, conn: Connection, number: int) -> str:
-        """What the task of a slice has left; waits for it.
+        """Waits for a slice's task; returns its result.
 
         conn -- a session on the database of the attempt; reads what is committed.
 
-        Raises FallBackToSerial when it will not come, TransientError when another attempt may bring
-        it.
+        Raises FallBackToSerial when there will be none, TransientError when another attempt may
+        succeed.
         """
         while number >= len(self._results):
             self._changed.clear()
@@ -160,12 +160,12 @@ class Tasks(Generic[T]):
             if error is not None:
                 raise error
             if over:
-                raise FallBackToSerial("a task has ended and staged nothing")
+                raise FallBackToSerial("a task ended without staging its slice")
             self._changed.wait(POLL_SECONDS)
         return self._results[number]
 
     def stop(self) -> None:
-        """Nobody wants the rest of the tasks; those that run end by themselves."""
+        """Cancels the remaining tasks; running ones end by themselves."""
         self._stopped = True
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""What a copy in progress leaves outside of the table list, and how it is told to stop."""
+"""Cancels a copy in progress, and removes its consumer and position."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def copy_consumer(worker: str, table: TableName) -> str:
 
 
 def copy_members(conn: Connection, queue: str) -> dict[TableName, str]:
-    """The tables that catch up together, and by which consumer."""
+    """The tables that catch up together, and their consumer."""
     return {
         TableName.parse(row["table_name"]): row["consumer_name"]
         for row in call.rows(conn, "londiste.copy_members", queue)
@@ -38,10 +38,10 @@ def copy_members(conn: Connection, queue: str) -> dict[TableName, str]:
 
 
 def left_behind(conn: Connection, queue: str, names: Collection[TableName]) -> dict[TableName, str]:
-    """Which of these tables catch up from a node that was given up, or is none any more; its name.
+    """Those of the tables that catch up from a failed or dropped node; its name.
 
-    conn -- session on the node that copies.  What such a node has more than others, when it was
-    lost, is on no other node; its next ticks have the numbers of others.
+    conn -- session on the node that copies.  Diverged events of such a node are on no other node,
+        and its next ticks have the numbers of other nodes' ticks.
     """
     alive = {m.name for m in nodes.get_queue_locations(conn, queue) if not m.dead}
     gone = {
@@ -58,15 +58,14 @@ def left_behind(conn: Connection, queue: str, names: Collection[TableName]) -> d
 
 
 def copy_stop(conn: Connection, queue: str, table: TableName) -> bool:
-    """Asks a running copy to let go of the table; False when none runs."""
+    """Cancels a running copy of the table.  Returns False if there is none."""
     return bool(call.value(conn, "londiste.copy_stop", queue, str(table)))
 
 
 def terminate_work(conn: Connection, dest: TableName) -> int:
-    """Ends what copies do to a table of this node besides bringing rows; how many sessions.
+    """Terminates index and key builds of copies on a table; returns the number of sessions.
 
-    Indexes and foreign keys that are being made: who makes them tries again while they are
-    wanted.  Only sessions of the same role can be ended.
+    They are started again while they are needed.  Only sessions of the same role can be terminated.
     """
     try:
         return conn.execute(
@@ -79,11 +78,12 @@ def terminate_work(conn: Connection, dest: TableName) -> int:
 def without_work(
     sites: Connections, dsn: str, dest: TableName, action: Callable[[Connection], object]
 ) -> None:
-    """Calls ``action`` in a transaction of its own in which it may lock the table.
+    """Calls ``action`` in its own transaction, in which it may lock the table.
 
-    Our own builds of indexes do not keep it waiting: they are ended first, again if need be.
+    Index builds of copies do not delay it: they are terminated first, repeatedly if needed.
 
-    Raises LockTimeout when others keep the table longer than ``sites.lock_timeout`` seconds.
+    Raises LockTimeout when other sessions lock the table longer than ``sites.lock_timeout``
+    seconds.
     """
     deadline = time.monotonic() + sites.lock_timeout
     limit = min(_TRY_SECONDS, sites.lock_timeout)
@@ -103,7 +103,7 @@ def without_work(
 
 
 def leftovers(sites: Connections, dsn: str, node: NodeInfo, consumer: str) -> list[Step]:
-    """What takes the consumer of a copy off both sides, wherever it has read."""
+    """Steps that remove the consumer of a copy from both sides, wherever it has read."""
     locations = {m.name: m.location for m in nodes.get_queue_locations(sites.at(dsn), node.queue)}
     known = nodes.get_consumer_info(sites.at(dsn), node.queue)
     there = next((c.provider for c in known if c.name == consumer), node.provider)
@@ -118,7 +118,7 @@ def leftovers(sites: Connections, dsn: str, node: NodeInfo, consumer: str) -> li
 
 @dataclass(frozen=True)
 class StopCopy:
-    """The tasks that write into the table end, so that it can be locked."""
+    """Stops the tasks that write into the table, so that it can be locked."""
 
     node: str
     dsn: str = field(repr=False)
@@ -139,7 +139,7 @@ class StopCopy:
 
 @dataclass(frozen=True)
 class DropCopyConsumer:
-    """The consumer of a copy that nobody will finish must not hold back the queue."""
+    """Unregisters the consumer of an abandoned copy, so that it does not hold back the queue."""
 
     node: str
     dsn: str = field(repr=False)
@@ -159,7 +159,7 @@ class DropCopyConsumer:
 
 @dataclass(frozen=True)
 class DropCopyPosition:
-    """The position of such a consumer, in the database that was copied to."""
+    """Deletes the position of such a consumer in the target database."""
 
     node: str
     dsn: str = field(repr=False)
@@ -167,7 +167,7 @@ class DropCopyPosition:
     consumer: str
 
     def describe(self) -> str:
-        return f"{self.node}: forget the position of {self.consumer}"
+        return f"{self.node}: delete the position of {self.consumer}"
 
     def done(self, sites: Connections) -> bool:
         known = nodes.get_consumer_info(sites.at(self.dsn), self.queue)

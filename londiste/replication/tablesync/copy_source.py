@@ -1,12 +1,12 @@
-"""From which node a table is copied: its provider, or one further up that keeps its rows.
+"""Source node of a table's copy: the provider, or a node further up that has its rows.
 
-Only nodes between this one and the root will do.  Each of their ticks is a tick of those above too,
-so a copy that reads there can stop exactly where the worker stands, which reads from the provider.
-Ticks and transaction ids of any other node say nothing here; what the copy has seen of transactions
-is compared with ticks of the node that it was made on, and is spent before the hand-over.
+Only nodes between this one and the root are possible.  Each of their ticks is a tick of those above
+too, so a copy that reads there can stop exactly at the position of the worker, which reads from the
+provider.  Ticks and transaction ids of other nodes have no meaning here; the copy's snapshot is
+compared with ticks of its source node, and is spent before the hand-over.
 
-A branch that holds less of the table, or masks values in it, is as far up as a copy may look: its
-events tell what it holds, and what it leaves out is nobody's below it.
+A copy may not pass a branch that filters or masks the table: its events contain only its rows, and
+the nodes below must not get others.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class CopySource:
 
 
 def with_copy_node(attrs: Mapping[str, str], node: str) -> dict[str, str]:
-    """The attributes of a table that is to be copied from ``node``; '' leaves them as they are."""
+    """The attributes of a table that is copied from ``node``; '' leaves them unchanged."""
     return {**attrs, ATTR: node} if node else dict(attrs)
 
 
 def _kept(table: ReplicatedTable | None, node: str) -> TableRules | None:
-    """What a node with this registration has, or is getting, of a table; None: it keeps no rows.
+    """The rules of a table on a node with this registration; None: it stores no rows.
 
     Raises StateError for a handler that is not known to this process.
     """
@@ -56,8 +56,8 @@ def _kept(table: ReplicatedTable | None, node: str) -> TableRules | None:
     except BadOption as error:
         raise StateError(
             f"table {table.name} of node {node}: {error.message}",
-            detail="whether the node holds all of it cannot be known here",
-            hint="name the module of its handler in handler_modules here, too",
+            detail="this process cannot know whether the node has all rows",
+            hint="add the module of its handler to handler_modules here, too",
         ) from error
     return holds if holds.stored else None
 
@@ -70,13 +70,13 @@ def find(
     table: TableName,
     wanted: str,
 ) -> CopySource:
-    """Walks up from a provider to the node ``wanted``, or to the first that keeps the table.
+    """Walks up from a provider to the node ``wanted``, or to the first with the table.
 
     at -- a session for a connection string; reach -- the connection string for a location.
     location -- of the provider.
 
-    Raises StateError when there is no such node on the way, or it does not keep the table, or a
-    branch before it holds less of it.
+    Raises StateError when there is no such node on the way, or it lacks the table, or a branch
+    before it filters the table.
     """
     passed: list[str] = []
     while True:
@@ -84,8 +84,9 @@ def find(
         info = nodes.get_node_info(at(dsn), queue)
         if info.name in passed:
             raise StateError(
-                f"nodes {', '.join(passed)} read from each other in a circle",
-                hint="londiste status shows the tree; correct one with change-provider",
+                f"nodes {', '.join(passed)} read from each other in a cycle",
+                hint="inspect the tree with londiste status, then correct a node: londiste"
+                " change-provider",
             )
         passed.append(info.name)
         known = tables.get_table(at(dsn), queue, table)
@@ -96,15 +97,15 @@ def find(
                 return CopySource(info.name, dsn, known.dest)
             if wanted == info.name:
                 raise StateError(
-                    f"node {wanted} does not keep the rows of table {table}",
-                    detail="they were to be copied from there",
-                    hint=f"add it there first, or let another be found: --find-copy-node {table}",
+                    f"node {wanted} does not have the rows of table {table}",
+                    detail="it is the requested source of the copy",
+                    hint="add the table there first, or search for a source: --find-copy-node"
+                    f" {table}",
                 )
         if less:
             raise StateError(
-                f"node {info.name}, between here and node {wanted}, holds less of table {table}",
-                detail="its events tell what it holds; a copy from above it would bring what it"
-                " leaves out or masks",
+                f"node {info.name}, between this node and node {wanted}, filters table {table}",
+                detail="a copy from above it would bring rows or values that it excludes or masks",
                 hint=f"copy it from there: --copy-node {info.name}",
             )
         if info.type is NodeType.ROOT:
@@ -116,12 +117,12 @@ def _none(table: TableName, wanted: str, passed: list[str]) -> StateError:
     way = ", ".join(passed)
     if wanted == ANY:
         return StateError(
-            f"no node between here and the root keeps the rows of table {table}",
-            detail=f"looked at {way}",
-            hint="with rows that are here already: londiste add-table --expect-sync",
+            f"no node between this one and the root has the rows of table {table}",
+            detail=f"checked: {way}",
+            hint="if this node already has the rows: londiste add-table --expect-sync",
         )
     return StateError(
-        f"node {wanted} is not on the way from here to the root",
-        detail=f"nodes on the way: {way}; ticks of others do not tell where a copy stands here",
-        hint=f"choose one of {way}, or --find-copy-node",
+        f"node {wanted} is not between this node and the root",
+        detail=f"nodes between: {way}; ticks of other nodes cannot be compared",
+        hint=f"use one of {way}, or --find-copy-node",
     )

@@ -1,7 +1,7 @@
-"""Notes what each step of a table's copy has taken, for whoever looks now or afterwards.
+"""Records the duration of each step of a table's copy.
 
-One function per SQL function.  Who does the steps calls them: the copy process, and the worker for
-what comes after the hand-over.
+One function per SQL function.  The copy process calls them, and the worker for steps after the
+hand-over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FOREIGN_KEYS = "foreign-keys"
 
 @dataclass
 class Tally:
-    """What a step has moved so far; who works on it adds."""
+    """Progress of a step; the code that works on it adds to it."""
 
     tasks: int = 0
     busy: float = 0.0
@@ -29,7 +29,7 @@ class Tally:
     bytes: int | None = None
 
     def add(self, seconds: float, rows: int | None = None, size: int | None = None) -> None:
-        """One more piece is done."""
+        """Adds one finished chunk."""
         self.tasks += 1
         self.busy += seconds
         if rows is not None:
@@ -39,21 +39,21 @@ class Tally:
 
 
 def copy_step_start(conn: Connection, queue: str, table: TableName, step: str) -> None:
-    """A step begins, or goes on when it was interrupted."""
+    """Records that a step starts, or resumes after an interruption."""
     _note(conn, "londiste.copy_step_start", queue, str(table), step)
 
 
 def copy_step_waits(
     conn: Connection, queue: str, table: TableName, step: str, reason: str | None
 ) -> None:
-    """What a step waits for, to go on by itself; None: it gets on."""
+    """Records what a step waits for; None: it continues."""
     _note(conn, "londiste.copy_step_waits", queue, str(table), step, reason)
 
 
 def copy_step_end(
     conn: Connection, queue: str, table: TableName, step: str, tally: Tally | None = None
 ) -> None:
-    """A step has ended; without effect when it was not begun."""
+    """Records the end of a step; without effect when it was not started."""
     done = tally or Tally()
     _note(
         conn,
@@ -69,9 +69,9 @@ def copy_step_end(
 
 
 def _note(conn: Connection, function: str, *args: Any) -> None:
-    """Calls a function whose effect a crash of the server may take back: nobody waits for a disk.
+    """Calls a function with asynchronous commit: a crash of the server may lose its effect.
 
-    Inside a transaction of the caller's it is committed as that is.
+    Inside a transaction of the caller it commits with that.
     """
     if conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         call.value(conn, function, *args)

@@ -1,8 +1,8 @@
-"""The worker's part of taking new tables over from the copy process, with the databases at hand.
+"""Hand-over of tables between copy process and worker: the worker's side.
 
-``sync`` decides; here is what it has to see, and what must be done before a state is stored.  It
-runs in front of every batch, the states in one transaction of their own: a state is stored before
-the work that it allows.
+``states`` decides; this module collects the facts, and does what must precede a state.  It runs
+before every batch and stores the states in their own transaction: a state is stored before the work
+that it allows.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ AHEAD_SMALL = 500
 
 @dataclass(frozen=True)
 class TableSyncStatus:
-    """How the tables stand after the step.
+    """States of the tables after the step.
 
-    tables -- all that this node keeps.
+    tables -- all that this node replicates.
     copying -- the copy process has something to do.
     waiting -- the worker must not take a batch: a table waits to be handed over here.
-    waited_at -- the nearest tick where a copy waits for the worker to come by; None: none does.
+    waited_at -- the next tick at which a copy waits for the worker; None: no copy waits.
     """
 
     tables: Sequence[ReplicatedTable]
@@ -73,9 +73,9 @@ class Handover:
     """Decides and stores the main worker's states of the tables of one queue.
 
     source -- session on the provider; target -- session on this node.
-    parallel -- tables that the copy process copies at the same time, not counting those that
-        fail; a few more are given to it.
-    small -- bytes up to which a table is copied together with others: many of them are begun.
+    parallel -- tables that the copy process copies at the same time, not counting those that fail;
+        a few more are started.
+    small -- bytes up to which a table is copied in a group: many of them are started.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class Handover:
         self._orphans: frozenset[TableName] = frozenset()
 
     def step(self, tick: int, found: Iterable[ReplicatedTable]) -> TableSyncStatus:
-        """Looks at every table.
+        """Checks every table.
 
         tick -- the worker's completed one.
-        found -- what ``tables.get_table_list`` of this node has just said; the same object again
-            when nothing has changed.
+        found -- the present result of ``sqlapi.get_table_list`` of this node; the same object when
+            nothing has changed.
         """
         if self._settled is not None and self._settled[0] is found:
             return self._settled[1]
@@ -141,25 +141,26 @@ class Handover:
         return outlook
 
     def _forgotten(self, table: ReplicatedTable) -> ReplicatedTable:
-        """The table without what its queue has of it from before this node held less of it.
+        """Deletes a table's events in this branch's queue from before it was filtered.
 
-        The worker does it, because it alone writes into that queue, and from here on what it is
-        to write.
+        The worker does it, because only the worker writes into that queue.
         """
         attrs = {name: value for name, value in table.attrs.items() if name != FORGET}
         with self._target.transaction():
             count = tables.forget_events(self._target, self._queue, table.name)
             tables.local_set_table_attrs(self._target, self._queue, table.name, encode_attrs(attrs))
-        log.info("table %s: %d events that tell more than is held here are gone", table.name, count)
+        log.info(
+            "table %s: deleted %d queued events that do not match the row filter", table.name, count
+        )
         return replace(table, attrs=attrs)
 
     def _admitted(
         self, mine: Sequence[ReplicatedTable], states: Mapping[TableName, SyncState]
     ) -> tuple[Container[TableName], Container[TableName]]:
-        """The tables that the provider has completely, and those whose copy may begin now.
+        """The tables that are complete on the provider, and those whose copy may start now.
 
-        Large ones first, a few more than are copied at a time; small ones, which are copied
-        together, by the hundred.
+        Large ones first, a few more than are copied at a time; small ones, which are copied in
+        groups, by the hundred.
         """
         missing = [t for t in mine if states[t.name] == Missing()]
         if not missing:
@@ -191,11 +192,13 @@ class Handover:
     def _copied_from_lost(
         self, mine: Sequence[ReplicatedTable], states: Mapping[TableName, SyncState]
     ) -> list[ReplicatedTable]:
-        """The tables that are to be copied again: ticks of where they came from are others here."""
+        """The tables to copy again because their source node failed."""
         names = [t.name for t in mine if isinstance(states[t.name], REPLAYING)]
         lost = left_behind(self._target, self._queue, names) if names else {}
         for name, node in lost.items():
-            log.warning("table %s: copied again, it came from node %s, which is lost", name, node)
+            log.warning(
+                "table %s: copying again, because its source node %s has failed", name, node
+            )
         return [
             replace(t, state=sync.to_text(InCopy()), snapshot=None) for t in mine if t.name in lost
         ]
@@ -203,21 +206,21 @@ class Handover:
     def _tell_orphans(
         self, missing: Sequence[ReplicatedTable], theirs: Container[TableName]
     ) -> None:
-        """Says, once, which tables wait for a copy from a provider that has taken them off."""
+        """Logs once which tables wait for a copy that their provider no longer offers."""
         found = frozenset(
             t.name for t in missing if t.name not in theirs and copy_source.ATTR not in t.attrs
         )
         for name in sorted(found - self._orphans):
             log.warning(
-                "table %s waits to be copied, and the provider does not keep it: add it there, or"
-                " copy it from another node: londiste resync %s --find-copy-node",
+                "table %s: cannot copy it, the provider does not have it: add it there, or copy"
+                " it from another node: londiste resync %s --find-copy-node",
                 name,
                 name,
             )
         self._orphans = found
 
     def _measure(self, there: Mapping[TableName, TableName], names: Iterable[TableName]) -> None:
-        """Notes the sizes of tables that were not measured before."""
+        """Stores the sizes of tables that were not measured before."""
         new = {there[name]: name for name in names if name in there and name not in self._sizes}
         if not new:
             return
@@ -225,16 +228,16 @@ class Handover:
             self._sizes[new[dest]] = size
 
     def _failing(self, copying: Iterable[TableName]) -> int:
-        """How many of the tables wait with an error; they take no place from the others."""
+        """Number of tables that wait with an error; they occupy no copy slot."""
         wrong = [c.name for c in nodes.get_consumer_info(self._target, self._queue) if c.cur_error]
         return sum(any(w.endswith(f".copy.{name}") for w in wrong) for name in copying)
 
     def _changed(
         self, before: Mapping[TableName, ReplicatedTable], wanted: Sequence[ReplicatedTable]
     ) -> dict[TableName, ReplicatedTable | None]:
-        """Stores new states, all in one transaction: the tables as they are now.
+        """Stores new states in one transaction; returns the tables as they are now.
 
-        None for one whose state somebody else has just changed.
+        None for a table whose state another session has just changed.
         """
         new = [t for t in wanted if sync.from_text(before[t.name].state) == Missing()]
         locked = self._take_off_foreign_keys(new) if new else frozenset()
@@ -251,14 +254,15 @@ class Handover:
             if table.name in moved:
                 log.info("table %s: %s", table.name, table.state)
             else:
-                log.info("table %s was removed, or is to be copied again", table.name)
+                log.info("table %s was removed or reset for a new copy", table.name)
         crash.point("worker.after-state")
         return {t.name: t if t.name in moved else None for t in storing}
 
     def _take_off_foreign_keys(self, some: Sequence[ReplicatedTable]) -> Container[TableName]:
-        """Each in a transaction of its own: two tables locked together may deadlock.
+        """Stores each state in its own transaction: locking two tables may deadlock.
 
-        The tables (by their names here) of keys whose tables are locked: they are copied later.
+        Returns the tables (by their names here) whose keys' tables are locked: they are copied
+        later.
         """
         wanted, locked = {table.dest for table in some}, set()
         for key in tables.find_tables_fkeys(self._target, wanted):
@@ -267,13 +271,13 @@ class Handover:
             except LockTimeout as error:
                 mine = wanted & {key.from_table, key.to_table}
                 log.warning(
-                    "not copied yet: table %s: %s", ", ".join(map(str, sorted(mine))), error
+                    "table %s: not copied yet: %s", ", ".join(map(str, sorted(mine))), error
                 )
                 locked |= mine
         return locked
 
     def _snapshot_is_spent(self, table: ReplicatedTable, tick: int) -> bool:
-        """An ok table needs no filter once the worker's tick sees all that the copy saw."""
+        """Removes the snapshot of an ok table once the worker's tick sees all that the copy saw."""
         if table.snapshot is None or sync.from_text(table.state) != Ok():
             return False
         if copy_source.ATTR in table.attrs:
@@ -284,7 +288,7 @@ class Handover:
 
 
 def tick_snapshot(conn: Connection, queue: str, tick: int) -> Snapshot | None:
-    """What a tick of the database of ``conn`` has seen; None when there is no such tick."""
+    """The snapshot of a tick in the database of ``conn``; None when there is no such tick."""
     try:
         row = conn.execute(query("tick_snapshot"), [queue, tick]).fetchone()
     except psycopg.Error as error:

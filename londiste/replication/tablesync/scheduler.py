@@ -1,7 +1,7 @@
-"""Which tables that wait for their copy are begun now: as many as the copy process can soon use.
+"""Scheduler of copies: which waiting tables may start now.
 
-Large tables come one by one, the largest first; each has its foreign keys taken off as it is begun,
-so none is begun long before its turn.  Small ones are copied together, and begun by the hundred.
+Large tables start one by one, the largest first; the start drops foreign keys, so no table starts
+long before its turn.  Small ones are copied in groups and start by the hundred.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from londiste.db.names import TableName
 
 @dataclass(frozen=True)
 class Room:
-    """How many tables more may be begun."""
+    """Free slots: how many more tables may start."""
 
     large: int
     small: int
 
     def more(self, large: int) -> Room:
-        """The same, with room for so many large ones more."""
+        """The same with slots for more large ones."""
         return replace(self, large=self.large + large)
 
 
 def room(copying: Iterable[int | None], *, most: int, most_small: int, small: int) -> Room:
-    """What is left beside the tables that are under way.
+    """The slots left beside the tables that are being copied.
 
     copying -- their sizes in bytes; None where it is not known, which counts as large.
     """
@@ -37,7 +37,7 @@ def room(copying: Iterable[int | None], *, most: int, most_small: int, small: in
 def admitted(
     missing: Sequence[tuple[TableName, int | None]], room: Room, *, small: int
 ) -> frozenset[TableName]:
-    """Who is begun, of tables and their sizes in the order of adding."""
+    """The tables that start, of tables and their sizes in the order of adding."""
     large = sorted(
         (one for one in missing if one[1] is None or one[1] > small),
         key=lambda one: -(one[1] or 0),

@@ -1,4 +1,4 @@
-"""How a newly added table becomes part of the stream.
+"""State machine of a newly added table, from missing to ok.
 
 Two processes share the job.  The main worker applies every table that is ok; the copy
 process copies the rows of a new one and then replays the events that happened meanwhile,
@@ -9,12 +9,12 @@ until both stand at the same tick.
                                                                 v
                                         Ok <--copy, at t'-- DoSync(t')
 
-t' is the tick in front of the first batch that the main worker applies itself: the copy
+t' is the tick before the first batch that the main worker applies itself: the copy
 process stops at t', the main worker waits at t' until the state is ok.  While a table is in
-WannaSync its copy stands still, so t' can never lie behind it.
+WannaSync its copy is stopped, so t' is never before it.
 
-The state is stored before the work that it allows.  A process that starts again reads it and
-goes on from there; nothing else is remembered.
+The state is stored before the work that it allows.  A restarted process reads it and continues from
+there; there is no other state.
 
 Rows that the copy brought are not applied again: the copy was made in one snapshot, and an
 event whose transaction that snapshot sees is skipped.  Ticks are made one after the other in
@@ -35,7 +35,7 @@ from londiste.errors import StateError
 
 
 class By(StrEnum):
-    """Who looks: the worker of the node, or the process that copies tables."""
+    """The process that decides: the worker of the node, or the copy process."""
 
     MAIN = "main"
     COPY = "copy"
@@ -43,29 +43,29 @@ class By(StrEnum):
 
 @dataclass(frozen=True)
 class Missing:
-    """Known, kept here, not copied yet."""
+    """Registered and local, not copied yet."""
 
 
 @dataclass(frozen=True)
 class InCopy:
-    """The copy process brings the rows."""
+    """The copy process copies the rows."""
 
 
 @dataclass(frozen=True)
 class CatchingUp:
-    """The copy process replays what happened since."""
+    """The copy process replays the events since then."""
 
 
 @dataclass(frozen=True)
 class WannaSync:
-    """The copy process stands at ``tick`` and waits for the main worker to come there."""
+    """The copy process is at ``tick`` and waits for the main worker to reach it."""
 
     tick: int
 
 
 @dataclass(frozen=True)
 class DoSync:
-    """The main worker stands at ``tick`` and waits for the copy process to come there."""
+    """The main worker is at ``tick`` and waits for the copy process to reach it."""
 
     tick: int
 
@@ -85,7 +85,7 @@ REPLAYING = (CatchingUp, WannaSync, DoSync)
 
 @dataclass(frozen=True)
 class TableSyncSnapshot:
-    """What a process sees when it looks at a table.
+    """The facts that a process has about a table.
 
     tick -- the process's own completed tick.
     copy_slot_free -- fewer tables are being copied than may be.
@@ -103,7 +103,7 @@ class TableSyncSnapshot:
 
 
 def next_state(now: SyncState, seen: TableSyncSnapshot) -> SyncState:
-    """The state to store before anything is done; ``now`` when nothing changes.
+    """The state to store before any work; ``now`` when nothing changes.
 
     Raises StateError when the copy process has run past the hand-over tick: events of the
     table would be applied twice.
@@ -122,7 +122,7 @@ def next_state(now: SyncState, seen: TableSyncSnapshot) -> SyncState:
         case By.COPY, DoSync(tick) if seen.tick > tick:
             raise StateError(
                 f"copy process is at tick {seen.tick}, past the hand-over tick {tick}",
-                hint="start the table again: londiste resync TABLE",
+                hint="copy the table again: londiste resync TABLE",
             )
     return now
 
@@ -139,10 +139,10 @@ def interesting(by: By, state: SyncState) -> bool:
 
 
 def may_take_batch(by: By, state: SyncState) -> bool:
-    """Whether this process may go on to the next batch with a table in this state.
+    """Whether this process may apply the next batch with a table in this state.
 
-    The main worker waits in front of the hand-over tick; the copy process stands still until
-    it knows that tick.
+    The main worker waits before the hand-over tick; the copy process waits until it knows that
+    tick.
     """
     match state:
         case DoSync():
@@ -154,12 +154,12 @@ def may_take_batch(by: By, state: SyncState) -> bool:
 
 
 def in_copy(txid: int, snapshot: Snapshot | None) -> bool:
-    """Whether the rows of transaction ``txid`` came with the copy; its events are then skipped."""
+    """Whether the copy includes the rows of transaction ``txid``; its events are skipped."""
     return snapshot is not None and snapshot.sees(txid)
 
 
 def snapshot_spent(copy: Snapshot | None, tick: Snapshot) -> bool:
-    """Whether events after ``tick`` can no more be in the copy: the tick sees all the copy saw.
+    """Whether no event after ``tick`` is in the copy: the tick sees all the copy saw.
 
     Both snapshots must come from the same database.
     """
@@ -167,7 +167,7 @@ def snapshot_spent(copy: Snapshot | None, tick: Snapshot) -> bool:
 
 
 def to_text(state: SyncState) -> str | None:
-    """The form that is stored in ``merge_state``."""
+    """The text stored in ``merge_state``."""
     match state:
         case Missing():
             return None
@@ -185,7 +185,7 @@ def to_text(state: SyncState) -> str | None:
 
 @lru_cache(maxsize=4096)
 def from_text(text: str | None) -> SyncState:
-    """Reads ``merge_state``; a ``?`` at the end, which old workers leave, is ignored.
+    """Reads ``merge_state``; a ``?`` at the end, written by workers of Londiste 3, is ignored.
 
     Raises StateError for anything else.
     """
@@ -205,5 +205,5 @@ def from_text(text: str | None) -> SyncState:
             return DoSync(int(number))
     raise StateError(
         f"not a table state: {text!r}",
-        hint="start the table again: londiste resync TABLE",
+        hint="copy the table again: londiste resync TABLE",
     )

@@ -1,4 +1,4 @@
-"""Waiting until a node has what it should have."""
+"""``wait-sync``, ``wait-root`` and ``wait-provider``: wait until a node has caught up."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def wait_sync(
     progress: Callable[[list[ReplicatedTable]], None] = lambda _: None,
     trouble: Callable[[str], None] = lambda _: None,
 ) -> list[ReplicatedTable]:
-    """Until all local tables (or those of ``only``) are ok; these tables.
+    """Waits until all local tables (or those of ``only``) are ok; returns them.
 
     timeout -- seconds, None for no limit.
     progress -- called with the tables whenever a state has changed.
-    trouble -- called with every error, once, that holds the worker or a copy up meanwhile.
+    trouble -- called once with every error that blocks the worker or a copy during the wait.
     Raises UnknownTable, TransientError when the time is over.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -44,7 +44,7 @@ def wait_sync(
             if name not in {t.name for t in mine}:
                 raise UnknownTable(
                     f"table {name} is not replicated here",
-                    hint="londiste tables lists those that are",
+                    hint="londiste tables",
                 )
         if only:
             mine = [t for t in mine if t.name in only]
@@ -67,7 +67,7 @@ def wait_sync(
 def wait_tick(
     conn: Connection, queue: str, tick: int, *, timeout: float | None, what: str
 ) -> NodeInfo:
-    """Until the worker of the node has finished ``tick``; the node as it is then.
+    """Waits until the worker of the node has finished ``tick``; returns the node.
 
     Raises TransientError when the time is over.
     """
@@ -78,9 +78,9 @@ def wait_tick(
             return info
         if deadline is not None and time.monotonic() >= deadline:
             raise TransientError(
-                f"node {info.name} did not get to tick {tick} of {what} within {timeout:g} s",
+                f"node {info.name} did not reach tick {tick} of {what} within {timeout:g} s",
                 detail=_why(conn, queue, info),
-                hint="londiste status shows where it stands; look at the log of its worker",
+                hint="check londiste status and the log of its worker",
             )
         time.sleep(_POLL_SECONDS)
 
@@ -91,9 +91,9 @@ def _not_in_step(
     shown = ", ".join(f"{t.name} ({t.state or 'to be copied'})" for t in left[:5])
     more = f" and {len(left) - 5} more" if len(left) > 5 else ""
     return TransientError(
-        f"{len(left)} tables are not in step after {timeout:g} s: {shown}{more}",
+        f"{len(left)} tables are not in sync after {timeout:g} s: {shown}{more}",
         detail=_why(conn, queue, nodes.get_node_info(conn, queue)),
-        hint="start the worker if it does not run: londiste -c FILE worker; look at its log",
+        hint="start the worker if it does not run: londiste -c FILE worker; check its log",
     )
 
 
@@ -101,7 +101,7 @@ def _why(conn: Connection, queue: str, info: NodeInfo) -> str:
     errors = _errors(conn, queue)
     if errors:
         return "; ".join(errors)
-    return f"it stands at tick {info.last_tick}" + (", paused" if info.paused else "")
+    return f"it is at tick {info.last_tick}" + (", paused" if info.paused else "")
 
 
 def _errors(conn: Connection, queue: str) -> list[str]:
@@ -109,9 +109,9 @@ def _errors(conn: Connection, queue: str) -> list[str]:
 
 
 def tick_now(conn: Connection, queue: str, *, timeout: float = TICK_SECONDS) -> int:
-    """A tick of the root at ``conn`` that contains everything committed there before the call.
+    """Returns a tick of the root at ``conn`` that contains all commits before the call.
 
-    Asks its ticker for one; raises StateError when none is made in time.
+    Requests one from its ticker; raises StateError when none is created in time.
     """
     with conn.transaction():
         # Waits for a tick that is being made: its snapshot may be older than this call.
@@ -124,7 +124,7 @@ def tick_now(conn: Connection, queue: str, *, timeout: float = TICK_SECONDS) -> 
             return newest
         if time.monotonic() >= deadline:
             raise StateError(
-                f"no tick was made in queue {queue} within {timeout:g} s",
+                f"queue {queue}: no tick was created within {timeout:g} s",
                 hint="start the ticker of that database: londiste ticker",
             )
         time.sleep(_POLL_SECONDS)

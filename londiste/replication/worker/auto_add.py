@@ -1,10 +1,10 @@
-"""Tables that a node keeps because they match a pattern, those of tomorrow too.
+"""Adds the tables and sequences that match ``auto_add_tables``.
 
-A state, not an event: whatever the node knows of, does not keep, and follows, is added as the
-command would add it, in transactions of its own and after the batch that told of it.  So nothing is
-forgotten when the worker dies, and a table that cannot be added holds nothing else up: it is said
-in the log and tried again, and the reason is kept in the node's database (``follow_error``), for
-``status`` and ``check``.
+This compares states and needs no events: an object that the provider has, that matches and that is
+missing here is added as ``add-table`` would, in transactions of its own and after the batch that
+announced it.  So nothing is lost when the worker is killed.  A table that cannot be added blocks
+nothing else: the worker logs it and tries again, and stores the reason in the node's database
+(``follow_error``), for ``status`` and ``check``.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _LOCK = 1.0
 
 
 def follows(settings: NodeSettings, name: TableName) -> bool:
-    """Whether a node with these settings keeps a table as soon as it knows of it."""
+    """Whether a node with these settings adds a table as soon as it is announced."""
     return matches(name, settings.auto_add_tables) and not matches(name, settings.auto_add_exclude)
 
 
 def options(settings: NodeSettings) -> TableOptions:
-    """How such a table is added."""
+    """The options such a table is added with."""
     return TableOptions(
         create=settings.auto_add_create == "columns", create_full=settings.auto_add_create == "full"
     )
 
 
 class AutoAdd:
-    """Adds what the settings of a node follow.
+    """Adds the tables and sequences that match the settings of a node.
 
-    ``look_after`` is cheap while nothing has changed.
+    ``look_after`` costs next to nothing while nothing has changed.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
@@ -60,7 +60,7 @@ class AutoAdd:
         self._noted: dict[str, str] | None = None
 
     def look_after(self, conn: Connection, known: Sequence[ReplicatedTable]) -> bool:
-        """Adds tables that are missing; whether there were any.
+        """Adds missing tables.  Returns whether there were any.
 
         known -- the tables of this node; the same object again when nothing has changed.
         """
@@ -98,7 +98,7 @@ class AutoAdd:
         return True
 
     def _note(self, conn: Connection) -> None:
-        """Has the database know what could not be added, and nothing else."""
+        """Stores the objects that could not be added, and removes all others from the list."""
         now = {str(name): text for name, text in self._said.items()}
         if now != self._noted:
             tables.set_follow_errors(conn, self._settings.queue_name, now)
@@ -109,7 +109,7 @@ class AutoAdd:
         if is_pattern(str(name)):
             # By its name nobody can ask for it alone.
             kind = "add-seq" if sequence else "add-table"
-            self._failed(name, f"its name has * or ?; add it by hand: londiste {kind} '{name}'")
+            self._failed(name, f"its name contains * or ?; hint: londiste {kind} '{name}'")
             return
         try:
             if sequence:
@@ -123,12 +123,14 @@ class AutoAdd:
                     options(settings),
                     wanted=RegistrationFilter.of(settings),
                 )
-            execute(plan.steps, sites, lambda step: log.info("followed: %s", step.describe()))
+            execute(
+                plan.steps, sites, lambda step: log.info("added automatically: %s", step.describe())
+            )
             self._said.pop(name, None)
         except LondisteError as error:
             self._failed(name, f"{error.message}; {error.hint}" if error.hint else error.message)
 
     def _failed(self, name: TableName, text: str) -> None:
         if self._said.get(name) != text:
-            log.error("table %s is followed and cannot be added: %s", name, text)
+            log.error("table %s: cannot add it automatically: %s", name, text)
         self._said[name] = text

@@ -1,4 +1,4 @@
-"""The worker's sessions: on its own node, which makes it the only worker, and on the provider."""
+"""Opens the worker's sessions: on its node with the worker lock, and on the provider."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PROCESS = uuid.uuid4().hex[:12]
 
 
 def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connection:
-    """A session with the replica role on this node, as its one worker.
+    """Opens the session on the node, with the replica role and the worker lock.
 
     Raises NodeBusy naming the other worker's session.
     """
@@ -58,7 +58,7 @@ def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connecti
 
 
 def with_extra(location: str, extra: str) -> str:
-    """A stored location with connection parameters added to it."""
+    """Returns a stored location with connection parameters added to it."""
     if not extra:
         return location
     return conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(extra))
@@ -73,11 +73,12 @@ def provider(
     node: str,
     answer_seconds: float | None = None,
 ) -> Connection:
-    """A session on the provider.
+    """Opens a session on the provider.
 
     extra -- connection parameters that are added to the stored location.
-    node -- what the provider has to be called.  Raises StateError when another node answers.
-    answer_seconds -- a provider that is silent for so long, and is not at work, is given up.
+    node -- the expected name of the provider.  Raises StateError when another node answers.
+    answer_seconds -- a provider that sends nothing for this time, and runs no query, is
+        disconnected.
     """
     conn = connect(
         with_extra(location, extra),
@@ -92,9 +93,9 @@ def provider(
         answers = nodes.get_node_info(conn, queue)
         if answers.name != node:
             raise StateError(
-                f"the location of provider {node} leads to node {answers.name}",
+                f"provider {node}: its stored location connects to node {answers.name}",
                 detail=f"queue {queue}, {describe_dsn(location)}",
-                hint="correct it on the root: create the node again, or take it out of the way",
+                hint="correct the location on the root: create the node again, or drop it",
             )
     except BaseException:
         conn.close()
@@ -103,11 +104,11 @@ def provider(
 
 
 def be_the_one_reader(source: Connection, state: WorkerState) -> None:
-    """Makes this session the only one on the provider that reads for the node.
+    """Makes this session the node's only reader on the provider.
 
-    A node that was copied as files has the name, the keys and the position of the other one; the
-    lock of a session on the provider is what the two cannot share.  A session that this process
-    has lost, and the provider has not noticed, is ended.
+    A node that was copied as files has the name, the keys and the position of the original; only
+    one of the two can hold the lock on the provider.  A session that this process has lost, and the
+    provider still has, is terminated.
 
     Raises NodeBusy naming the other session.
     """
@@ -117,18 +118,17 @@ def be_the_one_reader(source: Connection, state: WorkerState) -> None:
     other = acquire_singleton_lock(source, job)
     if other is not None:
         raise NodeBusy(
-            f"another worker reads queue {state.queue} from node {state.provider} for node"
-            f" {state.name}",
-            detail=f"{other}; it is a copy of this node, or this node was started twice",
-            hint="stop one of the two for good; a copy that is to be a node of its own:"
-            " londiste drop-node there, then londiste create-leaf with another name",
+            f"node {state.name}: another worker reads queue {state.queue} from {state.provider}",
+            detail=f"{other}; a copy of this node, or a second worker of it",
+            hint="stop one of the two; to make the copy a separate node: londiste drop-node on"
+            " it, then londiste create-leaf with another name",
         )
 
 
 def unregistered(state: WorkerState) -> PositionLost:
-    """The error of a node that its provider does not know any more."""
+    """Returns the error for a node that its provider does not know any more."""
     return PositionLost(
-        f"node {state.provider} does not know worker {state.worker} of queue {state.queue}",
+        f"queue {state.queue}: node {state.provider} does not know worker {state.worker}",
         detail="the consumer is not registered any more",
         hint=_register_again(state),
     )
@@ -137,24 +137,24 @@ def unregistered(state: WorkerState) -> PositionLost:
 def _register_again(state: WorkerState) -> str:
     # A node that was taken for lost: its provider has forgotten it.
     return (
-        f"londiste change-provider --provider {state.provider} registers it again, where it"
-        " stands; if its tick is gone: londiste drop-node, and make it anew"
+        f"londiste change-provider --provider {state.provider} registers it again at its"
+        " position; if that tick has expired: londiste drop-node, then create the node again"
     )
 
 
 def refuse_lost_root(source: Connection, target: Connection, queue: str, provider: str) -> None:
-    """A root that was given up and answers has perhaps events that are to be on no other node.
+    """Refuses to read from a failed root, which may have events that no other node gets.
 
-    source, target -- sessions on the provider and on this node, which has heard of that.
-    Raises StateError.
+    source, target -- sessions on the provider and on this node, which knows that the root has
+    failed.  Raises StateError.
     """
     given_up = any(m.dead for m in nodes.get_queue_locations(target, queue) if m.name == provider)
     if given_up and nodes.is_root_node(source, queue):
         raise StateError(
-            f"root {provider} was given up, and answers",
-            detail="what it has taken since may not be what the others go on with: nothing is read"
-            " from there",
-            hint="finish the takeover that londiste status shows, or undo it; without one, and if"
+            f"root {provider} was marked as failed, but responds",
+            detail="its events since then may differ from those of the new root; the worker"
+            " reads nothing from it",
+            hint="finish or undo the takeover that londiste status shows; if there is none and"
             f" {provider} is the root: londiste tag-alive {provider}",
         )
 
@@ -162,22 +162,21 @@ def refuse_lost_root(source: Connection, target: Connection, queue: str, provide
 def prove_continuity(
     source: Connection, target: Connection, state: WorkerState, *, stands: int | None = None
 ) -> None:
-    """Makes sure that the provider's queue is still the one that this node has read so far.
+    """Verifies that the provider's queue is the one this node has read so far.
 
-    A provider that has crashed may have forgotten batches that were finished: it is told again
-    where this node stands; one that a leaf that merges reads from is not, because the leaf has
-    messages to follow from where the provider takes it to be.
+    A provider that crashed may have lost the end of finished batches: its registered position is
+    corrected.  For a leaf that merges it stays, because the leaf follows messages from there.
 
-    stands -- where the node stands at the provider, when its position comes from elsewhere.
+    stands -- the registered position, when that of the node comes from elsewhere.
 
-    Raises PositionLost when it was restored or made anew, or the worker registered anew; and again
-    until somebody has decided, although later batches fit.
+    Raises PositionLost when the provider was restored or created again, or the worker registered
+    again; and from then on until an operator decides, even if later batches fit.
     """
     queue, worker = state.queue, state.worker
     lost = position_check.lost(target, queue, worker)
     if lost is not None and lost.source == state.provider:
         raise PositionLost(
-            f"consumer {worker} of queue {queue} has lost its position at {state.provider}",
+            f"queue {queue}: consumer {worker} has lost its position at {state.provider}",
             detail=f"since {lost.since:%F %T%z}: {lost.reason}",
             hint=POSITION_LOST_HINT,
         )
@@ -207,7 +206,7 @@ def prove_continuity(
         told = tick if state.queue_top is None else min(tick, state.queue_top)
         if told > (facts.finished_tick or 0):
             log.info(
-                "node %s takes this node to be at tick %s, it is at tick %d: told again",
+                "registered position at node %s was %s, expected %d: corrected",
                 state.provider,
                 facts.finished_tick,
                 told,
@@ -216,19 +215,19 @@ def prove_continuity(
 
 
 def listen(conn: Connection) -> Listener:
-    """Hears of every tick that the provider makes."""
+    """Listens to the ticks of the provider."""
     return Listener(conn, [TICK_CHANNEL])
 
 
 def interval(conn: Connection, text: str | None) -> timedelta | None:
-    """An interval as PostgreSQL writes it, for instance ``2 minutes``.  Raises BadOption."""
+    """Reads a PostgreSQL interval, for instance ``2 minutes``.  Raises BadOption."""
     if text is None or not text.strip():
         return None
     try:
         row = conn.execute("select %s::text::interval", [text]).fetchone()
     except psycopg.DataError as error:
         raise BadOption(
-            f"not an interval: {text}", hint="write it as PostgreSQL does: 30 seconds, 2 minutes"
+            f"not an interval: {text}", hint="write a PostgreSQL interval: 30 seconds, 2 minutes"
         ) from error
     return row[0] if row is not None else None
 
@@ -246,7 +245,7 @@ def _require_alone(conn: Connection, queue: str) -> None:
     other = acquire_singleton_lock(conn, f"worker {queue}")
     if other is not None:
         raise NodeBusy(
-            f"another worker works for queue {queue} in {describe_dsn(conn.info.dsn)}",
+            f"queue {queue}: another worker runs in {describe_dsn(conn.info.dsn)}",
             detail=other,
             hint="stop it first: londiste -c FILE worker -s",
         )

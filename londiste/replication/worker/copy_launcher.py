@@ -1,4 +1,4 @@
-"""The process that copies tables: started when there is something to copy, again when it dies."""
+"""Launcher of the copy process: starts it when tables wait, restarts it when it fails."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ HEALTHY_AFTER = 30.0
 class Copies:
     """At most one copy process.
 
-    argv -- how it is started.  It ends by itself when no table is left to copy.
-    main -- what it does, for a copy of this process, which is there half a second earlier.
-    failures -- how often in a row it has died.
+    argv -- its command line.  The process exits when no table is left to copy.
+    main -- its function, where it can be forked from this process, which is half a second faster.
+    failures -- how often in a row it has failed.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Copies:
 
     @property
     def alive(self) -> bool:
-        """Whether it was running when it was last looked after."""
+        """Whether it was running at the last check."""
         return self._child is not None
 
     def look_after(self, wanted: bool) -> None:
-        """Starts the process when it is wanted and does not live; after a failure not at once."""
+        """Starts the process when tables wait and none runs; with a delay after a failure."""
         now = time.monotonic()
         if self._child is not None:
             code = self._child.exit_code()
@@ -59,7 +59,7 @@ class Copies:
             log.info("copy process %d started", self._child.pid)
 
     def stop(self) -> None:
-        """Ends the process; what it has done so far is kept."""
+        """Stops the process; its work so far is kept."""
         if self._child is not None:
             self._child.terminate()
             self._child = None
@@ -82,4 +82,4 @@ class Copies:
         wait = pause(self.failures, longest=self._longest_pause)
         self._next_start = now + wait
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        log.warning("copy process ended with %s, started again in %.1f s", how, wait)
+        log.warning("copy process ended with %s, restarting in %.1f s", how, wait)

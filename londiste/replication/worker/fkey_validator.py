@@ -1,10 +1,9 @@
-"""Foreign keys that were taken off for a copy: made again, and checked beside the stream.
+"""Restores foreign keys after a copy, and validates them in the background.
 
-A key is added without a look at the rows, by the worker between two batches: that locks both tables
-for a moment.  Looking at the rows may take as long as reading both tables.  Writers need not wait
-for it and neither does the worker: a thread with a session of its own does it, one key after the
-other.  A key is forgotten (``londiste.pending_fkeys``) when it is checked, so whoever is killed in
-the middle costs time only.
+The worker adds a key as NOT VALID between two batches, which locks both tables for a moment.
+Validation may take as long as reading both tables.  Neither writers nor the worker wait for it: a
+thread with its own session validates one key after the other.  A key leaves
+``londiste.pending_fkeys`` when it is valid, so an interruption costs time only.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ CHECKER = "londiste copy keys"
 
 @dataclass(frozen=True)
 class Unchecked:
-    """A key whose rows are to be looked at.
+    """A foreign key that has to be validated.
 
-    table -- name in the queue of the table that has it, where its steps are noted.
-    statement -- looks at them.
+    table -- name of its table in the queue; its steps are recorded there.
+    statement -- validates it.
     """
 
     key: PendingForeignKey
@@ -55,7 +54,7 @@ class Unchecked:
 
 
 class ForeignKeys:
-    """Makes the foreign keys again whose tables are both in step.
+    """Restores the foreign keys between tables that are in sync.
 
     dsn -- of this node; lock_timeout -- in seconds.
     """
@@ -72,14 +71,14 @@ class ForeignKeys:
 
     @property
     def busy(self) -> bool:
-        """Whether keys are being checked."""
+        """Whether keys are being validated."""
         return self._thread is not None and self._thread.is_alive()
 
     def look_after(self, conn: Connection, known: Sequence[ReplicatedTable]) -> None:
-        """Adds keys whose tables have come into step, and has them checked.
+        """Adds the keys whose tables are in sync, and starts their validation.
 
-        Looks when other tables are in step than before, now and then, and when the last check has
-        come to its end.  ``conn`` in autocommit mode, between two batches.
+        Checks when the set of tables in sync changes, periodically, and when the last validation
+        has ended.  ``conn`` in autocommit mode, between two batches.
         """
         ok = frozenset(str(t.name) for t in known if states.from_text(t.state) == states.Ok())
         if ok == self._ok and time.monotonic() < self._next:
@@ -97,7 +96,7 @@ class ForeignKeys:
             self._thread.start()
 
     def close(self) -> None:
-        """Breaks off what is being checked; the next worker begins it again."""
+        """Cancels the validation; the next worker starts it again."""
         self._ending = True
         if self.busy and self._thread is not None:
             self._cancel()
@@ -106,7 +105,7 @@ class ForeignKeys:
     # -- steps -------------------------------------------------------------------------------
 
     def _add(self, conn: Connection, known: Sequence[ReplicatedTable]) -> list[Unchecked]:
-        """Adds what can be added; what is still to be checked."""
+        """Adds the keys that can be added.  Returns those still to be validated."""
         by_dest = {table.dest: table for table in known}
         result = []
         for key in tables.get_valid_pending_fkeys(conn, self._queue):
@@ -121,13 +120,13 @@ class ForeignKeys:
                         break
                     conn.execute(statement.encode())
                 else:
-                    log.info("foreign key %s of table %s is back", key.name, key.from_table)
+                    log.info("table %s: foreign key %s restored", key.name, key.from_table)
             except (LondisteError, psycopg.Error) as error:
                 _not_back(key, error)
         return result
 
     def _check(self, keys: Sequence[Unchecked]) -> None:
-        """The thread: one key after the other, those of a table together."""
+        """The thread: validates one key after the other, those of a table in one session."""
         started, failed = time.monotonic(), False
         try:
             with session(
@@ -148,7 +147,7 @@ class ForeignKeys:
         except (LondisteError, psycopg.Error) as error:
             failed = True
             if not self._ending:
-                log.warning("foreign keys are not checked yet: %s", error)
+                log.warning("foreign keys are not validated yet: %s", error)
         finally:
             self._conn = None
             # A key that does not fit is looked at again, but not all the time.
@@ -179,7 +178,7 @@ class ForeignKeys:
                 copy_step_waits(conn, self._queue, table.name, FOREIGN_KEYS, reason)
             else:
                 log.info(
-                    "foreign key %s of table %s is back, checked in %.1f s",
+                    "table %s: foreign key %s restored, validated in %.1f s",
                     one.key.name,
                     one.key.from_table,
                     seconds,
@@ -194,8 +193,8 @@ class ForeignKeys:
 
 
 def _not_back(key: PendingForeignKey, error: LondisteError | psycopg.Error) -> str:
-    """Says why a key is not back yet."""
+    """Logs and stores why a key is not restored yet."""
     ours = error if isinstance(error, LondisteError) else from_database(error)
     text = ours.message + (f" ({ours.detail})" if ours.detail else "")
-    log.warning("foreign key %s of table %s is not back yet: %s", key.name, key.from_table, text)
+    log.warning("table %s: foreign key %s not restored yet: %s", key.name, key.from_table, text)
     return f"foreign key {key.name}: {text}"

@@ -1,7 +1,7 @@
-"""The worker's session on its provider: the next batch, and word of the one that is done.
+"""The worker's session on its provider: opens and finishes batches.
 
-Finishing a batch waits for no disk and goes along with the question for the next one.  A provider
-that has forgotten it hands the batch out again, and the node's own position says that it is done.
+Finishing a batch waits for no disk and shares a round trip with opening the next one.  A provider
+that lost it in a crash returns the batch again, and the node's position shows that it is applied.
 """
 
 from __future__ import annotations
@@ -38,17 +38,16 @@ from londiste.settings import WorkerSettings
 
 @dataclass
 class Source:
-    """The session on the provider, and what works on it.
+    """The session on the provider, and the objects that use it.
 
-    keep_lag -- how far the worker stays behind on purpose; None: not at all.
-    ahead -- reads the next batch meanwhile; knows up to how many events ticks that have piled up
-        are taken together.
-    duty -- what the worker does; it is another source when that changes.
-    behind -- of a leaf that merges: follows the messages up to where its rows are; None when the
-        worker is there, and applies them itself.
-    done -- the batch that is done here and not finished there: that goes along with the next look.
-    standing -- the tick behind which the consumer stands, when the next batch may be asked for
-        before anything else is known.
+    keep_lag -- how long the worker delays batches; None: no delay.
+    ahead -- reads the next batch in advance; knows the number of events up to which ticks are
+        joined.
+    duty -- the role of the worker; a change of it needs another source.
+    behind -- of a leaf that merges: follows the messages up to the position of its rows; None when
+        the worker applies the batches itself.
+    done -- the batch that is applied but not finished at the provider; the next poll does that.
+    standing -- the position, when the next batch may be opened before the node's state is read.
     """
 
     queue: str
@@ -72,18 +71,18 @@ class Source:
 
     @property
     def collects(self) -> bool:
-        """Whether a minimum is asked of batches."""
+        """Whether batches have a minimum size."""
         return self.ahead.sizes.collects
 
     def join_up_to(self, tick: int | None) -> None:
-        """Ticks are joined up to this one from now on, since somebody waits for the worker there.
+        """Joins ticks only up to this one, because a copy waits for the worker there.
 
-        None: nobody does.
+        None: no limit.
         """
         self.ahead.sizes = self.ahead.sizes.up_to(tick)
 
     def next_batch(self, from_tick: int) -> Opened | None:
-        """The batch behind ``from_tick``, or None."""
+        """The batch after ``from_tick``, or None."""
         sizes = self.ahead.sizes
         return batches.finish_and_next(
             self.conn,
@@ -101,7 +100,7 @@ class Source:
 
     @contextlib.contextmanager
     def asking(self, standing: int) -> Iterator[Sequence[Opened]]:
-        """Finishes what is done and asks for the batch behind ``standing`` while the block runs.
+        """Finishes the last batch and opens the one after ``standing`` while the block runs.
 
         Afterwards the list holds the batch, or nothing.
         """
@@ -129,10 +128,10 @@ class Source:
             self.standing = standing
 
     def finish(self, batch: Batch) -> None:
-        """Has the provider told that the batch is done, with the next question.
+        """Finishes the batch at the provider when the next one is opened.
 
-        The next one is opened in the same call, unless a minimum is asked of it: whether that
-        may be waited for is known only after the look at the node.
+        The next one is opened in the same call, unless it has a minimum size: whether the worker
+        may wait for that is known only after the node's state is read.
         """
         if self.collects:
             self._finish_now(batch)
@@ -141,11 +140,11 @@ class Source:
         self.standing = batch.tick_id
 
     def heard(self) -> bool:
-        """Whether a tick of the queue was made known since the last call."""
+        """Whether a tick notification has arrived since the last call."""
         return any(name == self.queue for _, name in self.listener.drain())
 
     def close(self) -> None:
-        """Tells of the batch that is done, if that is possible, and ends the session."""
+        """Finishes the last batch, if possible, and closes the session."""
         if self.done is not None and usable(self.conn):
             # Otherwise it is handed out again, and seen to be done.
             with contextlib.suppress(LondisteError):
@@ -165,10 +164,10 @@ def open_source(
     duty: BatchActions,
     large: LargeBatches,
 ) -> Source:
-    """A session on the provider of the node in ``target``, with all that works on it.
+    """Opens a session on the provider of the node in ``target``, with all objects that use it.
 
-    Raises what is wrong with the connection, and PositionLost when the provider is not the one
-    that this node has read from (``links.prove_continuity``).
+    Raises connection errors, and PositionLost when the provider is not the one that this node has
+    read from (``links.prove_continuity``).
     """
     conn = connections.provider(
         state.provider_location,

@@ -1,4 +1,4 @@
-"""Moves the provider's consumer to what this node has, if that is proven; else copies all again."""
+"""``worker --rewind``: moves the provider's consumer to this node's position."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from londiste.settings import WorkerSettings
 
 
 def rewind(settings: WorkerSettings, *, force_resync: bool = False) -> int:
-    """Moves the consumer on the provider to what this node has; the tick.
+    """Moves the consumer on the provider to this node's position.  Returns the tick.
 
     For a node whose database was restored from a backup.  The worker must not run.
 
-    force_resync -- where the provider does not have this node's tick, or another one of that
-        number: all tables of the node are copied again, and it begins at the newest tick.
+    force_resync -- where the provider does not have this node's tick, or a different one of that
+        number: all tables of the node are copied again, and it starts at the newest tick.
 
     Raises PositionLost when the tick is not the same on both and ``force_resync`` is false,
     StateError on a root, and for a branch that would have to be copied again.
@@ -38,7 +38,7 @@ def rewind(settings: WorkerSettings, *, force_resync: bool = False) -> int:
         if state.type is NodeType.ROOT:
             raise StateError(
                 f"node {state.name} is the root: it has no provider",
-                hint="run it on the node that was restored; a root: docs/howto/restore-a-queue.md",
+                hint="run it on the restored node; for a root see docs/howto/restore-a-queue.md",
             )
         with connections.closing(
             connections.provider(
@@ -70,7 +70,7 @@ def _rewind(
     if obstacle is not None:
         if not force_resync:
             raise PositionLost(
-                f"node {state.name} cannot begin at tick {tick} of {state.provider}",
+                f"node {state.name}: cannot start at tick {tick} of {state.provider}",
                 detail=f"{obstacle}; rows would be missing, nothing was changed",
                 hint="copy all tables of this node again: londiste worker --rewind --force-resync",
             )
@@ -95,20 +95,20 @@ def _rewind(
 def _newest(state: WorkerState, facts: PositionFacts) -> int:
     if facts.last_tick is None:
         raise StateError(
-            f"queue {state.queue} of node {state.provider} has no tick",
-            hint=f"make one: londiste queue tick {state.queue}",
+            f"queue {state.queue}: node {state.provider} has no tick",
+            hint=f"londiste queue tick {state.queue}",
         )
     return facts.last_tick
 
 
 def _copy_all(settings: WorkerSettings, state: WorkerState) -> None:
-    """All tables of the node wait for their copy; before the position says so."""
+    """Sets all tables of the node to be copied, before the position moves."""
     if state.type is NodeType.BRANCH:
         raise StateError(
             f"node {state.name} is a branch: its queue has events that {state.provider} lost",
-            detail="those who read from it may have taken them; nothing was changed",
-            hint="let them read from another node (londiste change-provider), then londiste"
-            " drop-node, and make it anew: londiste create-branch",
+            detail="its subscribers may have applied them; nothing was changed",
+            hint="switch them to another provider (londiste change-provider), then londiste"
+            " drop-node and londiste create-branch",
         )
     with Connections(name="londiste worker --rewind", lock_timeout=settings.lock_timeout) as sites:
         plan = resync.plan(sites, settings.db, state.queue, (), every=True)

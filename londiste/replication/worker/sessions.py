@@ -1,7 +1,7 @@
-"""The sessions of a worker: on its own node, on the provider, and of an engine for large batches.
+"""Sessions of a worker: on its node, on the provider, and the engine for large batches.
 
-Each is made when it is asked for, and made anew when it has gone; what works on the provider writes
-through the session on the node, so both go together.
+Each is opened on first use, and again after it was lost.  The provider's objects write through the
+session on the node, so both are closed together.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ENGINE_IDLE = 60.0
 
 
 class Sessions:
-    """What a worker has open.
+    """The open sessions of a worker.
 
-    settings -- may be replaced; sessions that are made afterwards are made by the new ones.
-    target, news -- the node, and what it tells of; None while there is no session.
+    settings -- may be replaced; they apply to sessions opened afterwards.
+    target, news -- the node and its notifications; None while there is no session.
     source -- the provider's queue.
     """
 
@@ -44,7 +44,7 @@ class Sessions:
         self._engine_used = 0.0
 
     def node(self) -> Connection:
-        """The session on the node of the worker.  Raises NodeUnreachable, Superseded."""
+        """The session on the worker's node.  Raises NodeUnreachable, Superseded."""
         if self.target is None or not usable(self.target):
             self.close_both()
             self.target = connections.own_node(
@@ -57,7 +57,7 @@ class Sessions:
         return self.target
 
     def provider(self, state: WorkerState, duty: BatchActions) -> Source:
-        """The queue that the node reads from.  Raises what is wrong with it, or with its place."""
+        """The queue that the node reads from.  Raises errors of session and position."""
         if self.source is not None and usable(self.source.conn):
             return self.source
         self.close_source()
@@ -71,26 +71,26 @@ class Sessions:
         return self.source
 
     def carrier(self) -> Engine:
-        """The engine, which is started when it is not there."""
+        """The engine, started on first use."""
         if self._engine is None:
             self._engine = engine.create(self.settings.engine, self.settings.spark)
         self._engine_used = time.monotonic()
         return self._engine
 
     def files(self) -> Sequence[int]:
-        """What becomes readable when there is something to do."""
+        """The files that become readable when there is something to do."""
         news = self.news.files() if self.news is not None else ()
         return [*news, *([self.source.listener.fileno()] if self.source is not None else ())]
 
     def drop_broken(self) -> None:
-        """Closes what an error may have left unusable."""
+        """Closes the sessions that an error may have left unusable."""
         if self.source is not None and not usable(self.source.conn):
             self.close_source()
         if self.target is not None and not usable(self.target):
             self.close_both()
 
     def rest(self) -> None:
-        """Nothing is to be done now: an engine that was not used for long goes."""
+        """Called when the worker is idle: an engine that was not used for long is stopped."""
         if time.monotonic() - self._engine_used > ENGINE_IDLE:
             self.close_engine()
 
@@ -100,26 +100,26 @@ class Sessions:
         self.close_engine()
 
     def close_source(self) -> None:
-        """The next unit reads from a provider anew, perhaps another one."""
+        """Closes the session; the next unit opens one on the then current provider."""
         source, self.source = self.source, None
         if source is not None:
             source.close()
 
     def close_both(self) -> None:
-        """The provider's, and that on the node."""
+        """Closes the session on the provider, and that on the node."""
         self.close_source()
         target, self.target, self.news = self.target, None, None
         if target is not None:
             target.close()
 
     def close_engine(self) -> None:
-        """The next large batch starts another one."""
+        """Stops the engine; the next large batch starts it again."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None
 
     def _large(self, state: WorkerState) -> LargeBatches:
-        """What carries batches too large for this process alone; starts nothing yet."""
+        """The coordinator of large batches; starts no engine yet."""
         settings = self.settings
         return LargeBatches(
             self.carrier,

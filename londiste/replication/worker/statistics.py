@@ -1,4 +1,4 @@
-"""The worker's line of numbers in the log, now and then."""
+"""Periodic log line of the worker's counters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WorkerStatistics:
         self._seconds += batch.seconds
 
     def log_when_due(self) -> None:
-        """Logs the sums and begins anew, when the period is over."""
+        """Logs the sums and resets them, when the period is over."""
         passed = time.monotonic() - self._since
         if passed < self.period:
             return

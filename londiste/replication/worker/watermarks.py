@@ -1,4 +1,4 @@
-"""What the worker of a node tells others of how far it is: its provider; the root, all nodes."""
+"""Publishes the local and global watermarks of a node."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class Watermarks:
-    """Publishes watermarks now and then, as often as the settings say.
+    """Publishes watermarks at the intervals of the settings.
 
     settings -- may be replaced.
-    group -- nodes whose watermark a branch finds out by itself; None: not read yet.
+    group -- nodes whose watermark a branch keeps locally; None: not read yet.
     """
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -31,14 +31,14 @@ class Watermarks:
         self._next_report = self._next_global = time.monotonic()
 
     def read_group(self, node: Connection, queue: str) -> None:
-        """Reads of which nodes a branch keeps the watermark apart."""
+        """Reads the nodes for which the branch keeps a local watermark."""
         group = watermark.group_of(nodes.get_node_info(node, queue))
         if self.group is not None and group != self.group:
-            log.info("nodes with a watermark of their own: %s", ", ".join(group) or "none")
+            log.info("nodes with a local watermark: %s", ", ".join(group) or "none")
         self.group = group
 
     def publish_global(self, node: Connection, queue: str) -> None:
-        """Of a root: how far all nodes are."""
+        """On the root: publishes the watermark of all nodes."""
         now = time.monotonic()
         if now >= self._next_global:
             self._next_global = now + self.settings.global_wm_publish_period
@@ -52,7 +52,7 @@ class Watermarks:
         duty: BatchActions,
         batch: Batch | None,
     ) -> None:
-        """Tells the provider what this node and all below have finished.
+        """Reports to the provider the position that this node and all below have reached.
 
         batch -- the one that was just applied.
         """

@@ -1,17 +1,17 @@
-"""The worker of a node: batch after batch from the provider's queue into this node.
+"""The worker of a node: applies one batch after another from the provider's queue.
 
-One unit of work, repeated for ever:
+One unit of work, repeated until the worker stops:
 
-    look       what am I, who is my provider, am I paused,         tables.Seen.look
-               does somebody compare: do not pass this tick
-    hand over  new tables: who applies them from here on           handover
+    look       state of the node, provider, paused or not,         sqlapi.TableListCache
+               a tick that a comparison waits at
+    hand over  new tables: from which tick the worker applies      handover
     run        rows and position, one transaction here             batch
-    report     how far this node and those below it are            watermark
-    finish     the provider may forget the batch, and              pgq.finish_and_next
+    report     position of this node and those below it           watermarks
+    finish     the provider may drop the batch, and               pgq.finish_and_next
                opens the next: the events between two ticks;
-               at the same time as the next look
+               together with the next poll
 
-Everything it knows is in the two databases; what is lost with the process is read again.  The
+All state is in the two databases; a restarted worker reads it again.  The
 root has no provider: its worker publishes watermark and sequences.
 """
 
@@ -83,10 +83,10 @@ ONCE_FAILURES = 4
 class Worker:
     """The worker of the node in ``settings.db``.
 
-    read -- gives the settings; called at the start and after SIGHUP.
-    copy_argv -- how the copy process is started.
-    copy_main -- what it does, where it can be a copy of this process.
-    sessions -- makes what it opens.
+    read -- returns the settings; called at the start and after SIGHUP.
+    copy_argv -- command line of the copy process.
+    copy_main -- its function, where it can be forked from this process.
+    sessions -- opens its sessions.
     """
 
     def __init__(
@@ -140,11 +140,11 @@ class Worker:
     # -- running ---------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Works until a stop is asked for.
+        """Runs until a stop is requested.
 
-        Raises at once what is wrong at the start: no such node, another worker, no connection
-        to this node.  A server that is starting or recovering is waited for.  Later everything is
-        tried again, except Superseded.
+        Errors at the start are raised at once: no such node, another worker, no connection to this
+        node.  A server that is starting or recovering is waited for.  Later errors are retried,
+        except Superseded.
         """
         with self._bound():
             try:
@@ -154,7 +154,7 @@ class Worker:
                 self.close()
 
     def run_once(self) -> None:
-        """Works until no batch is there and no table is being copied; raises the first error."""
+        """Runs until no batch is available and no table is being copied; raises the first error."""
         try:
             self._start()
             while not self.signals.stopping:
@@ -165,8 +165,8 @@ class Worker:
                     raise
                 if self._paused:
                     raise StateError(
-                        f"the worker of queue {self.settings.queue_name} is paused",
-                        hint="let it go on: londiste -c FILE resume",
+                        f"queue {self.settings.queue_name}: worker is paused",
+                        hint="londiste -c FILE resume",
                     )
                 if more:
                     continue
@@ -174,15 +174,15 @@ class Worker:
                     return
                 if self.copies.failures >= ONCE_FAILURES:
                     raise StateError(
-                        f"the copy process died {self.copies.failures} times",
-                        hint="see why: londiste -c FILE copy",
+                        f"copy process failed {self.copies.failures} times",
+                        hint="londiste -c FILE copy",
                     )
                 self.signals.wait(self._loop.delay, self._sessions.files())
         finally:
             self.close()
 
     def try_out(self) -> None:
-        """Begins as ``run`` does, and ends: raises what is wrong at the start."""
+        """Starts as ``run`` does, and ends: raises the errors of the start."""
         try:
             with contextlib.suppress(ServerStarting):
                 self._start()
@@ -190,7 +190,7 @@ class Worker:
             self.close()
 
     def close(self) -> None:
-        """Ends the copy process and the sessions."""
+        """Stops the copy process and closes the sessions."""
         self.copies.stop()
         self._keys.close()
         self._steps.stop()
@@ -218,7 +218,7 @@ class Worker:
             self.settings.queue_name,
             self.settings.consumer,
         ):
-            log.warning("db, queue_name and consumer_name change with a restart only")
+            log.warning("a change of db, queue_name or consumer_name needs a restart")
             return
         self.settings = self._sessions.settings = self._watermarks.settings = new
         self._follower = AutoAdd(new)
@@ -242,14 +242,14 @@ class Worker:
             except (UsageError, InstallError, psycopg.Error) as error:
                 if self._is_dropped():
                     raise NodeDropped(
-                        f"{describe_dsn(self.settings.db)} is no node of queue"
+                        f"{describe_dsn(self.settings.db)} is not a node of queue"
                         f" {self.settings.queue_name} any more: it was dropped",
-                        hint="stop this worker; it continues where the node is created again",
+                        hint="stop this worker, or create the node again",
                     ) from error
                 raise
 
     def _is_dropped(self) -> bool:
-        """Whether this database was a node when the worker was started, and is none now."""
+        """Whether this database was a node when the worker started, and no longer is."""
         try:
             with session(self.settings.db, name="londiste worker: node", autocommit=True) as conn:
                 return nodes.find_node_info(conn, self.settings.queue_name) is None
@@ -259,7 +259,7 @@ class Worker:
             return False
 
     def _told(self) -> bool:
-        """Whether tables have come or changed meanwhile, so that another unit is due at once."""
+        """Whether the table list has changed during the unit: another one is due at once."""
         news = self._sessions.news
         if news is None:
             return False
@@ -338,9 +338,9 @@ class Worker:
         return False
 
     def _look(self, target: Connection) -> tuple[tables.Look, Opened | None, bool]:
-        """What this node says, the next batch, and whether the provider was asked for one.
+        """The state of this node, the next batch, and whether the provider was asked for one.
 
-        Both databases are asked at the same time when the provider is known to be in step.
+        Both databases are queried at the same time when the position at the provider is confirmed.
         """
         queue, worker = self.settings.queue_name, self.settings.consumer
         source = self._sessions.source
@@ -425,7 +425,7 @@ class Worker:
             except CombinedClosed as closed:
                 return self._wait_for_combined(closed)
             except Waits as script:
-                log.info("the script in this batch waits for script %s", script)
+                log.info("the script of this batch waits for script %s", script)
                 self._take_anew(source, state)
                 self._loop.delay = COPY_DELAY
                 return False
@@ -450,7 +450,7 @@ class Worker:
         duty: BatchActions,
         known: Sequence[ReplicatedTable],
     ) -> bool:
-        """A leaf that merges follows messages up to where its rows are; applies nothing."""
+        """Follows the messages of a leaf that merges up to the position of its rows."""
         if duty.wait_behind:
             combined_queue.require_in_step(state, known)
             self._steps.rest()
@@ -466,12 +466,12 @@ class Worker:
             return source.heard()
         if behind.at > state.completed_tick:
             behind.back_to(state.completed_tick)
-        log.info("queue %s is applied here from tick %d on", state.queue, state.completed_tick)
+        log.info("queue %s: applied by this node after tick %d", state.queue, state.completed_tick)
         source.behind = None
         return True
 
     def _wait_for_combined(self, closed: CombinedClosed) -> bool:
-        """The batch is not written: the root of the combined queue changes, or has changed."""
+        """Handles a batch that was not written because the root of the combined queue changes."""
         now = time.monotonic()
         if self._closed_at is None:
             log.info("%s: waiting", closed.message)
@@ -482,7 +482,7 @@ class Worker:
         return False
 
     def _keep_lost(self, error: PositionLost) -> None:
-        """A position that does not fit stays lost until somebody decides: ``links`` asks."""
+        """Reports a lost position until an operator decides; ``connections`` checks."""
         if self._sessions.source is None:
             # ``links`` has noted it, where that is due.
             return
@@ -499,12 +499,12 @@ class Worker:
         )
 
     def _take_anew(self, source: Source, state: WorkerState) -> None:
-        """The open batch is put back, to be asked for in another size, or later."""
+        """Gives the open batch back, to open it in another size, or later."""
         source.standing = None
         batches.register_consumer_at(source.conn, state.queue, state.worker, state.completed_tick)
 
     def _after_scripts(self, source: Source) -> bool:
-        """What scripts of the batch leave to be done outside of it; True: new sessions follow."""
+        """Runs what scripts leave for after the batch.  True: sessions were reopened."""
         scripts = source.runner.scripts
         if scripts is None:
             return False
@@ -518,7 +518,7 @@ class Worker:
         return False
 
     def _interest(self, outlook: TableSyncStatus) -> RoutingTable:
-        """What the worker applies; the same one as long as the tables stand as they stood."""
+        """The routing table; the same object while the tables are unchanged."""
         if self._interests is None or self._interests[0] != outlook.tables:
             self._interests = outlook.tables, RoutingTable.main(outlook.tables)
         return self._interests[1]
@@ -526,7 +526,7 @@ class Worker:
     def _without_batch(
         self, source: Source, state: WorkerState, duty: BatchActions, outlook: TableSyncStatus
     ) -> bool:
-        """What is due without one; whether another look is due at once."""
+        """Work that is due between batches.  Returns whether another poll is due at once."""
         self._watermarks.report(self._sessions.node(), source, state, duty, None)
         self._keys.look_after(self._sessions.node(), outlook.tables)
         self._sessions.rest()
@@ -554,7 +554,7 @@ class Worker:
     def _check_name(self, state: WorkerState) -> None:
         if state.worker != self.settings.consumer:
             raise UsageError(
-                f"the worker of node {state.name} is {state.worker}, not {self.settings.consumer}",
+                f"node {state.name}: its worker is {state.worker}, not {self.settings.consumer}",
                 detail=f"queue {state.queue} in {describe_dsn(self.settings.db)}",
                 hint=f"set job_name (or consumer_name) = {state.worker} in the settings",
             )
@@ -562,9 +562,9 @@ class Worker:
     # -- trouble ---------------------------------------------------------------------------
 
     def _recover(self, error: LondisteError) -> Sequence[int]:
-        """Closes what may be broken, and leaves the error where status finds it.
+        """Closes the sessions that may be unusable, and stores the error for ``status``.
 
-        What ends the pause early: word from a person who has decided about an event.
+        Returns what ends the pause early: the notification of a decision about an event.
         """
         self._leave_word(error)
         news = self._sessions.news

@@ -1,1 +1,1 @@
-"""``londiste dispatch``: the row changes of a queue into tables and partitions, or into files."""
+"""``londiste dispatch``: writes row changes of a queue into tables and partitions, or files."""

@@ -1,8 +1,8 @@
-"""``londiste dispatch`` into files: folders by time below a directory for each table.
+"""``londiste dispatch`` into files: folders by time in a directory per table.
 
-A table is kept as one of a lake is: executors write the files of an epoch, the driver publishes
-them with the position, as one version.  Here is what is different: which rows are written, into
-which folder, and which folders are too old.
+A table is stored as in a lake: executors write the files of an epoch, the driver publishes them
+with the position, as one version.  This module selects the rows and their folders, and the expired
+folders.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _TIME_KINDS = ("date", "timestamp", "timestamp_ntz")
 #: Columns that files have behind those of the table, and that are made on the way.
 _TAKEN = {*CHANGE_NAMES, "_part", "_n", "_event_time"}
 _FUNCTION = "londiste.create_partition"
-_ELSEWHERE = "begin with another target_path"
+_ELSEWHERE = "use another target_path"
 
 
 @dataclass(frozen=True)
 class FileRule:
-    """How the changes of a table become files."""
+    """How the changes of a table are stored as files."""
 
     work: Dispatching
     folders: Folders
@@ -55,12 +55,12 @@ class FileRule:
 
     @property
     def layout(self) -> str:
-        """What files of one directory have to have in common."""
+        """The common layout of one directory's files."""
         return f"{self.format} {self.folders.name}"
 
 
 def lake_settings(settings: DispatchBase, tables: list[TableName]) -> LakeSettings:
-    """The directory as a lake, read from where the consumer stands."""
+    """The directory as a lake, read from the consumer's position."""
     given: dict[str, Any] = {
         "db": settings.db,
         "queue_name": settings.queue_name,
@@ -82,7 +82,7 @@ def lake_settings(settings: DispatchBase, tables: list[TableName]) -> LakeSettin
 
 
 def file_rules(settings: DispatchBase, found: Rules) -> dict[TableName, FileRule]:
-    """The tables that are dispatched, and how.  Raises BadOption for what files cannot do."""
+    """The rules of the dispatched tables."""
     tables = {TableName.parse(name) for name in settings.table_filter} or set(found.own)
     result = {}
     for table in sorted(tables, key=str):
@@ -90,14 +90,14 @@ def file_rules(settings: DispatchBase, found: Rules) -> dict[TableName, FileRule
         if rule.work is not None:
             if rule.table:
                 raise BadOption(
-                    f"table {table}: table = {rule.table} goes with tables only",
-                    hint="files are in a directory of the table's own name: leave it out",
+                    f"table {table}: table = {rule.table} is not available with target_path",
+                    hint="remove the option: the directory has the table's name",
                 )
             result[table] = _file_rule(table, rule.work, settings.file_format)
     if not result:
         raise BadOption(
-            "no table is named whose changes become files",
-            hint="name them: table_filter = public.orders, or a section [table public.orders]",
+            "no table selected for files",
+            hint="name tables: table_filter = public.orders, or a section [table public.orders]",
         )
     return result
 
@@ -106,8 +106,9 @@ def _file_rule(table: TableName, work: Dispatching, form: str) -> FileRule:
     parts = work.parts
     if parts is None:
         raise BadOption(
-            f"table {table}: files are always in folders by time (table_mode)",
-            hint="leave table_mode out, or take one of the presets by time: daily_batch",
+            f"table {table}: table_mode is not available with target_path: files are in folders"
+            " by time",
+            hint="remove table_mode, or use one of the presets by time: daily_batch",
         )
     for name, given in (
         ("part_template", parts.template),
@@ -118,27 +119,28 @@ def _file_rule(table: TableName, work: Dispatching, form: str) -> FileRule:
     ):
         if given:
             raise BadOption(
-                f"table {table}: {name} = {given} goes with tables only", hint="leave it out"
+                f"table {table}: {name} = {given} is not available with target_path",
+                hint="remove it",
             )
     if work.row_mode is RowMode.LATEST and form != "parquet":
         raise BadOption(
-            f"table {table}: row_mode = keep_latest reads files again, which are {form}",
-            hint="file_format = parquet, or row_mode = keep_all",
+            f"table {table}: row_mode = keep_latest cannot read files of format {form} again",
+            hint="set file_format = parquet, or row_mode = keep_all",
         )
     if work.names is not None:
         here = [name.lower() for _, name in work.names]
         taken = sorted({name for name in here if name in _TAKEN or here.count(name) > 1})
         if taken:
             raise BadOption(
-                f"table {table}: fields has a name that is taken: {', '.join(taken)}",
-                detail="readers of files take A and a for one name",
-                hint=f"give the column another one: {taken[0]}:NAME",
+                f"table {table}: fields has a duplicate name: {', '.join(taken)}",
+                detail="names of columns in files are not case-sensitive",
+                hint=f"rename the column: {taken[0]}:NAME",
             )
     return FileRule(work, Folders(parts.period, parts.name), form)
 
 
 class FileTable(LakeTable):
-    """Keeps the files of one table."""
+    """Writes the files of one table."""
 
     def __init__(self, settings: LakeSettings, table: TableName, rule: FileRule) -> None:
         super().__init__(settings, table)
@@ -156,7 +158,7 @@ class FileTable(LakeTable):
             return _ELSEWHERE
         if "stringColumns=" in hint:
             column = hint.partition("stringColumns=")[2].split(",")[0]
-            return f"read it as text: string_columns = {self.table}.{column}"
+            return f"string_columns = {self.table}.{column}"
         return hint
 
     def _begin(self) -> Version | None:
@@ -180,7 +182,7 @@ class FileTable(LakeTable):
         return replace(super()._empty(), layout=self.rule.layout)
 
     def _describe(self, conn: Connection) -> source.Described:
-        """The columns that are needed: those of the files, the time, and the key."""
+        """The required columns: those of the files, the time, and the key."""
         work = self.rule.work
         known = [column.name for column in catalog.columns(conn, self.table)]
         key = catalog.key(conn, self.table)
@@ -197,8 +199,8 @@ class FileTable(LakeTable):
             if lost or not key:
                 raise BadOption(
                     f"table {self.table}: row_mode = keep_latest needs its key in the files",
-                    detail=f"left out: {', '.join(lost)}" if lost else "it has no primary key",
-                    hint="name the key in fields, or row_mode = keep_all",
+                    detail=f"excluded: {', '.join(lost)}" if lost else "it has no primary key",
+                    hint="name the key in fields, or set row_mode = keep_all",
                 )
         needed = {*key, field}
         skip = [n for n in known if n not in needed and not self._is_shown(n)]
@@ -211,7 +213,7 @@ class FileTable(LakeTable):
         kinds = {column.name: column.kind for column in found.columns}
         if field and kinds.get(field) not in _TIME_KINDS:
             raise BadOption(
-                f"part_field = {field} of table {self.table} is no time",
+                f"table {self.table}: part_field = {field} is not a date or time",
                 hint="name a column of type date, timestamp or timestamptz",
             )
         self._refuse_deletes(conn, key)
@@ -219,11 +221,13 @@ class FileTable(LakeTable):
             try:
                 source.require_key(conn, self.table, found)
             except StateError as error:
-                raise BadOption(error.message, hint="row_mode = keep_all needs no key") from error
+                raise BadOption(
+                    error.message, hint="set row_mode = keep_all, which needs no key"
+                ) from error
         return found
 
     def _refuse_deletes(self, conn: Connection, key: tuple[str, ...]) -> None:
-        """Refuses deletes that are known not to tell the time of their row."""
+        """Refuses deletes whose events do not contain the time of their row."""
         work = self.rule.work
         if work.part_mode is not PartMode.FIELD or work.part_field in key:
             return
@@ -235,11 +239,11 @@ class FileTable(LakeTable):
             return
         if any(one.table == self.table and one.form == "statement" for one in forms):
             raise BadOption(
-                f"a DELETE of table {self.table} does not tell {work.part_field}, by which the"
-                " folder is found",
-                detail="the table is captured by statement, so it tells the key only",
+                f"table {self.table}: DELETE events do not contain {work.part_field}, which"
+                " selects the folder",
+                detail="the table is captured by statement, so they contain only the key",
                 hint=f"capture it by row: on the root londiste change-form {self.table} row; or"
-                " leave deletes out: event_types = I,U",
+                " skip deletes: event_types = I,U",
             )
 
     def _is_shown(self, name: str) -> bool:
@@ -323,18 +327,17 @@ class FileTable(LakeTable):
         # Scripts are passed over, as they are by a dispatcher into tables.
         if facts.keyless:
             raise EventError(
-                f"{facts.keyless} events of table {self.table} do not tell its primary key",
+                f"table {self.table}: {facts.keyless} events lack its primary key",
                 detail="the table had another key, or is captured with one (pkey=…)",
-                hint=f"row_mode = keep_all needs no key: {_ELSEWHERE}",
+                hint=f"set row_mode = keep_all, which needs no key: {_ELSEWHERE}",
             )
 
     def _timeless(self, event: int) -> EventError:
         return EventError(
-            f"event {event} of table {self.table} has no time in column"
-            f" {self.rule.work.part_field}",
-            detail="its value is NULL or not told; by it the folder is found",
-            hint="a DELETE tells it if the table is captured by row: on the root londiste"
-            f" change-form {self.table} row; or leave deletes out: event_types=I,U",
+            f"event {event}: table {self.table}: no time in column {self.rule.work.part_field}",
+            detail="its value is NULL or missing; it selects the folder",
+            hint="capture the table by row, so that DELETE events contain it: on the root londiste"
+            f" change-form {self.table} row; or skip deletes: event_types=I,U",
             event_id=event,
         )
 
@@ -351,7 +354,7 @@ class FileTable(LakeTable):
                 return _ago(self.driver.conn, "0")
 
     def _since(self) -> datetime | None:
-        """What ends before it is too old; None: nothing is."""
+        """The time before which folders have expired; None: no expiry."""
         parts = self.rule.work.parts
         if parts is None or not parts.retention:
             return None
@@ -374,7 +377,7 @@ class FileDispatcher(LakeWorker):
         return FileTable(self.settings, name, self.rules[name])
 
     def check(self) -> None:
-        """Refuses what does not fit.  Raises BadOption."""
+        """Refuses invalid settings."""
         with session(self.settings.db, name="londiste dispatch", autocommit=True) as conn:
             for table in self.tables:
                 table._describe(conn)
@@ -384,14 +387,14 @@ class FileDispatcher(LakeWorker):
                         _ago(conn, rule.work.parts.retention)
                     except psycopg.DataError as error:
                         raise BadOption(
-                            f"retention_period = {rule.work.parts.retention} is no interval",
+                            f"retention_period = {rule.work.parts.retention}: not an interval",
                             hint="write an interval: retention_period = 3 months",
                         ) from error
 
     def register(self) -> int:
-        """Begins at the end of the queue, or where the files are; how many tables it was new to.
+        """Registers at the end of the queue, or at the position of the files; returns new tables.
 
-        Raises PositionLost where the queue has not kept what follows the files.
+        Raises PositionLost where the queue no longer has the events after the files.
         """
         with session(self.settings.db, name="londiste dispatch", autocommit=True) as conn:
             known = queues.get_consumer_info(conn, self.settings.queue_name)
@@ -410,21 +413,21 @@ class FileDispatcher(LakeWorker):
         return count
 
     def unregister(self) -> int:
-        """Forgets the consumers; how many there were.  The files stay."""
+        """Unregisters the consumers; returns their number.  The files stay."""
         with session(self.settings.db, name="londiste dispatch", autocommit=True) as conn:
             queue = self.settings.queue_name
             names = [table.options.consumer for table in self.tables]
             return sum(bool(batches.unregister_consumer(conn, queue, name)) for name in names)
 
     def pause(self, wanted: bool) -> int:
-        """Has the consumers take no batch, or go on; how many did not do so already."""
+        """Pauses or resumes the consumers; returns the number of changed ones."""
         change = pausing.pause_consumer if wanted else pausing.resume_consumer
         with session(self.settings.db, name="londiste dispatch", autocommit=True) as conn:
             queue = self.settings.queue_name
             return sum(change(conn, queue, table.options.consumer) for table in self.tables)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of all tables as they are now, with their tables."""
+        """The current files of all tables."""
         found = []
         for table in self.tables:
             store = Store.of(self.settings.lake_path, table.table)

@@ -1,7 +1,7 @@
-"""Folders of files by time: what they are called, which times they hold, and when they are old.
+"""Folders of files by time: their names, periods and expiry.
 
-A name is made of %(year)s, %(month)s, %(day)s, %(hour)s and letters; the period's words have to be
-in it, so a folder holds one period, and its name tells which.
+A name is made of %(year)s, %(month)s, %(day)s, %(hour)s and letters; it must contain the words of
+the period, so that each folder has one period that its name shows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LETTERS = re.compile(r"[A-Za-z0-9_.=/-]*")
 class Folders:
     """The folders of a table.
 
-    template -- of their names; '' for the usual one: ``day=2026-01-31``.
+    template -- of their names; '' for the default: ``day=2026-01-31``.
     """
 
     period: Period
@@ -56,14 +56,14 @@ class Folders:
         for letters in _WORD.split(self.name)[::2]:
             if not _LETTERS.fullmatch(letters):
                 raise BadOption(
-                    f"part_name={self.template}: {letters!r} in the name of a folder",
-                    hint="letters, digits and _ . = / - are allowed",
+                    f"part_name={self.template}: invalid characters {letters!r}",
+                    hint="use letters, digits and _ . = / - only",
                 )
         shown = _WORD.sub("0", self.name)
         # What begins with one of these is hidden from readers of files.
         if any(step[:1] in ("", ".", "_") for step in shown.split("/")):
             raise BadOption(
-                f"part_name={self.template} is not a path below the table's directory that all see",
+                f"part_name={self.template} is not a visible path below the table's directory",
                 hint=f"part_name = {_USUAL[self.period]}",
             )
 
@@ -79,7 +79,7 @@ class Folders:
 
     @property
     def java(self) -> str:
-        """The template as ``date_format`` of Spark takes it."""
+        """The template for ``date_format`` of Spark."""
         found = []
         for number, text in enumerate(_WORD.split(self.name)):
             if number % 2:
@@ -89,7 +89,7 @@ class Folders:
         return "".join(found)
 
     def end(self, part: str) -> datetime | None:
-        """The end of the period that a folder holds; None: it is none of these."""
+        """The end of a folder's period; None for other folders."""
         pattern = ""
         for number, text in enumerate(_WORD.split(self.name)):
             pattern += f"(?P<{text}>{_DIGITS[text]})" if number % 2 else re.escape(text)
@@ -111,7 +111,7 @@ class Folders:
                 return begin.replace(year=begin.year + 1)
 
     def is_old(self, part: str, since: datetime | None) -> bool:
-        """Whether all times of a folder are before one; None: nothing is."""
+        """Whether a folder ends before a time; None: nothing has expired."""
         end = self.end(part)
         return since is not None and end is not None and end <= since
 

@@ -1,4 +1,4 @@
-"""The table dispatcher: row changes of a queue into tables and partitions, exactly once.
+"""Table dispatcher: writes row changes of a queue into tables and partitions, exactly once.
 
 Rows are written as the handler ``dispatch`` writes them on a node, in the transaction that has the
 position; no node is needed.  A large batch may be a job of the engine (``staged``).
@@ -72,27 +72,27 @@ class Dispatcher(JobConsumer):
     parts_class = _Parts
 
     def into_files(self) -> FileDispatcher | None:
-        """What writes files, when the settings want files; it is asked in place of this one."""
+        """The consumer that writes files instead, when target_path is set."""
         settings = self.settings
         if settings.target_path is None:
             return None
         if settings.target_db:
             raise BadOption(
                 "target_path and target_db exclude each other",
-                hint="files or tables: leave one of them out",
+                hint="use one of them: files or tables",
             )
         for name in _TABLES_ONLY:
             if getattr(settings, name):
                 raise BadOption(
-                    f"{name} does not go with target_path",
-                    hint="leave it out; event_types and table_filter choose what is written",
+                    f"{name} is not available with target_path",
+                    hint="remove it; event_types and table_filter select the changes",
                 )
         from londiste.tools.dispatch.files import FileDispatcher
 
         return FileDispatcher(settings, self._rules())
 
     def startup(self) -> None:
-        """Refuses options that do not fit, and what is not there."""
+        """Refuses invalid options and missing tables."""
         super().startup()
         self.rules = self._rules()
         settings = self.settings
@@ -114,7 +114,7 @@ class Dispatcher(JobConsumer):
         self.rules = self._rules()
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
-        """The whole batch in the transaction of the position."""
+        """Writes the whole batch in the transaction of the position."""
         use_replica_role(ctx.db)
         if not self._as_job(batch, events, ctx):
             _Here(batch, ctx.db, self.rules).write(events, ctx)
@@ -134,7 +134,7 @@ class Dispatcher(JobConsumer):
             finish=writing.finish,
         )
         if done and writing.left_out:
-            ctx.stats["left out"] += writing.left_out
+            ctx.stats["skipped"] += writing.left_out
         return done
 
     def _rules(self) -> Rules:
@@ -142,8 +142,9 @@ class Dispatcher(JobConsumer):
         found = rules(settings.handler, settings.options, settings.tables)
         if found.usual.table and len(settings.table_filter) != 1:
             raise BadOption(
-                f"table = {found.usual.table} for all tables of the queue",
-                hint="write it into a section [table schema.name], or name one table_filter",
+                f"table = {found.usual.table}: not available for all tables of the queue",
+                hint="set it in a section [table schema.name], or select one table with"
+                " table_filter",
             )
         return found
 
@@ -159,14 +160,14 @@ class _Here:
         self._applier = Applier(conn, node=batch.consumer, queue=batch.queue)
 
     def write(self, events: Events, ctx: Context) -> None:
-        """All events, a list of them after the other.  Raises EventError."""
+        """All events, as lists.  Raises EventError."""
         try:
             for chunk in events.chunks():
                 routes: dict[TableName, tuple[DispatchRoute, list[Event]]] = {}
                 for event in chunk:
                     route = self._rules.route(event)
                     if route is None:
-                        ctx.stats["left out"] += 1
+                        ctx.stats["skipped"] += 1
                         continue
                     routes.setdefault(route.source, (route, []))[1].append(event)
                 for route, mine in routes.values():
@@ -179,8 +180,8 @@ class _Here:
             error.message = error.message.replace(f" on node {who}:", f" by consumer {who}:")
             if any(command in error.hint for command in _FOR_NODES):
                 error.hint = (
-                    "correct the table or the row in the target; or leave the event out:"
-                    f" --set 'consumer_filter=ev_id <> {error.event_id}'"
+                    "correct the table or the row in the target; or skip the event: --set"
+                    f" 'consumer_filter=ev_id <> {error.event_id}'"
                 )
             raise
         except psycopg.Error as error:

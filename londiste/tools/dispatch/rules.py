@@ -1,4 +1,4 @@
-"""Which events of a queue are dispatched, and how: the settings as rules.  Pure, and pickles.
+"""Rules of the dispatcher: which events are dispatched, and how.
 
 The options are those of the handler ``dispatch``.  Those of the section are for all tables; a
 section ``[table schema.name]`` has those of one table on top of them.
@@ -29,9 +29,9 @@ HANDLER = "handler"
 
 @dataclass(frozen=True)
 class Rule:
-    """What becomes of the events of a table.
+    """The rule for the events of a table.
 
-    work -- how they are dispatched; None: they are passed over.
+    work -- how they are dispatched; None: they are ignored.
     table -- the table that gets the rows; '' for one of the same name.
     """
 
@@ -40,7 +40,7 @@ class Rule:
 
 
 class DispatchRoute(NamedTuple):
-    """Where the events of a table go, and how."""
+    """Target and work of a table's events."""
 
     source: TableName
     dest: TableName
@@ -59,7 +59,7 @@ class Rules:
         return self.own.get(table, self.usual)
 
     def route(self, event: Event) -> DispatchRoute | None:
-        """How an event is dispatched; None for one that is no row change, or is passed over.
+        """The rule for an event; None for one that is not a row change, or is ignored.
 
         Raises EventError for a row change that names no table.
         """
@@ -81,12 +81,12 @@ def rules(
 
     handler, options -- for all tables; tables -- those of single ones.
 
-    Raises BadOption for what is not known, or does not fit together.
+    Raises BadOption for unknown options, and options that exclude each other.
     """
     if options.get("table") and tables:
         raise BadOption(
-            f"table = {options['table']} for all tables",
-            hint="write it into the section of one table",
+            f"table = {options['table']}: not available for all tables",
+            hint="set it in the section of one table",
         )
     own: dict[TableName, Rule] = {}
     for name, given in tables.items():
@@ -105,8 +105,8 @@ def _rule(handler: str, options: Mapping[str, str], where: str) -> Rule:
         kind = registry.find(handler)
         if kind not in HANDLERS:
             raise BadOption(
-                f"handler {handler} does not dispatch",
-                hint=f"one of {', '.join(kind.NAME for kind in HANDLERS)}",
+                f"handler {handler} is not a dispatch handler",
+                hint=f"use one of {', '.join(kind.NAME for kind in HANDLERS)}",
             )
         arguments = [f"{key}={value}" for key, value in options.items()]
         made = registry.make(registry.parse(handler, arguments))
@@ -118,7 +118,7 @@ def _rule(handler: str, options: Mapping[str, str], where: str) -> Rule:
 
 
 def bad_option(error: LondisteError, where: str = "") -> BadOption:
-    """What a handler says of its options, for somebody who writes them into a file."""
+    """A handler's error about options, rewritten for a settings file."""
 
     def plain(words: str) -> str:
         words = re.sub(r"--handler-arg (\'?)([^',]*)\1", r"set \2", words)
@@ -130,7 +130,7 @@ def bad_option(error: LondisteError, where: str = "") -> BadOption:
 
 
 def text(value: Any) -> str:
-    """A value of a file as options of handlers are written."""
+    """A value of a settings file as an option of a handler."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, list | tuple):
@@ -140,7 +140,7 @@ def text(value: Any) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def is_change(kind: str | None) -> bool:
-    """Whether an event of this type tells of rows, in one of the forms of the triggers."""
+    """Whether an event of this type is a row change of one of the triggers."""
     if kind is None or is_message(kind):
         return False
     if kind.startswith("{"):

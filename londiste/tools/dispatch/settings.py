@@ -24,32 +24,32 @@ class DispatchBase(JobSettings):
     sections: ClassVar[tuple[str, ...]] = ("dispatch",)
 
     event_types: tuple[str, ...] = Field(
-        (), description="Of I, U and D, the changes that are looked at; all if empty."
+        (), description="Changes to dispatch, of I, U and D (default: all)."
     )
     handler: str = Field(
-        "dispatch", description="dispatch, or one of its presets (daily_event, bulk_direct, …)."
+        "dispatch",
+        description="Handler: dispatch, or one of its presets (daily_event, bulk_direct, …).",
     )
     target_path: Directory | None = Field(
         None,
-        description="Directory for files in place of tables; all executors of Spark see it under"
-        " this name.",
+        description="Directory for files instead of tables; all Spark executors must see this"
+        " path.",
     )
     file_format: Literal["parquet", "orc", "json", "csv"] = Field(
-        "parquet", description="With target_path: the format of the files."
+        "parquet", description="With target_path: format of the files."
     )
     files_retention: float = Field(
         86_400.0,
         ge=0,
-        description="With target_path: seconds for which files that were replaced can be read.",
+        description="With target_path: seconds for which replaced files stay readable.",
     )
     string_columns: CommaList = Field(
         (),
-        description="With target_path: columns that come as text: schema.table.column, …",
+        description="With target_path: columns to write as text: schema.table.column, …",
     )
     tables: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
-        description="Handler and options of one table, in a section of its own:"
-        " [table schema.name].",
+        description="Handler and options of one table, in its own section [table schema.name].",
     )
 
     @model_validator(mode="before")

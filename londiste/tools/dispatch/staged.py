@@ -1,8 +1,7 @@
-"""A large batch that is dispatched into tables: what a task stages, and how it is written.
+"""Parallel dispatch of a large batch into tables: the task, and the merge.
 
-A task decodes its events, finds the partition of each row and folds them; what is left is staged
-as chunks of rows.  Partitions are made by who writes the chunks, so nothing of them is seen before
-the position moves.
+A task decodes its events, finds the partition of each row and stages net changes as chunks of
+rows.  The merge creates the partitions, so they become visible together with the position.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ FLUSH_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class TableTask(JobTask):
-    """A slice, and what is to be done with its events."""
+    """A slice, and the rules for its events."""
 
     rules: Rules
 
 
 def stage_rows(task: TableTask) -> int:
-    """Stages the rows of one slice; its number.  As ``stage_slice``."""
+    """Stages the rows of one slice; returns its number.  As ``stage_slice``."""
     common = task.common
 
     def fill(source: Connection, target: Connection) -> str:
@@ -72,7 +71,7 @@ def stage_rows(task: TableTask) -> int:
 
 
 class _Stager:
-    """Takes the events of a slice and writes what is left of them as chunks."""
+    """Reads the events of a slice and writes their net changes as chunks."""
 
     def __init__(self, task: TableTask, target: Connection) -> None:
         self._task = task
@@ -102,12 +101,12 @@ class _Stager:
         self._write(pending)
         if not common.where and self._staged.events != part.events:
             raise FallBackToSerial(
-                f"there are {self._staged.events} events where {part.events} were counted,"
-                " as if an event table was rewritten meanwhile"
+                f"found {self._staged.events} events, {part.events} were counted: an event table"
+                " may have been rewritten"
             )
 
     def result(self) -> str:
-        """What is to be known of the slice."""
+        """The result of the slice."""
         return json.dumps(
             {
                 "staged": self._staged.dump(),
@@ -133,7 +132,7 @@ class _Stager:
             source, dest, _ = self._places.setdefault(table, (found.source, found.dest, told.place))
             if dest != found.dest or self._task.rules.of(source).work != found.work:
                 raise FallBackToSerial(
-                    f"{table} gets rows of {source} and {found.source} in two ways"
+                    f"{table} gets rows of {source} and {found.source} with different rules"
                 )
             if isinstance(told.change, Truncate):
                 self._write(pending)
@@ -148,7 +147,7 @@ class _Stager:
         found = self._shapes.of(dests.values())
         for dest in dests.values():
             if dest not in found:
-                raise FallBackToSerial(f"table {dest} is not there")
+                raise FallBackToSerial(f"table {dest} does not exist")
         # A partition has the columns of its parent; whether it has, is looked at before writing.
         shapes = {table: replace(found[dest], name=table) for table, dest in dests.items()}
         # Decided before anything is sent: an error in COPY would end the transaction.
@@ -228,7 +227,7 @@ class Writing:
         return staged.events
 
     def finish(self) -> None:
-        """Behind the last slice: drops what is too old."""
+        """Drops expired partitions after the last slice."""
         for source, (dest, known) in self._known.items():
             self._work(source).drop_old(self._conn, dest, known)
 
@@ -243,7 +242,7 @@ class Writing:
             self._by_name.update(self._shapes.of([table]))
         shape = self._by_name.get(table)
         if shape is None:
-            raise FallBackToSerial(f"table {table} is not there")
+            raise FallBackToSerial(f"table {table} does not exist")
         for name in (*chunk.columns, *chunk.key):
             if name not in shape.by_name:
                 raise FallBackToSerial(f"{table} has no column {name}")
@@ -252,4 +251,4 @@ class Writing:
 
 
 def _no_rows(changes: Iterable[object]) -> None:
-    """A table that is emptied has none."""
+    """Removes a TRUNCATE's rows."""

@@ -89,7 +89,7 @@ def test_a_second_worker_is_refused_and_told_who_is_there(line: Line) -> None:
     line.wait(lambda: "reading from node root" in worker.said(), "the worker to begin")
     done = line.run(leaf, "worker")
     assert done.code == 3, str(done)
-    assert "another worker works for queue line" in done.err
+    assert "queue line: another worker runs" in done.err
     assert f"{worker.pid}@" in done.err
     assert "hint:" in done.err
     assert worker.running()

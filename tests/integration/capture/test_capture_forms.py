@@ -34,12 +34,12 @@ def test_the_trigger_is_chosen_by_name(root: Node, londiste: CommandLine, kind: 
 @pytest.mark.parametrize(
     ("args", "what"),
     [
-        (["--trigger", "capture", "--trigger-flags", "L"], "the letter L names another trigger"),
-        (["--trigger", "sqltriga", "--trigger-flags", "JI"], "the letter J names another trigger"),
-        (["--trigger", "capture", "--trigger-flags", "BS"], "neither fires before"),
-        (["--trigger", "logutriga", "--form", "row"], "forms of our own capture"),
-        (["--trigger-flags", "Q", "--form", "row"], "forms of our own capture"),
-        (["--form", "row", "--trigger-arg", "form=statement"], "leave one of the two out"),
+        (["--trigger", "capture", "--trigger-flags", "L"], "letter L selects another trigger"),
+        (["--trigger", "sqltriga", "--trigger-flags", "JI"], "letter J selects another trigger"),
+        (["--trigger", "capture", "--trigger-flags", "BS"], "can neither fire before"),
+        (["--trigger", "logutriga", "--form", "row"], "modes of the native capture"),
+        (["--trigger-flags", "Q", "--form", "row"], "modes of the native capture"),
+        (["--form", "row", "--trigger-arg", "form=statement"], "use one of them"),
     ],
 )
 def test_choices_that_contradict_each_other_are_refused(
@@ -82,12 +82,12 @@ def test_a_form_is_chosen_shown_and_changed(root: Node, londiste: CommandLine) -
 @pytest.mark.parametrize(
     ("args", "what"),
     [
-        (["fruit"], "fruit is no form of capture"),
+        (["fruit"], "fruit: unknown capture mode"),
         (["row"], "no table given"),
-        ([], "is no form of capture"),
-        (["fruit", "column"], "column is no form of capture"),
+        ([], "unknown capture mode"),
+        (["fruit", "column"], "column: unknown capture mode"),
         (["absent", "row"], "table absent is not replicated here"),
-        (["nut", "row"], "table public.nut has no form: its trigger is logutriga"),
+        (["nut", "row"], "table public.nut has no capture mode: its trigger is logutriga"),
     ],
 )
 def test_what_cannot_be_changed_is_said(
@@ -116,7 +116,7 @@ def test_a_leaf_has_no_forms(nodes_of: Nodes, root: Node, londiste: CommandLine)
     leaf = nodes_of.below(root, "leaf")
     answer = londiste(leaf.db, "change-form", "fruit", "row")
     assert answer.code == 2
-    assert "captures nothing of its own" in answer.err
+    assert "captures no changes of its own" in answer.err
     assert "run the command on the root" in answer.err
 
 

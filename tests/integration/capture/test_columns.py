@@ -105,7 +105,7 @@ def test_a_renamed_table_is_known_by_its_new_name_and_the_advice_works(
     run_worker(below, londiste)
     assert below.db.execute("select * from t") == [(1, "one")]
     # The first way.
-    back, _, keep = one["do"].partition("; or keep the name: ")
+    back, _, keep = one["do"].partition("; or keep the new name: ")
     root.db.execute(back)
     assert londiste(root.db, "check").code == 0
     # The second one.

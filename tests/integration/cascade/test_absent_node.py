@@ -145,7 +145,7 @@ def test_a_new_root_that_has_lost_a_table_meanwhile_is_refused(
         assert londiste(one.db, "remove-table", "public.t").code == 0
         refused = londiste(one.db, *TAKE)
         assert refused.code == 3, refused
-        assert "table public.t is not kept by one" in refused.err
+        assert "table public.t is not replicated on one" in refused.err
         assert "londiste takeover root --node one --dead --rollback" in refused.err
     assert one.db.execute(PROVIDER) == [("branch", "root")]
 
@@ -179,9 +179,9 @@ def test_nothing_is_read_from_a_root_that_was_given_up(three: Three, londiste: C
     two.db.execute("select pgq_node.set_consumer_paused('q', 'w_two', false)")
     stopped = londiste(two.db, "worker", "--once", job="w_two")
     assert stopped.code == 3
-    assert "root root was given up, and answers" in stopped.err
+    assert "root root was marked as failed, but responds" in stopped.err
     two.db.execute("select pgq_node.register_location('q', 'root', null, false)")
-    assert "given up" not in londiste(two.db, "worker", "--once", job="w_two").err
+    assert "marked as failed" not in londiste(two.db, "worker", "--once", job="w_two").err
 
 
 def test_a_node_that_copies_is_not_led_away_from_the_rows(

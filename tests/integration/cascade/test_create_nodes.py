@@ -304,4 +304,4 @@ def test_waiting_ends_with_the_reason(nodes_of: Nodes, londiste: CommandLine) ->
         nodes.set_consumer_completed(conn, QUEUE, branch.worker, 2)
     answer = londiste(leaf.db, "wait-provider", "--timeout", "0.1")
     assert answer.code == 6
-    assert "did not get to tick 2 of branch" in answer.err
+    assert "did not reach tick 2 of branch" in answer.err

@@ -116,7 +116,7 @@ def test_everything_that_is_missing_is_named_at_once_and_created_when_asked_for(
     assert "hint: --create-needs creates what it needs" in refused.err
     alone = londiste(leaf.db, "add-table", "--all", "--create", "--create-needs")
     assert alone.code == 2
-    assert "write --create-full" in alone.err
+    assert "use --create-full" in alone.err
     create = ("add-table", "--all", "--create-full", "--create-needs")
     shown = londiste(leaf.db, *create, "--explain")
     assert shown.code == 0, shown.err
@@ -135,7 +135,7 @@ def test_everything_that_is_missing_is_named_at_once_and_created_when_asked_for(
 def test_parts_are_named_right(root: Node, leaf: Node, londiste: CommandLine) -> None:
     answer = londiste(leaf.db, "add-table", "lines", "--create", "--create-without", "rules")
     assert answer.code == 2
-    assert "write --create-full" in answer.err
+    assert "use --create-full" in answer.err
     answer = londiste(leaf.db, "add-table", "lines", "--create-full", "--create-without", "legs")
     assert answer.code == 2
     assert "foreign-keys" in answer.err

@@ -116,10 +116,10 @@ def test_a_script_runs_once_on_every_node_in_order_with_the_rows(tree: Tree) -> 
     assert tree.rows("select * from t order by id") == [(1, "before!", 7), (2, "behind", 8)]
     assert tree.states("a.sql") == ["done", "done", "done"]
     again = tree.fine("a.sql", (tree.line.directory / "a.sql").read_text())
-    assert "has run already, passed over" in again.err
+    assert "has run already, skipped" in again.err
     other = tree.execute("a.sql", "select 1")
     assert other.code == 3
-    assert "another script a.sql is known" in other.err
+    assert "a different script a.sql is recorded" in other.err
     write("update t set n = 9 where id = 1")
     tree.catch_up()
     assert tree.rows("select n from t order by id") == [(9,), (8,)]
@@ -157,13 +157,13 @@ def test_a_script_that_fails_on_a_node_waits_for_a_person(tree: Tree) -> None:
     tree.once(tree.branch)
     failed = tree.run(tree.leaf, "worker", "--once")
     assert failed.code == 5, str(failed)
-    assert "script c.sql, statement 2 (line 2), fails on node leaf" in failed.err
+    assert "script c.sql: statement 2 (line 2) failed on node leaf" in failed.err
     assert "execute retry c.sql" in failed.err
     assert tree.states("c.sql") == ["done", "done", "failed"]
     assert tree.leaf.database.execute("select * from t") == []
     again = tree.run(tree.leaf, "worker", "--once")
     assert again.code == 5
-    assert "not tried again by itself" in again.err
+    assert "not retried automatically" in again.err
     tree.leaf.database.execute("alter table t drop column n")
     assert tree.run(tree.leaf, "execute", "retry", "c.sql").code == 0
     tree.catch_up()
@@ -189,10 +189,10 @@ def test_a_person_may_do_the_work_by_hand(tree: Tree, decision: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("alter table t rename to t2", "table public.t is replicated, and the script drops or"),
-        ("drop table t; create table t (id int primary key)", "drops or renames it"),
+        ("alter table t rename to t2", "table public.t: a script cannot drop or rename"),
+        ("drop table t; create table t (id int primary key)", "a script cannot drop or rename"),
         ("alter table londiste.seq_info add column x int", "changes the schemas of replication"),
-        ("select 1; selekt 2", "script d.sql, statement 2 (line 1), fails on node root"),
+        ("select 1; selekt 2", "script d.sql: statement 2 (line 1) failed on node root"),
     ],
 )
 def test_what_would_break_replication_is_refused_on_the_root(
@@ -231,9 +231,9 @@ def test_a_script_that_gives_other_values_on_each_node_is_refused(
         )
     refused = tree.execute("vol.sql", text)
     assert refused.code == 2
-    assert "other values on each node" in refused.err
+    assert "different values on each node" in refused.err
     assert function in refused.err
-    assert "hint: run the statement on the root by psql" in refused.err
+    assert "hint: run the statement on the root with psql" in refused.err
     assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
     assert tree.execute("vol.sql", text, "--volatile").code == 0
     tree.catch_up()
@@ -383,7 +383,7 @@ def test_a_lock_that_is_not_granted_is_asked_for_again(tree: Tree) -> None:
         holder.execute("begin; lock table public.t in access share mode")
         done = tree.execute("k.sql", "alter table t add column n int", "--timeout", "0.3")
     assert done.code == 6
-    assert "script k.sql gets no lock on node root" in done.err
+    assert "script k.sql: no lock on node root" in done.err
     tree.fine("k.sql", "alter table t add column n int")
 
 
@@ -420,7 +420,7 @@ def test_a_build_that_fails_leaves_nothing_and_stops_the_node(tree: Tree) -> Non
     tree.once(tree.branch)
     failed = tree.run(tree.leaf, "worker", "--once")
     assert failed.code == 5
-    assert "script m.sql, statement 1 (line 1), fails on node leaf: could not create" in failed.err
+    assert "script m.sql: statement 1 (line 1) failed on node leaf: could not create" in failed.err
     assert tree.leaf.database.value("select to_regclass('t_v')") is None
     tree.leaf.database.execute(REPLICA + "delete from t")
     assert tree.run(tree.leaf, "execute", "retry", "m.sql").code == 0

@@ -125,7 +125,7 @@ def test_a_worker_with_another_key_stops(line: Line) -> None:
     leaf = line.node("leaf", NodeType.LEAF, root, schema=LEAF, obfuscator_key="k3y-of-test")
     options = ("--handler", "obfuscate", "--handler-arg", f"rules={RULES}")
     line.configure(root, obfuscator_key="k3y-of-test")
-    assert "values cannot be changed there" in line.run(root, "add-table", "t", *options).err
+    assert "the root cannot change values" in line.run(root, "add-table", "t", *options).err
     line.add(root, "t")
     assert (
         "reads column mail"

@@ -135,10 +135,10 @@ def test_what_can_never_work_is_refused_by_the_command(pair: Pair) -> None:
         (("pre_part=select '%(part)s' 5%",), "pre_part"),
         (("post_part=%(when)s",), "'when'"),
         (("part_name=%(parent)s_%(week)s",), "'week'"),
-        (("part_func=app.missing",), "no function app.missing"),
-        (("part_func=missing",), "no function missing"),
+        (("part_func=app.missing",), "function app.missing"),
+        (("part_func=missing",), "function missing"),
         (("retention_period=soon",), "soon"),
-        (("ignore_old_events=1",), "needs retention_period"),
+        (("ignore_old_events=1",), "requires retention_period"),
         # By these names nobody would ever find a partition that is old.
         (("part_name=%(parent)s_p%(year)s%(month)s", "retention_period=1 day"), "part_name"),
         (("part_name=archive.%(day)s", "retention_period=1 day"), "part_name"),
@@ -296,7 +296,7 @@ def test_rows_are_told_as_the_options_say(pair: Pair) -> None:
     assert pair.here("loud", ids) == []
     # What is no INSERT halts; that it is deleted again in the same batch is no matter.
     said = pair.halts("update only_new set v = 'x' where id = 1; delete from only_new")
-    assert "takes new rows only" in said
+    assert "accepts only inserts" in said
     assert len(pair.here("only_new", ids)) == 4
 
 

@@ -304,19 +304,19 @@ def test_an_event_that_does_not_fit_is_named_and_nothing_of_its_batch_is_here(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"handler": "nothing"}, "no handler nothing"),
-        ({"handler": "shard"}, "does not dispatch"),
+        ({"handler": "nothing"}, "unknown handler nothing"),
+        ({"handler": "shard"}, "is not a dispatch handler"),
         ({"part_mode": "date_field", "handler": "dispatch", "part_field": None}, "part_field"),
         ({"period": "week"}, "period=week"),
         ({"row_mode": "keep_some"}, "row_mode=keep_some"),
         ({"event_types": ("X",)}, "event_types=X"),
-        ({"ignore_old_events": "1"}, "needs retention_period"),
+        ({"ignore_old_events": "1"}, "requires retention_period"),
         ({"fields": "*,a:b"}, "fields="),
         ({"table": "one"}, "for all tables"),
         ({"tables": {"public.t": {"perod": "day"}}}, "no option perod"),
         ({"tables": {"public.t": {"part_field": "nowhere"}}}, "no column nowhere"),
         ({"tables": {"public.t": {"part_template": "create %(prt)s"}}}, "'prt'"),
-        ({"tables": {"public.t": {"part_func": "app.missing"}}}, "no function app.missing"),
+        ({"tables": {"public.t": {"part_func": "app.missing"}}}, "function app.missing"),
     ],
 )
 def test_options_that_can_never_work_are_refused(

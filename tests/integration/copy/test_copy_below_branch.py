@@ -59,6 +59,6 @@ def test_a_resumable_copy_below_a_branch_takes_a_snapshot_when_events_are_not_wh
     assert leaf.database.execute(rows) == root.database.execute(rows)
     ((mode, reason),) = leaf.database.execute("select mode, reason from londiste.copy_choice")
     assert mode == ("resumable" if whole else "snapshot")
-    assert whole or "does not tell a whole row" in reason
+    assert whole or "row image is incomplete" in reason
     for node in (branch, leaf):
         assert node.worker is not None and node.worker.stop() == 0

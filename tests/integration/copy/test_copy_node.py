@@ -142,10 +142,8 @@ def test_a_node_that_cannot_be_copied_from_is_refused(
     nodes_of.sites.at(leaf.dsn).execute("select londiste.global_add_table('q', 'a')")
     nodes_of.sites.at(branch.dsn).execute("select londiste.global_add_table('q', 'a')")
     assert "does not have table" in refused("a", "--create")
-    assert "not on the way from here to the root" in refused(
-        "a", "--create", "--copy-node", "other"
-    )
-    assert "does not keep the rows" in refused("a", "--create", "--copy-node", "branch")
+    assert "not between this node and the root" in refused("a", "--create", "--copy-node", "other")
+    assert "does not have the rows" in refused("a", "--create", "--copy-node", "branch")
     assert "give one of the two" in refused("a", "--copy-node", "root", "--find-copy-node")
     assert "not the name of a node" in refused("a", "--copy-node", "?")
     assert "on the root" in londiste(root.db, "add-table", "b", "--find-copy-node").err

@@ -454,7 +454,7 @@ def test_an_event_without_a_whole_row_makes_the_copy_begin_again_in_one_snapshot
     assert (first.snapshot == "", second.snapshot == "") == (True, False)
     mode, reason = choice(nodes)
     assert mode == "snapshot"
-    assert "does not tell a whole row by the key id" in reason
+    assert "row image is incomplete (key id)" in reason
 
 
 def test_the_way_that_was_asked_for_and_is_impossible_is_an_error(nodes: Nodes) -> None:

@@ -98,7 +98,7 @@ def test_a_stand_by_without_the_same_leaves_does_not_become_the_root(
     combined.here(f"{ALL}@second", "add-table", "public.t", "public.log", "--expect-sync")
     said = refused(f"{ALL}@second", "switchover")
     assert "queue two, which merges into all, has no leaf on second" in said
-    assert "table public.t of queue one is not kept by its leaf on second" in said
+    assert "table public.t of queue one is not replicated by its leaf on second" in said
     assert "create-leaf --merge all" in said
     assert combined.kind("first") == "root"
     assert not combined.at["first"].value("select queue_disable_insert from pgq.queue")
@@ -127,9 +127,9 @@ def test_a_part_is_not_copied_into_what_the_stand_by_may_have(
     )
     assert answer[0] == 405 and "remove-table there first" in answer[1]
     said = refused("one@first", "resync", "public.t")
-    assert "the subscribers of all would not get it" in said
+    assert "the subscribers of all would not get them" in said
     said = refused("one@first", "add-table", "public.log", "--on-error", "log", code=2)
-    assert "leave --on-error out" in said
+    assert "omit --on-error" in said
     # The combined root is not in step before its parts are.
     state = "select merge_state from londiste.get_table_list('all') where table_name = 'public.t'"
     assert combined.at["first"].value(state) == "in-copy"
@@ -203,7 +203,7 @@ def test_a_truncate_at_one_source_does_not_take_the_rows_of_the_other(
         with pytest.raises(EventError) as caught:
             one.run_once()
         error = caught.value
-        assert "empties table public.log" in error.message
+        assert "table public.log: TRUNCATE" in error.message
         assert "public.log of queue two" in error.detail
         assert f"londiste events skip {error.event_id}" in error.hint
         assert first.value(rows) == "one1 two1"
@@ -244,7 +244,7 @@ def test_a_leaf_whose_combined_queue_is_gone_stops(combined: Combined) -> None:
     _tick(combined, "one")
     with closing(_unit(combined, "one@first")) as one, pytest.raises(StateError) as caught:
         one.run_once()
-    assert "merges queue one into all, which is no queue of this database" in str(caught.value)
+    assert "merges queue one into all, which is not a queue of this database" in str(caught.value)
     assert combined.at["first"].value("select count(*) from log") == 0
 
 

@@ -242,7 +242,7 @@ def test_another_filter_in_place_brings_and_takes_rows_below_it_too(line: Line) 
 
     line.wait_position(branch, line.tick())
     explained = run(line, branch, "change-handler", "t", "--where", "region = 'us'", "--explain")
-    assert "leaf: copy table public.t again, behind its provider" in explained
+    assert "leaf: copy table public.t again, after its provider" in explained
     wrong = line.run(branch, "change-handler", "t", "--where", "nope = 1")
     assert wrong.code == 2
     assert "hint:" in wrong.err
@@ -277,7 +277,7 @@ def test_nothing_is_copied_or_repaired_from_above_a_branch_that_masks(
     in_step(line, branch)
     done = line.run(leaf, "add-table", "t", "--copy-node", "root")
     assert done.code == 3
-    assert "node branch, between here and node root, holds less of table public.t" in done.err
+    assert "node branch, between this node and node root, filters table public.t" in done.err
     assert "--copy-node branch" in done.err
     run(line, leaf, "add-table", "t", "--find-copy-node")
     in_step(line, branch, leaf)
@@ -287,7 +287,7 @@ def test_nothing_is_copied_or_repaired_from_above_a_branch_that_masks(
     leaf.database.execute(
         "update londiste.table_info set table_attrs = 'copy_node=root', merge_state = null"
     )
-    line.wait(lambda: "holds less" in line.processes.report(), "the copy to be refused")
+    line.wait(lambda: "filters table" in line.processes.report(), "the copy to be refused")
     leaf.database.execute(
         "update londiste.table_info set table_attrs = 'copy_node=branch', merge_state = null"
     )

@@ -48,7 +48,7 @@ def test_active_keys_and_those_that_wait_are_shown(leaf: Node, londiste: Command
     }
     take_off(leaf, "public.b", "B's a")
     row = states(leaf, londiste, "a")["B's a"]
-    assert (row["state"], row["why"]) == ("pending", "the worker makes it next")
+    assert (row["state"], row["why"]) == ("pending", "the worker restores it next")
     leaf.db.execute(
         "update londiste.table_info set merge_state = 'in-copy' where table_name ~ 'a$'"
     )
@@ -67,7 +67,7 @@ def test_a_key_without_replication_is_named_kept_and_made_on_request(
     take_off(leaf, "public.b", "B's a")
     answer = londiste(leaf.db, "remove-table", "a")
     assert answer.code == 0
-    assert "foreign key B's a of table public.b is off since a copy" in answer.err
+    assert "table public.b: foreign key B's a was dropped for a copy" in answer.err
     assert "londiste fkeys --restore public.b" in answer.err
     row = states(leaf, londiste)["B's a"]
     assert "public.a not replicated here" in row["why"]
@@ -77,7 +77,7 @@ def test_a_key_without_replication_is_named_kept_and_made_on_request(
 
     answer = londiste(leaf.db, "fkeys", "--restore", "--explain")
     assert answer.code == 0
-    assert "check the rows of foreign key B's a" in answer.out
+    assert "validate foreign key B's a" in answer.out
     assert states(leaf, londiste)["B's a"]["state"] == "pending"
 
     answer = londiste(leaf.db, "fkeys", "--restore")

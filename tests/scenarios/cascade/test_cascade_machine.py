@@ -191,7 +191,7 @@ def test_a_table_that_is_removed_during_a_switchover_is_missed(stage: Stage) -> 
     life.write(1)
     refused = life.give(n1, "switchover", "--to", "n2", *LIMITS)
     assert refused is not None and refused.code == 3
-    assert "table public.b is not kept by n2" in refused.err
+    assert "table public.b is not replicated on n2" in refused.err
     assert "--rollback" in refused.err
     life.must(n1, "switchover", "--to", "n2", "--rollback")
     life.must(n2, "add-table", "public.b")

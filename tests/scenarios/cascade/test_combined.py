@@ -201,7 +201,7 @@ def test_one_source_is_down_while_tables_are_added_and_the_combined_root_moves(
         combined.wait(lambda: combined.at["first"].value(query) == 50, "the part of two")
         # Nobody copies the table from there before the other part is there.
         said = combined.run(f"{ALL}@second", "switchover", accept=(3,)).err
-        assert "public.u" in said and "not in step" in said
+        assert "public.u" in said and "not in sync" in said
         assert combined.at["second"].value("select count(*) from u") == 0
         own.up()
         combined.here("one@first", "tag-alive", "one")

@@ -58,7 +58,7 @@ def test_nodes_of_ours_change_beside_one_of_theirs(cascade: Original) -> None:
     nodes["one"].execute("insert into t values (2, 'b')")
     cascade.wait_equal("one", "theirs", "t")
     cascade.ours("one", "execute", "--sql", "create table made ()", "--name", "made.sql")
-    assert "no answer" not in cascade.ours("one", "execute", "status")
+    assert "no response" not in cascade.ours("one", "execute", "status")
     cascade.ours("theirs", "pause")
     cascade.ours("theirs", "resume")
     cascade.ours("one", "drop-node", "theirs")

@@ -154,8 +154,8 @@ def test_two_nodes_with_one_name_are_noticed_at_once(
     )
     done = line.run(copy, "worker", "--once")
     assert done.code == 3, str(done)
-    assert "another worker reads queue line from node root for node leaf" in done.err
-    assert "it is a copy of this node" in done.err
+    assert "node leaf: another worker reads queue line from root" in done.err
+    assert "a copy of this node" in done.err
     assert copy.database.execute(CONTENTS) == [(1,)]
     assert "another worker reads" in (line.error(copy) or "")
     worker.stop()

@@ -101,7 +101,7 @@ def test_what_only_the_old_root_has_is_exported_then_undone_or_copied_again(
     path = tmp_path / "lost"
     command = ("resurrect", "--export", str(path))
     planned = londiste(n1, *command, "--explain")
-    assert "n1: export what nobody else has" in planned.out
+    assert "n1: export diverged events" in planned.out
     assert n1.database.value("select queue_disable_insert from pgq.queue") is False
     # As its worker would do.
     n1.database.execute("select pgq_node.fence_root('scenario')")
@@ -125,7 +125,7 @@ def test_what_only_the_old_root_has_is_exported_then_undone_or_copied_again(
     sql.rename(tmp_path / "away")
     sql.write_text("mine")
     refused = londiste(n1, *command, "--undo", "--resync", code=3)
-    assert f"{sql} is there already" in refused.err
+    assert f"{sql} exists and is from another operation" in refused.err
     (tmp_path / "away").rename(sql)
     refused = londiste(n1, *command, "--undo", code=3)
     assert "tables that cannot be undone: app.plain" in refused.err

@@ -46,7 +46,7 @@ def test_providers_and_roots_change_while_somebody_writes(
     nodes = _five(cascade, cluster16)
     cascade.londiste(nodes["n2"], "change-handler", "public.counter", "--where", "id < 9")
     refused = cascade.londiste(nodes["n2"], "switchover", accept=[3])
-    assert "holds only a part of table public.counter" in refused.err
+    assert "replicates only a subset of table public.counter" in refused.err
     cascade.londiste(nodes["n2"], "change-handler", "public.counter", "--where", "")
     cascade.wait_sync(nodes["n2"])
     cascade.wait_sync(nodes["n4"])

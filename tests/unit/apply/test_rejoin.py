@@ -53,9 +53,9 @@ def test_the_first_event_of_a_row_tells_what_it_was() -> None:
     ("kind", "data", "old", "why"),
     [
         ("U:id", "id=1&v=a", None, "option backup"),
-        ("U:id", "id=1&v=a", "id=2&v=a", "something else in the place"),
-        ("U:id", "id=1&v=a", "%%", "something else in the place"),
-        ("D:id", "id=1", None, "does not keep column v"),
+        ("U:id", "id=1&v=a", "id=2&v=a", "has no valid data"),
+        ("U:id", "id=1&v=a", "%%", "has no valid data"),
+        ("D:id", "id=1", None, "lacks column v"),
         ("D:id", "id=1&v=a&x=1", None, "column x, which the table does not have"),
         (
             '{"op":"DELETE","table":["public","t"],"pkey":["id"],"row":"00000000","state":true}',
@@ -95,5 +95,5 @@ def test_every_table_needs_a_choice() -> None:
     with pytest.raises(StateError, match="--skip-truncate"):
         decide("n", found, RejoinOption(undo=True, resync=True))
     assert decide("n", Lost(), RejoinOption()).undo == ()
-    with pytest.raises(StateError, match=r"scripts have run on n only: a\.sql"):
+    with pytest.raises(StateError, match=r"scripts ran on n only: a\.sql"):
         decide("n", Lost(1, scripts=["a.sql"]), RejoinOption(resync=True))

@@ -69,6 +69,6 @@ def test_pending_changes_know_their_size_and_forget_it() -> None:
 
 def test_a_table_that_is_not_there_is_an_error_that_names_the_event() -> None:
     change = RowChange(17, 1, A, Op.INSERT, ("id",), {"id": "1"})
-    with pytest.raises(EventError, match=r"event 17 .* table here\.a is not there") as caught:
+    with pytest.raises(EventError, match=r"event 17: .* table here\.a does not exist") as caught:
         plan({TableName("here", "a"): [change]}, {}, node="leaf")
     assert caught.value.event_id == 17

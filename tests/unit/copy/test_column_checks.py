@@ -6,7 +6,7 @@ import pytest
 
 from londiste.replication.commands.column_checks import narrower
 
-STOPS, ROUNDS = "stops the worker", "rounded"
+STOPS, ROUNDS = "blocks the worker", "rounded"
 
 
 @pytest.mark.parametrize(

@@ -205,5 +205,5 @@ def test_an_event_that_does_not_tell_a_whole_row_is_refused(
     kind: str, image: dict[str, str | None], key: tuple[str, ...]
 ) -> None:
     by_state = Upsert(key, frozenset({"id", "v"}))
-    with pytest.raises(PartialEvent, match="event 1 of table public"):
+    with pytest.raises(PartialEvent, match="event 1: table public"):
         by_state.change(EVENT._replace(type=kind), CHANGE._replace(image=image))

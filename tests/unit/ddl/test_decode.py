@@ -289,7 +289,7 @@ def test_a_packed_event_can_be_taken_apart_into_plain_ones():
 
 
 def test_a_packed_event_with_too_few_keys_is_an_error():
-    with pytest.raises(EventError, match="same number of rows"):
+    with pytest.raises(EventError, match="different numbers of rows"):
         list(singles(event(keyed(pack=True), PACKED)._replace(extra3="1")))
 
 

@@ -75,12 +75,12 @@ def test_a_statement_knows_its_number_and_line() -> None:
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("select 1; \\d t", "line 1: \\d is a command of psql"),
-        ("\\i other.sql", "is a command of psql"),
-        ("copy t from stdin;\n1\n\\.\n", "rows behind COPY FROM stdin"),
-        ("select 1;\ncopy t (a) from stdin with csv", "line 2: rows behind COPY FROM stdin"),
+        ("select 1; \\d t", "line 1: \\d is a psql command"),
+        ("\\i other.sql", "is a psql command"),
+        ("copy t from stdin;\n1\n\\.\n", "rows after COPY FROM stdin"),
+        ("select 1;\ncopy t (a) from stdin with csv", "line 2: rows after COPY FROM stdin"),
         ("copy t to stdout", "COPY TO stdout"),
-        ("set standard_conforming_strings = off", "how strings are read"),
+        ("set standard_conforming_strings = off", "cannot change standard_conforming_strings"),
         ("select 'open", "cannot be read"),
         ("select $x$ open", None),
         ("select 'a\0b'", "zero byte"),

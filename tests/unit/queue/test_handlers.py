@@ -35,10 +35,10 @@ def test_the_stored_form_is_that_of_londiste() -> None:
     ("name", "arguments", "words"),
     [
         ("nop", ["a=1"], "no option a"),
-        ("vtabel", [], "no handler vtabel"),
+        ("vtabel", [], "unknown handler vtabel"),
         ("londiste", ["ignore_truncate=perhaps"], "not 0 or 1"),
         ("londiste", ["ignore_truncate"], "has no value"),
-        ("londiste", ["ignore_truncate=1", "ignore_truncate=0"], "twice"),
+        ("londiste", ["ignore_truncate=1", "ignore_truncate=0"], "duplicate option"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(name: str, arguments: list[str], words: str) -> None:

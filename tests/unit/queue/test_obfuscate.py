@@ -90,10 +90,10 @@ def test_a_line_of_copy_is_changed_field_by_field() -> None:
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
-        ("", "no JSON"),
-        ("[]", "no JSON object"),
-        ('{"a": "rot13"}', "a: there is no rule rot13"),
-        ('{"a": {"b": "rot13"}}', "a.b: there is no rule"),
+        ("", "not valid JSON"),
+        ("[]", "not a JSON object"),
+        ('{"a": "rot13"}', "a: unknown rule rot13"),
+        ('{"a": {"b": "rot13"}}', "a.b: unknown rule"),
     ],
 )
 def test_rules_are_checked(rules: str, words: str) -> None:
@@ -106,7 +106,7 @@ def test_another_key_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wants({"handler": stored}).changed == {"a"}
     assert "a key" not in stored
     assert "a key" not in repr(wants({"handler": stored}))
-    for secret, words in (("other", "not the one"), ("", "needs the setting")):
+    for secret, words in (("other", "not the one"), ("", "is missing")):
         monkeypatch.setattr(Obfuscate, "secret", secret)
         with pytest.raises(BadOption, match=words):
             wants({"handler": stored})

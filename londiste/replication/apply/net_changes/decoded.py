@@ -1,4 +1,4 @@
-"""Many changes of one table, folded to one per key.
+"""Net changes of one table per key, computed from decoded changes.
 
 A row that is inserted, updated twice and deleted inside one batch costs nothing; an update of
 a hot row costs one statement instead of thousands.  What is left can be written as sets,
@@ -41,11 +41,11 @@ _THERE = {INSERTED, UPDATED, REPLACED, SET, RESET}
 
 
 class NotFoldable(Exception):
-    """Only the order of the events is right for these changes; the text says why."""
+    """No net changes can be computed; the text says why."""
 
 
 class _Entry:
-    """What is known of one key, and its last image."""
+    """State of one key, and its last image."""
 
     __slots__ = ("change", "known")
 
@@ -55,7 +55,7 @@ class _Entry:
 
 
 def fold(changes: Iterable[TableChange], shape: Relation) -> Net:
-    """The net effect of the changes of one table, which are in the order of their events.
+    """The net changes of one table; ``changes`` in the order of their events.
 
     Raises NotFoldable.
     """
@@ -71,7 +71,7 @@ def fold(changes: Iterable[TableChange], shape: Relation) -> Net:
             keyless.clear()
             continue
         if change.partial:
-            raise NotFoldable("updates hold only the changed columns")
+            raise NotFoldable("updates contain only the changed columns")
         names = change.key or (shape.key if change.op is Op.INSERT else ())
         if names != columns:
             if columns is not None:
@@ -102,7 +102,7 @@ def fold(changes: Iterable[TableChange], shape: Relation) -> Net:
 
 
 class _Keyless:
-    """Rows of a table without a key: of equal ones it does not matter which goes."""
+    """Net changes of a table without a key: equal rows are interchangeable."""
 
     def __init__(self) -> None:
         self.gone: list[RowChange] = []
@@ -154,7 +154,7 @@ def _no_key(change: RowChange) -> Key:
 
 
 def _canonical(names: tuple[str, ...], shape: Relation) -> Callable[[RowChange], Key]:
-    """The function that gives the key of a change in the form that only equal keys share."""
+    """Returns the function for a change's key in a form that only equal keys share."""
     foldings: list[tuple[str, Folding]] = []
     for name in names:
         column = shape.by_name.get(name)

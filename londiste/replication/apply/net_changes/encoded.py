@@ -1,4 +1,4 @@
-"""Events of one table folded to one row per key, without reading a row.
+"""Net changes of one table per key, computed without decoding rows.
 
 Our own capture gives each row the text of its key (``changes/keyed.py``), so the last image of a
 key is found without decoding any: images stay the lines of JSON that the provider's server has
@@ -52,7 +52,7 @@ _VERBS: Final[dict[int, tuple[Verb, ...]]] = {
 
 
 class _Pack:
-    """A packed event that is whole: what is left to do with its rows, their keys, and they."""
+    """An unopened packed event: its remaining verb, keys and rows."""
 
     __slots__ = ("count", "data", "keys", "known")
 
@@ -64,7 +64,7 @@ class _Pack:
 
 
 class NetFold:
-    """What is known of the keys of one table in a run of events.
+    """States of the keys of one table in a run of events.
 
     ``codes`` and ``lines`` are there for the loop that feeds it, which does for a plain event what
     ``row`` does.
@@ -106,7 +106,7 @@ class NetFold:
     def admit(
         self, op: Op, key: tuple[str, ...], columns: tuple[str, ...], *, alike: bool = True
     ) -> None:
-        """Events of a kind that was not among them come: is their form that of the others?
+        """Checks events of a new type: whether their form is that of the others.
 
         columns -- those of the images, in their order, that are to be written.
         alike -- the images have no others.
@@ -116,7 +116,7 @@ class NetFold:
         if key != self.key:
             self.fail("the key changes among the events")
         if not set(key) <= set(columns):
-            self.fail("the events have not all key columns")
+            self.fail("the events lack key columns")
         if op is Op.DELETE:
             return
         self._alike = self._alike and alike
@@ -128,12 +128,12 @@ class NetFold:
             self._alike = False
 
     def fail(self, reason: str) -> None:
-        """The run cannot be folded; the first reason is kept."""
+        """Stops computing net changes; the first reason is kept."""
         self.reason = self.reason or reason
         self._forget()
 
     def truncate(self) -> None:
-        """The table is emptied: what was before does not matter any more."""
+        """Records a TRUNCATE: earlier changes no longer matter."""
         self._forget()
         self.start = GONE
 
@@ -150,14 +150,14 @@ class NetFold:
         self.lines[key] = line
 
     def keyless(self, data: str, pack: bool) -> None:
-        """One row, or many, of a table without a key: they can only have been inserted."""
+        """Adds one or many rows of a table without a key: inserts only."""
         if pack:
             self._packs.append(_Pack(INSERTED, (), data, data.count("\n") + 1))
         else:
             self._loose.append(data)
 
     def pack(self, keys: list[str], data: str, op: Op, state: bool) -> None:
-        """Many rows: their keys, and their images, one to a line."""
+        """Adds many rows: their keys, and their images, one to a line."""
         codes = self.codes
         then = STEPS[op, state][self.start]
         fresh = dict.fromkeys(keys, PACKED + len(self._packs))
@@ -169,7 +169,7 @@ class NetFold:
             self.row(key, line, op, state)
 
     def unpack(self, code: int) -> int:
-        """Takes the pack apart in which a key with this code lies; the state of its keys."""
+        """Opens the pack that contains a key with this code; returns the key's state."""
         pack = self._packs[code - PACKED]
         assert pack is not None
         self._packs[code - PACKED] = None
@@ -178,7 +178,7 @@ class NetFold:
         return pack.known
 
     def result(self) -> list[RowSet]:
-        """What is left to do, after ``truncated``; each key in the lists of one state only.
+        """The net changes, after ``truncated``; each key in the lists of one state only.
 
         Do it in the order of ``Verb``.  Nothing may be added afterwards.
         """

@@ -1,4 +1,4 @@
-"""What is known of one key while its changes are folded: was its row there before, is it now.
+"""State machine of one key's net change.
 
     state       row before   row now            what is left to do
     UNSEEN      ?            ?                  nothing
@@ -83,7 +83,7 @@ def steps(op: Op, state: bool) -> tuple[int, ...]:
 
 
 def contradiction(op: Op, truncated: bool) -> str:
-    """Why an event of this kind made WRONG."""
+    """The reason for WRONG after an event of this kind."""
     if op is Op.INSERT:
         return "a row is inserted twice"
     if truncated:

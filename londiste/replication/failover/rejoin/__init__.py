@@ -1,1 +1,1 @@
-"""A root that was taken for lost and comes back: what only it has, and how it becomes a branch."""
+"""Rejoin of a failed root as a branch: its diverged events, and the steps back."""

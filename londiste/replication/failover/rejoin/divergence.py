@@ -1,9 +1,8 @@
-"""What a root that comes back has and nobody else: the events behind the last tick in common.
+"""Diverged events: those after the last common tick that only a failed root has.
 
-To take a row back it is enough to know what it was at that tick, and that is told by the first of
-the lost events with its key: a row that was inserted was not there, one that was deleted was what
-the event says, one that was updated was its old row, if the capture keeps it (``backup``).  What
-came to the same row afterwards does not matter.
+To undo a row it is enough to know it at that tick, and the first diverged event with its key shows
+that: an inserted row did not exist, a deleted row is in the event, an updated row is its old image,
+if the capture stores it (``backup``).  Later changes of the same row do not matter.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ _OURS = re.compile(r"\{|[IUDR](:|$)|EXECUTE$|londiste\.")
 
 @dataclass
 class TableLoss:
-    """What the lost events did to one table.
+    """The diverged changes of one table.
 
     dest -- the table in this database; None when it is not replicated here any more.
-    obstacle -- why its rows cannot be taken back; empty when they can.
-    stored -- replication keeps its rows here, so they can be copied again.
+    obstacle -- why its rows cannot be undone; empty when they can.
+    stored -- replication writes its rows here, so they can be copied again.
     """
 
     name: TableName
@@ -52,7 +51,7 @@ class TableLoss:
     copied_beside: bool = False
 
     def describe(self) -> str:
-        """For people, in one line."""
+        """As text, in one line."""
         counts = [
             f"{count} {word}"
             for count, word in (
@@ -68,11 +67,11 @@ class TableLoss:
 
 @dataclass
 class Lost:
-    """All of it.
+    """All diverged events in numbers.
 
-    events -- that nobody else has, without messages of the cascade to itself.
+    events -- that no other node has, without control messages.
     scripts -- names of scripts that ran here only.
-    others -- types of events that are neither; how many of each.
+    others -- other types of events, with their number.
     """
 
     events: int = 0
@@ -81,12 +80,12 @@ class Lost:
     others: Counter[str] = field(default_factory=Counter)
 
     def here(self) -> list[TableLoss]:
-        """The tables whose rows here are not what they were."""
+        """The tables with changed rows."""
         return [t for t in self.tables.values() if t.dest is not None]
 
 
 def read(conn: Connection, queue: str, from_tick: int, to_tick: int) -> Iterator[Event]:
-    """The lost events, in the order of their ids, without messages of the cascade to itself."""
+    """The diverged events, ordered by id, without control messages."""
     for some in tick_events(conn, queue, from_tick, to_tick):
         for event in some:
             if not (event.type or "").startswith(_OWN):
@@ -94,7 +93,7 @@ def read(conn: Connection, queue: str, from_tick: int, to_tick: int) -> Iterator
 
 
 def survey(conn: Connection, queue: str, from_tick: int, to_tick: int) -> Lost:
-    """Reads them all and says what they come to.  EventError: one cannot be understood."""
+    """Reads and counts them all.  EventError: one cannot be decoded."""
     found = Lost()
     known = {t.name: t for t in tables.get_table_list(conn, queue) if t.local}
     shaped = shapes(conn, [t.dest for t in known.values()])
@@ -123,12 +122,12 @@ def survey(conn: Connection, queue: str, from_tick: int, to_tick: int) -> Lost:
                 if isinstance(answer, str):
                     loss.obstacle = answer
             elif shape is None and loss.dest is not None:
-                loss.obstacle = "the table is not there"
+                loss.obstacle = "the table does not exist"
     return found
 
 
 def changes(events: Iterable[Event], counted: Lost | None = None) -> Iterator[tuple[Event, Change]]:
-    """What they tell, with the event of each; packed ones are taken apart.
+    """Their changes, with the event of each; packed ones are unpacked.
 
     counted -- its number of events grows.
 
@@ -146,7 +145,7 @@ def changes(events: Iterable[Event], counted: Lost | None = None) -> Iterator[tu
 
 
 class Firsts:
-    """Knows of which rows a lost event came already, by 16 bytes each."""
+    """The rows that a diverged event has changed already, by 16 bytes each."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
@@ -154,15 +153,15 @@ class Firsts:
     def before(
         self, event: Event, change: RowChange | Truncate, shape: Relation
     ) -> RowChange | str | None:
-        """How the row was before all lost events, as a change that makes it so again.
+        """The row before all diverged events, as a change that restores it.
 
-        None when an earlier event has told it; a text when it cannot be told, for people.
+        None when an earlier event had its key; a text with the reason when it is unknown.
         """
         if isinstance(change, Truncate):
-            return "it was emptied, and TRUNCATE keeps no rows"
+            return "it was truncated, and TRUNCATE stores no rows"
         key = change.key or (shape.key if change.op is Op.INSERT else ())
         if not key or any(name not in change.image for name in key):
-            return "it has no key, so its rows cannot be told apart"
+            return "it has no key, so its rows cannot be identified"
         digest = hashlib.blake2b(
             repr((change.table, [(name, change.image[name]) for name in sorted(key)])).encode(),
             digest_size=16,
@@ -176,10 +175,10 @@ class Firsts:
 def before(
     event: Event, change: RowChange, key: tuple[str, ...], shape: Relation
 ) -> RowChange | str:
-    """Pure: how the row of the first lost event with its key was before it."""
+    """Pure: the row before the first diverged event with its key."""
     where = f"event {event.id}"
     if change.state:
-        return f"{where} tells what a row is now, not what it was: its key was changed"
+        return f"{where} contains only the new row: its key was changed"
     if change.op is Op.INSERT:
         image = {name: change.image[name] for name in key}
         return RowChange(event.id, event.txid, change.table, Op.DELETE, key, image, state=True)
@@ -187,18 +186,18 @@ def before(
         old: Mapping[str, str | None] = change.image
         what = "the deleted row"
     elif not event.extra2:
-        return f"{where} does not keep the row before the update (option backup)"
+        return f"{where} does not contain the row before the update (option backup)"
     else:
         what = "the row before the update"
         try:
             old = _old_row(event)
         except Malformed:
-            return f"{where} has something else in the place of {what}"
+            return f"{where} has no valid data of {what}"
     if any(old.get(name) != change.image[name] for name in key):
-        return f"{where} has something else in the place of {what}"
+        return f"{where} has no valid data of {what}"
     missing = sorted(shape.writable - set(old))
     if missing:
-        return f"{where} does not keep column {missing[0]} of {what}"
+        return f"{where} lacks column {missing[0]} of {what}"
     unknown = sorted(set(old) - set(shape.by_name))
     if unknown:
         return f"{where} has column {unknown[0]}, which the table does not have"

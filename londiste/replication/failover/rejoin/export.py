@@ -1,10 +1,10 @@
-"""Lost events as two files, made before anything is done about them: JSON lines, and SQL.
+"""Export of diverged events into two files before the rejoin: JSON lines and SQL.
 
-    FILE.jsonl   a line that says what it is, then an event per line, all of its fields
-    FILE.sql     the row changes as statements, for a person to read and to run on the new root
+    FILE.jsonl   a header line, then one event per line with all its fields
+    FILE.sql     the row changes as statements, to review and run on the new root
 
 Both are readable by their owner only, are never overwritten, and get their names when they are
-complete: a file that is there is whole.
+complete.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from londiste.replication.failover.rejoin.divergence import changes
 
 @dataclass(frozen=True)
 class Files:
-    """Where the two files are, or are to be."""
+    """Paths of the two files."""
 
     lines: Path
     sql: Path
@@ -45,7 +45,7 @@ class Files:
         return cls(base.with_name(base.name + ".jsonl"), base.with_name(base.name + ".sql"))
 
     def complete(self, token: UUID) -> bool:
-        """Whether both are there, made by this change.  StateError: something else is there."""
+        """Whether both exist, from this rejoin.  StateError: a different file exists."""
         for path, first in ((self.lines, "{"), (self.sql, "-- {")):
             try:
                 with path.open(encoding="utf-8") as file:
@@ -56,9 +56,9 @@ class Files:
                 raise _trouble("read", path, error) from error
             if not head.startswith(first) or str(token) not in head:
                 raise StateError(
-                    f"file {path} is there already, and is not of this change",
-                    detail="nothing is overwritten",
-                    hint="take it away, or give another place: --export FILE",
+                    f"file {path} exists and is from another operation",
+                    detail="nothing was overwritten",
+                    hint="remove it, or use another path: --export FILE",
                 )
         return True
 
@@ -103,9 +103,9 @@ def _preface(head: str) -> str:
     return "\n".join(
         [
             f"-- {head}",
-            "-- What was written on a root that was taken for lost, and is nowhere else. Others",
-            "-- may have changed the same rows since: read it, take out what is not to be, and run",
-            "-- the rest on the root of today. Rows before an update are in the other file.",
+            "-- Changes on a failed root that no other node has. The same rows may have changed",
+            "-- elsewhere since: review the statements, delete the unwanted ones, and run",
+            "-- the rest on the present root. The other file has the rows before each update.",
             "",
             "begin;",
             "",
@@ -144,7 +144,7 @@ def _row(change: RowChange) -> str:
     if change.op is Op.DELETE:
         return f"delete from {table} where {where};"  # noqa: S608
     if not others:
-        return f"-- no column of {table} but the key is told where {where}"
+        return f"-- only the key columns of {table} are known where {where}"
     sets = ", ".join(f"{line_name(n)} = {_value(image[n])}" for n in others)
     return f"update {table} set {sets} where {where};"  # noqa: S608
 
@@ -159,7 +159,7 @@ def _value(text: str | None) -> str:
 
 @contextlib.contextmanager
 def _new(path: Path) -> Iterator[IO[str]]:
-    """A file that gets its name at the end, and that only its owner may read."""
+    """A file that gets its name when complete, readable by its owner only."""
     try:
         handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
     except OSError as error:
@@ -182,6 +182,6 @@ def _new(path: Path) -> Iterator[IO[str]]:
 def _trouble(verb: str, path: Path, error: Exception) -> StateError:
     return StateError(
         f"cannot {verb} {path}: {getattr(error, 'strerror', None) or error}",
-        detail="the lost events are still in the queue, nothing is done about them",
-        hint="give the command again with a place that can be written: --export FILE",
+        detail="the diverged events are still in the queue; nothing was changed",
+        hint="run the command again with a writable path: --export FILE",
     )

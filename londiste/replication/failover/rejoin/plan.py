@@ -1,15 +1,13 @@
-"""The way of a returned root back into the cascade.
+"""Steps of the rejoin of a failed root.
 
-    note the return at the node               so that the command finishes what it began
-    close it, make its last tick              nobody writes there any more
-    export what nobody else has               two files, before anything is done about it
-    register it at its provider               from the last common tick on
-    in one transaction on the node            the rows are undone, or their tables marked for a
-                                              new copy; the events go; it is a branch at that tick
-    every node takes it for alive again
+    record the rejoin on the node             so that the command can be resumed close it, create
+    its last tick            no more writes export the diverged events                two files,
+    before anything changes register it at its provider               from the last common tick on
+    in one transaction on the node            the rows are undone, or their tables marked for a new
+    copy; the events are deleted; it is a branch at that tick clear the failed mark on every node
     done
 
-Up to the transaction everything is as it was, only closed.  With it all of it has happened.
+Before the transaction nothing has changed but the closing.  The transaction does all or nothing.
 """
 
 from __future__ import annotations
@@ -45,11 +43,11 @@ from londiste.replication.failover.rejoin.undo import undo
 
 @dataclass(frozen=True)
 class RejoinOption:
-    """What is done about rows that nobody else has.
+    """Options for diverged rows.
 
-    undo -- they are made what they were, as far as the events tell.
+    undo -- they are restored, as far as the events allow.
     resync -- the tables that are not undone are copied again.
-    scripts_undone -- somebody has undone by hand what scripts did that ran there only.
+    scripts_undone -- the operator has undone the effects of scripts that ran there only.
     """
 
     undo: bool = False
@@ -59,19 +57,19 @@ class RejoinOption:
 
 @dataclass(frozen=True)
 class Decided:
-    """What follows from a choice: tables to undo, and to copy again."""
+    """Result of the options: tables to undo, and to copy again."""
 
     undo: tuple[TableLoss, ...] = ()
     resync: tuple[TableLoss, ...] = ()
 
 
 def decide(node: str, found: Lost, choice: RejoinOption) -> Decided:
-    """Pure: which table is undone and which copied.  Raises StateError when one is left over."""
+    """Pure: the tables to undo and to copy.  Raises StateError when one is left over."""
     if found.scripts and not choice.scripts_undone:
         raise StateError(
-            f"scripts have run on {node} only: {', '.join(found.scripts)}",
-            detail="what they did is in no other node, and cannot be undone by itself",
-            hint="undo them by hand, and give the command again with --scripts-undone",
+            f"scripts ran on {node} only: {', '.join(found.scripts)}",
+            detail="no other node has their effects, and they cannot be undone automatically",
+            hint="undo their effects by hand, then run the command again with --scripts-undone",
         )
     affected = [t for t in found.here() if t.stored]
     undone = tuple(t for t in affected if not t.obstacle) if choice.undo else ()
@@ -82,7 +80,7 @@ def decide(node: str, found: Lost, choice: RejoinOption) -> Decided:
             raise StateError(
                 f"tables that cannot be undone: {', '.join(str(t.name) for t in cannot)}",
                 detail="; ".join(f"{t.name}: {t.obstacle}" for t in cannot),
-                hint="--undo --resync undoes the others and copies these again",
+                hint="use --undo --resync: it undoes the others and copies these again",
             )
         raise StateError(
             f"rows of {len(left)} tables were changed on {node} only",
@@ -90,23 +88,23 @@ def decide(node: str, found: Lost, choice: RejoinOption) -> Decided:
                 t.describe() + (f" (cannot be undone: {t.obstacle})" if t.obstacle else "")
                 for t in left
             ),
-            hint="look at the export, then give the command again with a choice: --undo takes the"
-            " changes back, --resync copies the tables again, both: undo where it can be done",
+            hint="review the export, then run the command again with --undo to revert the"
+            " changes, --resync to copy the tables again, or both to undo where possible",
         )
     beside = [t for t in left if t.copied_beside]
     if beside:
         raise StateError(
             f"table {beside[0].name} was added with --skip-truncate",
-            detail="its rows would be copied beside those that are here",
-            hint=f"--undo, if its changes can be undone; or londiste drop-node {node}, and make it"
-            " anew",
+            detail="a copy would duplicate its rows",
+            hint=f"use --undo, if its changes can be undone; or londiste drop-node {node}, then"
+            " create it again",
         )
     return Decided(undone, tuple(left))
 
 
 @dataclass
 class Resurrection:
-    """A return that was found possible, or under way.
+    """A rejoin that is possible, or in progress.
 
     first -- steps up to the export.
     """
@@ -122,7 +120,7 @@ class Resurrection:
     _lost: Lost | None = field(default=None, repr=False)
 
     def lost(self, sites: Connections) -> Lost:
-        """What nobody else has; read once.  The root has to be closed."""
+        """The diverged events; read once.  The root has to be closed."""
         if self.facts.back:
             return Lost()
         if self._lost is None:
@@ -132,12 +130,12 @@ class Resurrection:
         return self._lost
 
     def closed(self, sites: Connections) -> bool:
-        """Whether nobody writes there any more, so that what is lost is known."""
+        """Whether writes have ended there, so that the diverged events are final."""
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return self.facts.back or (found is not None and found.last_tick is not None)
 
     def rest(self, decided: Decided, scripts: Sequence[str] = ()) -> list[Step]:
-        """The steps behind the export."""
+        """The steps after the export."""
         node, provider = self.facts.node, self.scene.place(self.facts.provider.name)
         steps: list[Step] = [
             Readmit(provider, self.queue, node.name, node.worker, self.facts.tick),
@@ -165,16 +163,16 @@ class Resurrection:
     def _last_tick(self, sites: Connections) -> int:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         if found is None or found.last_tick is None:
-            raise StateError(f"root {self.at.name} is not closed", hint="give the command again")
+            raise StateError(f"root {self.at.name} is not closed", hint="run the command again")
         return found.last_tick
 
 
 def prepare(
     sites: Connections, scene: ClusterState, name: str, *, file: str, warn: Warn
 ) -> Resurrection | None:
-    """The return of node ``name``; None when it is no lost root.
+    """The rejoin of node ``name``; None when it is no failed root.
 
-    file -- where the events are exported to: a file without its ending, a directory, or empty.
+    file -- path of the export: a file without its extension, a directory, or empty.
 
     Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
     """
@@ -196,15 +194,15 @@ def prepare(
 
 @dataclass(frozen=True)
 class Export:
-    """What nobody else has is in two files."""
+    """Exports the diverged events."""
 
     of: Resurrection
 
     def describe(self) -> str:
         files = self.of.files
         return (
-            f"{self.of.at.name}: export what nobody else has, behind tick {self.of.facts.tick},"
-            f" to {files.lines} and {files.sql.name}"
+            f"{self.of.at.name}: export diverged events after tick {self.of.facts.tick} to"
+            f" {files.lines} and {files.sql.name}"
         )
 
     def done(self, sites: Connections) -> bool:
@@ -229,15 +227,16 @@ class Export:
         )
         if written != found.events:
             raise StateError(
-                f"{written} events were exported, {found.events} are there",
-                detail="the queue changes although it is closed",
-                hint=f"see who writes into it; then take {of.files.lines} away and try again",
+                f"{written} events were exported, {found.events} were found",
+                detail="the queue still changes after it was closed",
+                hint=f"find the session that writes into it; then remove {of.files.lines} and run"
+                " the command again",
             )
 
 
 @dataclass(frozen=True)
 class ComeBack:
-    """The one transaction: the rows, the events, the type and the position of the node."""
+    """The transaction of the rejoin: rows, events, type and position of the node."""
 
     at: NodeAddress
     queue: str
@@ -256,7 +255,7 @@ class ComeBack:
             words.append("undo the rows of " + _names(self.decided.undo))
         if self.decided.resync:
             words.append("have " + _names(self.decided.resync) + " copied again")
-        words.append(f"drop the events behind tick {self.tick}")
+        words.append(f"delete the events after tick {self.tick}")
         words.append(f"become a branch below {self.provider.name}")
         return f"{self.at.name}: {', '.join(words)}"
 

@@ -1,4 +1,4 @@
-"""Rows that only a returned root has changed are made what they were at the last common tick."""
+"""Reverts diverged rows to their state at the last common tick."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def undo(
     to_tick: int,
     wanted: Mapping[TableName, TableName],
 ) -> int:
-    """Makes the rows so; the number of them.  The caller's transaction decides.
+    """Reverts the rows; returns their number.  The caller's transaction decides.
 
     conn -- session with the replica role, in a transaction; reader -- another session there.
     wanted -- name in the events -> table here, of the tables that are undone.
 
-    Raises StateError when a row cannot be told, EventError when it cannot be written.
+    Raises StateError when the old row is unknown, EventError when it cannot be written.
     """
     shaped = shapes(conn, wanted.values())
     count = 0
@@ -44,8 +44,8 @@ def undo(
             if isinstance(was, str):
                 raise StateError(
                     f"table {change.table} cannot be undone: {was}",
-                    detail="nothing is changed",
-                    hint="give the command with --resync: the table is copied again",
+                    detail="nothing was changed",
+                    hint="run the command with --resync: it copies the table again",
                 )
             if was is not None:
                 count += 1
