@@ -21,8 +21,15 @@ from collections.abc import Iterator, Sequence
 from londiste.changes import jsonrow, partialsql, urlencoded
 from londiste.changes.jsonrow import MAX_TYPE_LENGTH
 from londiste.changes.keyed import read_type
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Change, ExecuteScript, Op, RowChange, SystemEvent, Truncate
+from londiste.changes.types import (
+    Change,
+    ExecuteScript,
+    Malformed,
+    Op,
+    RowChange,
+    SystemEvent,
+    Truncate,
+)
 from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError
 from londiste.pgq.types import Event

@@ -11,8 +11,7 @@ import json
 import re
 from typing import Any, NamedTuple, NoReturn
 
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Op
+from londiste.changes.types import Malformed, Op
 
 _OPS: dict[str, Op | None] = {
     "INSERT": Op.INSERT,

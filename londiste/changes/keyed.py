@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from londiste.changes import jsonrow
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Op
+from londiste.changes.types import Malformed, Op
 
 
 class KeyedType(NamedTuple):

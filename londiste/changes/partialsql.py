@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Op
+from londiste.changes.types import Malformed, Op
 
 # Possessive (++, *+): a literal may have 500 MB, and backtracking would need as much again.
 _TOKEN = re.compile(

@@ -16,8 +16,7 @@ from urllib.parse import quote_from_bytes
 
 from londiste.changes import jsonrow, urlencoded
 from londiste.changes.keyed import columns_digest
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Op
+from londiste.changes.types import Malformed, Op
 
 Image = dict[str, str | None]
 

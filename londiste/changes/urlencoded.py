@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 import urllib.parse
 
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Op
+from londiste.changes.types import Malformed, Op
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 

@@ -22,7 +22,7 @@ import psycopg
 
 from londiste.changes import rewrite
 from londiste.changes.decode import singles
-from londiste.changes.malformed import Malformed
+from londiste.changes.types import Malformed
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName

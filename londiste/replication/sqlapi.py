@@ -344,21 +344,6 @@ def drop_table_triggers(conn: Connection, queue: str, table: TableName) -> None:
     call.value(conn, "londiste.drop_table_triggers", queue, str(table))
 
 
-def is_replica_func(conn: Connection, oid: int) -> bool:
-    """Whether a trigger function belongs to replication."""
-    return bool(call.value(conn, "londiste.is_replica_func", oid))
-
-
-def root_notify_change(conn: Connection, queue: str, event_type: str, data: str) -> None:
-    """Sends a message about tables to all nodes.  Raises NotRoot."""
-    call.value(conn, "londiste.root_notify_change", queue, event_type, data)
-
-
-def periodic_maintenance(conn: Connection) -> int:
-    """Deletes records of scripts that ran more than three months ago."""
-    return int(call.value(conn, "londiste.periodic_maintenance"))
-
-
 def version(conn: Connection) -> str:
     """Version of the SQL in the schema."""
     return str(call.value(conn, "londiste.version"))
@@ -410,17 +395,6 @@ def global_remove_seq(conn: Connection, queue: str, seq: TableName) -> None:
 def root_check_seqs(conn: Connection, queue: str, buffer: int | None = None) -> None:
     """Publishes sequences that came close to their published value."""
     call.ret(conn, "londiste.root_check_seqs", queue, buffer)
-
-
-def root_exact_seqs(conn: Connection, queue: str) -> dict[TableName, int]:
-    """Publishes the exact values of a stopped root's sequences; returns them.
-
-    Raises NotRoot.
-    """
-    return {
-        TableName.parse(row["seq_name"]): row["last_value"]
-        for row in call.rows(conn, "londiste.root_exact_seqs", queue)
-    }
 
 
 def sequence_values(conn: Connection, queue: str) -> list[SequenceValue]:

@@ -1,7 +1,7 @@
 """Large batches of a consumer: tasks stage them, the consumer merges in one transaction.
 
     begin    the number of the attempt, and a staging table             committed at once
-    tasks    each reads a slice and stages its rows                      one transaction each
+    tasks    each reads a slice and stages its rows                     one transaction each
     merge    slice after slice, as they become ready                    the consumer's transaction,
              and the position                                           with the position
 

@@ -24,8 +24,7 @@ from londiste.applier.plan import TableChange
 from londiste.changes import jsonrow
 from londiste.changes.decode import decode_all, singles
 from londiste.changes.keyed import KeyedType, columns_digest, read_type
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Change, Op, RowChange, Truncate
+from londiste.changes.types import Change, Malformed, Op, RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.errors import ApplyError, EventError

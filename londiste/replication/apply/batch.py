@@ -46,8 +46,14 @@ from londiste.replication.apply.routing import (
     SkippedEvents,
 )
 from londiste.replication.apply.writer import BatchTransaction, PartWriter, point
-from londiste.replication.ddl.apply import InJoinedBatch, LetGo, RunFirst, Scripts
-from londiste.replication.ddl.batch_cut import cut, has_script
+from londiste.replication.ddl.apply import (
+    InJoinedBatch,
+    LetGo,
+    RunFirst,
+    Scripts,
+    cut,
+    has_script,
+)
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.forwarding.rewrite import EventRewriter
 from londiste.replication.parallel.coordinator import LargeBatchApplier, LargeBatches

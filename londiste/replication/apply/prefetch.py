@@ -23,7 +23,7 @@ from londiste.pgq.batches import Coming
 from londiste.pgq.types import Batch
 from londiste.replication.apply.accumulator import Accumulator, BatchPart
 from londiste.replication.apply.routing import RoutingTable
-from londiste.replication.ddl import batch_cut
+from londiste.replication.ddl.apply import has_script
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class ReadAhead:
         accumulator = Accumulator(interest)
         with contextlib.closing(blocks.read(self.conn, coming.query)) as read:
             for block in read:
-                if batch_cut.has_script(block):
+                if has_script(block):
                     # Rows before and behind it are not folded together.
                     return None
                 accumulator.add(block)

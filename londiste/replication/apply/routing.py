@@ -17,8 +17,7 @@ from typing import Final, TypeAlias
 from londiste.applier.plan import Net, RowSet, TableChange, TablePlan, Verb
 from londiste.changes import jsonrow
 from londiste.changes.keyed import KeyedType, read_type
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Op, RowChange, Truncate
+from londiste.changes.types import Malformed, Op, RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.db.relation import Folding, Relation
 from londiste.db.snapshot import Snapshot

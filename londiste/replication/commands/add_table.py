@@ -18,13 +18,11 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db import catalog, owner
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName
 from londiste.db.structure.types import Part
 from londiste.errors import (
     BadOption,
     StateError,
-    UnknownTable,
-    UsageError,
 )
 from londiste.handlers import condition
 from londiste.handlers.base import ALL, TableRules
@@ -37,10 +35,11 @@ from londiste.replication.commands import (
     column_checks,
     create_table,
     filter_checks,
-    owned_sequences,
     registry_sync,
     root_trigger,
+    sequences,
 )
+from londiste.replication.commands.add_table_checks import check_table, pick
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import (
     MERGE_ALL,
@@ -51,7 +50,6 @@ from londiste.replication.model import (
     with_copy_mode,
     with_trigger,
 )
-from londiste.replication.patterns import Selected, select
 from londiste.replication.registration_filter import ALL as EVERYTHING
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync import copy_source
@@ -128,7 +126,7 @@ def _on_root(
     if options.dest is None:
         named = [name for name in named if _in_tree(local, name)]
     candidates = [*missing, *(name for name in named if name not in {*missing, *done})]
-    picked = _pick(patterns, candidates, done, every, force or skip, local, on_root=True)
+    picked = pick(patterns, candidates, done, every, force or skip, local, on_root=True)
     add_table_options.one_with_dest(picked, options)
     steps: list[Step] = []
     skipped: list[str] = []
@@ -138,7 +136,7 @@ def _on_root(
         if skip and not _virtual(options, root=True) and catalog.info(local, dest) is None:
             skipped.append(f"table {dest} does not exist in {describe_dsn(dsn)}")
             continue
-        keyless = not _virtual(options, root=True) and _check_table(local, dest, options)
+        keyless = not _virtual(options, root=True) and check_table(local, dest, options)
         step = _step(node, dsn, table, options, keyless=keyless)
         add_table_options.check_whole_row(table, step.words)
         if "whole_row" in step.words:
@@ -146,7 +144,7 @@ def _on_root(
             notes += add_table_options.large_whole_row(table, step.words, rows)
         if step.with_sequences:
             step = replace(
-                step, sequences=tuple(owned_sequences.to_add(local, node.queue, dest, root=True))
+                step, sequences=tuple(sequences.to_add(local, node.queue, dest, root=True))
             )
         steps.append(step)
     return CommandPlan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
@@ -176,7 +174,7 @@ def _below(
     candidates = [name for name in theirs if name not in done]
     if every and not force and not options.expect_sync and not options.copy_node:
         candidates = [name for name in candidates if theirs[name].local]
-    picked = _pick(patterns, candidates, done, every, force, provider, on_root=False)
+    picked = pick(patterns, candidates, done, every, force, provider, on_root=False)
     add_table_options.one_with_dest(picked, options)
 
     steps: list[Step] = [
@@ -213,12 +211,12 @@ def _below(
             if skip and catalog.info(origin, there.table) is None:
                 skipped.append(f"table {there.table} does not exist on node {there.node}")
                 continue
-            keyless = _check_table(origin, there.table, options, theirs_now)
+            keyless = check_table(origin, there.table, options, theirs_now)
         elif missing_here and skip:
             skipped.append(f"table {dest} does not exist in {describe_dsn(dsn)}")
             continue
         else:
-            keyless = _check_table(local, dest, options, theirs_now)
+            keyless = check_table(local, dest, options, theirs_now)
             if wants.stored and wants.events is None:
                 notes += column_checks.look(sites.at(there.dsn), there, local, dest, wants)
         if not wants.whole and wants.stored:
@@ -232,11 +230,7 @@ def _below(
         step = _step(node, dsn, table, opts, keyless=keyless, created=create)
         if step.with_sequences:
             known = {s.name for s in tables.get_seq_list(provider, node.queue)}
-            mine = (
-                owned_sequences.owned(origin, there.table)
-                if create
-                else owned_sequences.owned(local, dest)
-            )
+            mine = sequences.owned(origin, there.table) if create else sequences.owned(local, dest)
             step = replace(step, sequences=tuple(name for name in mine if name in known))
         if create:
             made.setdefault(there.dsn, []).append((there.table, step))
@@ -297,112 +291,9 @@ def _in_tree(conn: Connection, table: TableName) -> bool:
     return info is not None and (info.tree or info.partition)
 
 
-def _pick(
-    patterns: Sequence[str],
-    candidates: Sequence[TableName],
-    done: Sequence[TableName],
-    every: bool,
-    force: bool,
-    conn: Connection,
-    *,
-    on_root: bool,
-) -> Selected:
-    if every:
-        if patterns:
-            raise BadOption("--all excludes table names", hint="give one or the other")
-        return Selected(tuple(candidates))
-    if not patterns:
-        raise BadOption("no table given", hint="name tables, or use --all")
-
-    def unknown(text: str) -> UnknownTable:
-        info = None if "*" in text or "?" in text else catalog.info(conn, TableName.parse(text))
-        if info is not None:
-            return _not_plain(TableName.parse(text), info.kind) or (
-                UnknownTable(
-                    f"table {text} cannot be replicated",
-                    detail="unlogged, temporary and system tables and those of replication"
-                    " itself are excluded; nothing was added",
-                    hint="londiste missing",
-                )
-                if on_root
-                else UnknownTable(
-                    f"table {text} is not part of the queue",
-                    detail="nothing was added",
-                    hint=f"add it on the root first: londiste add-table {text}",
-                )
-            )
-        schema, _, name = text.rpartition(".")
-        if "." in schema and catalog.info(conn, TableName(schema, name)) is not None:
-            return UnknownTable(
-                f"table {text} cannot be replicated: its schema has a dot in its name",
-                detail="in a queue the first dot ends the schema's name; nothing was added",
-                hint=f"rename the schema: alter schema {quote(schema)} rename to …",
-            )
-        return UnknownTable(
-            f"table {text} does not exist in {describe_dsn(conn.info.dsn)}",
-            detail="nothing was added",
-            hint=add_table_options.name_hint(text) or "londiste missing",
-        )
-
-    return select(patterns, candidates, done, unknown, force=force)
-
-
 def _virtual(options: TableOptions, *, root: bool) -> bool:
     """Whether the table may be missing."""
     return "virtual_table" in options.words(root=root)
-
-
-def _check_table(
-    conn: Connection,
-    table: TableName,
-    options: TableOptions,
-    theirs: ReplicatedTable | None = None,
-) -> bool:
-    """Refuses tables that cannot be added; True for an allowed table without key."""
-    info = catalog.info(conn, table)
-    if info is None:
-        raise UnknownTable(
-            f"table {table} does not exist in {describe_dsn(conn.info.dsn)}",
-            detail="nothing was added",
-            hint="create it first, or as on the provider: --create",
-        )
-    problem = _not_plain(table, info.kind)
-    if problem is not None:
-        raise problem
-    if not catalog.columns(conn, table):
-        raise UsageError(
-            f"table {table} has no columns",
-            detail="nothing was added",
-            hint="add a column first",
-        )
-    if catalog.key(conn, table) or any(a.startswith("pkey=") for a in options.trigger_args):
-        return False
-    # What the provider admits can also be stored here.
-    if options.insert_only or options.whole_row:
-        return True
-    if theirs is not None and not {"insert_only", "whole_row"}.isdisjoint(theirs.attrs):
-        return True
-    if options.wants.events is not None:
-        # What its handler makes of events may have no key: a history of the rows, for one.
-        return True
-    raise UsageError(
-        f"table {table} has no primary key",
-        detail="without one an UPDATE or DELETE cannot be replicated",
-        hint="add a primary key; or name the columns that identify a row: --trigger-arg"
-        " pkey=a,b; or allow inserts only: --insert-only; or match rows by all columns:"
-        " --whole-row",
-    )
-
-
-def _not_plain(table: TableName, kind: str) -> UnknownTable | None:
-    words = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
-    if kind in {"r", "p"}:
-        return None
-    return UnknownTable(
-        f"{table} is {words.get(kind, 'not a table')}",
-        detail="only tables can be replicated",
-        hint="add the tables that it reads from",
-    )
 
 
 def _step(
@@ -513,5 +404,5 @@ class AddTable:
         )
         if self.with_sequences:
             root = nodes.is_root_node(conn, self.queue)
-            for name in owned_sequences.to_add(conn, self.queue, self.dest, root=root):
+            for name in sequences.to_add(conn, self.queue, self.dest, root=root):
                 tables.local_add_seq(conn, self.queue, name)

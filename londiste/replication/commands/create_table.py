@@ -223,10 +223,3 @@ def _explained(error: psycopg.Error, statement: str, node: str, dsn: str) -> Lon
         detail=f"{ours.detail}; nothing was created; the statement: {statement}",
         hint="create the missing object first, or exclude that part: --create-without",
     )
-
-
-def statements(
-    source: Connection, target: Connection, table: TableName, dest: TableName
-) -> Sequence[str]:
-    """SQL that creates ``dest`` like ``table``: columns and primary key."""
-    return ddl(source, target, {table: dest}, BARE).statements

@@ -1,9 +1,10 @@
 """Applies the scripts that a worker finds in its batches, each once.
 
     batch    in the transaction of the batch, with the position; rows before it are written, rows
-    after it are not first    committed separately before the batch, which is then started again
-    after only noted, in the transaction of the batch; the worker does it behind the commit
-    (``steps``)
+             after it are not
+    first    committed separately before the batch, which is then started again
+    after    only recorded, in the transaction of the batch; the worker runs it after the commit
+             (``background``)
 
 A script that fails is recorded, and retried only when an operator decides so.
 """
@@ -11,7 +12,7 @@ A script that fails is recorded, and retried only when an operator decides so.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -21,6 +22,7 @@ from londiste.daemon import crash
 from londiste.db import catalog, owner
 from londiste.db.connection import Connection, describe_dsn, run_stored
 from londiste.errors import BadOption, ScriptFailed, from_database
+from londiste.pgq.blocks import EventBlock
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import StatementTiming, parts
@@ -32,6 +34,12 @@ from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync.cancel import copy_stop
 
 log = logging.getLogger(__name__)
+
+#: Position of the type among the fields of an event.
+_TYPE = 4
+_SCRIPT = b"EXECUTE"
+#: Bytes in which the first fields of an event are, up to a type as short as this.
+_HEAD = 256
 
 
 class RunFirst(Exception):
@@ -238,4 +246,38 @@ def _taken_off(table: ReplicatedTable) -> set[str]:
     return {word.strip('"();,') for word in text.split()} if text else set()
 
 
-__all__ = ["InJoinedBatch", "LetGo", "RunFirst", "Scripts", "Waits"]
+def has_script(block: EventBlock) -> bool:
+    """Whether one of the events is a script."""
+    if len(block) == 1:
+        # Perhaps a long one, of which nobody shall make another copy.
+        return _is_script(block.head(_HEAD))
+    data = block.data
+    return b"\tEXECUTE\t" in data and any(_is_script(line) for line in data.split(b"\n"))
+
+
+def cut(block: EventBlock) -> Iterator[tuple[EventBlock, bool]]:
+    """The block in pieces, in their order, and whether a piece is a script, which stands alone."""
+    if len(block) == 1:
+        yield block, has_script(block)
+        return
+    rest: list[bytes] = []
+    for line in block.data.split(b"\n"):
+        if not line:
+            continue
+        if not _is_script(line):
+            rest.append(line + b"\n")
+            continue
+        if rest:
+            yield EventBlock(b"".join(rest), len(rest)), False
+            rest = []
+        yield EventBlock(line + b"\n", 1), True
+    if rest:
+        yield EventBlock(b"".join(rest), len(rest)), False
+
+
+def _is_script(line: bytes) -> bool:
+    fields = line.split(b"\t", _TYPE + 1)
+    return len(fields) > _TYPE + 1 and fields[_TYPE] == _SCRIPT
+
+
+__all__ = ["InJoinedBatch", "LetGo", "RunFirst", "Scripts", "Waits", "cut", "has_script"]

@@ -4,9 +4,10 @@ Most statements run in the transaction of the batch, between the rows that came 
 and those that came after it.  Some cannot:
 
     first   ALTER TYPE … ADD VALUE   the new value can be used only after the commit, and rows of
-    the same batch may use it: committed before the batch after   CREATE INDEX CONCURRENTLY, DROP
-    INDEX CONCURRENTLY, REINDEX … CONCURRENTLY, VACUUM refuse to run in a transaction: after the
-    batch's commit, and before the next script
+                                     the same batch may use it: committed before the batch
+    after   CREATE INDEX CONCURRENTLY, DROP INDEX CONCURRENTLY, REINDEX … CONCURRENTLY, VACUUM
+                                     refuse to run in a transaction: after the batch's commit,
+                                     and before the next script
 
 So a script is cut into *parts*, which are sent, run and recorded separately, in order.
 """
@@ -18,7 +19,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.replication.ddl.split import Statement, Word, split
 
@@ -184,11 +184,6 @@ def index_build(statement: Statement) -> IndexBuild | None:
 def named(words: Sequence[Word]) -> frozenset[str]:
     """Everything in some words that may be the name of something."""
     return frozenset(word.text for word in words if word.names)
-
-
-def mentions(statements: Sequence[Statement], table: TableName) -> bool:
-    """Whether the statements name a table, as far as their words show."""
-    return any(table.name in named(statement.words) for statement in statements)
 
 
 def _name(words: Sequence[Word]) -> tuple[tuple[str, ...], Sequence[Word]]:

@@ -139,17 +139,6 @@ def hide(script: str, names: Sequence[str]) -> str:
 _FUNCTION = re.compile(r"^(.*?)\s*\(\s*(\d+)\s*\)$")
 
 
-def function_of(value: str) -> tuple[str, int]:
-    """Name and number of arguments of ``name(2)``.  Raises BadOption."""
-    match = _FUNCTION.match(value)
-    if match is None:
-        raise BadOption(
-            f"need-function {value}: the number of arguments is missing",
-            hint="write it in parentheses: public.f(2)",
-        )
-    return match.group(1), int(match.group(2))
-
-
 def _condition(key: str, where: str) -> Condition:
     try:
         return Condition(key.lower())

@@ -1,7 +1,8 @@
 """Runs a statement outside a transaction, repeatable after an interruption.
 
-before    the state ``running`` is in the database again     the remains of an interrupted run are
-found by name: an invalid index is dropped and built again; a valid one, or a dropped one, is done
+before    the state ``running`` is in the database
+again     the remains of an interrupted run are found by name: an invalid index is dropped and
+          built again; a valid one, or a dropped one, is done
 after     the script counts as applied, in one transaction with its consequences
 """
 

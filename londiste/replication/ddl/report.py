@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
@@ -79,15 +79,6 @@ class NodeScript:
     since: datetime | None
     statement: int | None
     error: str | None
-
-
-@dataclass(frozen=True)
-class NodeScripts:
-    """States on one node; ``problem`` when it does not respond."""
-
-    node: str
-    scripts: Sequence[Script] = field(default=())
-    problem: str = ""
 
 
 def explain(

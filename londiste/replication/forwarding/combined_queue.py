@@ -1,9 +1,9 @@
 """Leaf of a partition queue that feeds a combined queue.
 
-    combined queue here    the leaf's worker root                   applies its batches, and
-    forwards the applied events (``handed``) branch                 waits: the rows come through the
-    combined queue, with their position; up to there it follows the messages of its own queue
-    (``MergeLag``)
+    combined queue here    the leaf's worker
+    root                   applies its batches, and forwards the applied events (``handed``)
+    branch                 waits: the rows come through the combined queue, with their position;
+                           up to there it follows the messages of its own queue (``MergeLag``)
 
 When root and branch change places, the positions are equal on both sides, and the waiting worker
 starts to apply, after the messages that it has not followed yet.

@@ -4,7 +4,7 @@ Subscribers of a branch copy the rows that the branch stores, so they must get t
 rows only.  Events are rewritten block by block before they are written into the branch's queue; ids
 and ticks stay the same.
 
-    columns excluded, values changed      the same event with the rows of this node
+    columns excluded, values changed     the same event with the rows of this node
     a row condition                      insert        unchanged, or nothing
                                          update        the state "the row is so", or "there is none"
                                          delete        the state "there is no such row"
@@ -23,9 +23,8 @@ import psycopg
 
 from londiste.applier import statements
 from londiste.changes import jsonrow, rewrite
-from londiste.changes.malformed import Malformed
 from londiste.changes.rewrite import Row, Rows
-from londiste.changes.types import Op
+from londiste.changes.types import Malformed, Op
 from londiste.db import owner
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName

@@ -1,7 +1,7 @@
 """Coordinator of large batches: tasks of the engine stage them, the worker merges.
 
     begin    the number of the attempt, and a staging table             committed at once
-    tasks    each reads a slice and stages its net changes               one transaction each
+    tasks    each reads a slice and stages its net changes              one transaction each
     merge    slice after slice, as they become ready, into the tables   the worker's transaction,
              and the position                                           with the position
 

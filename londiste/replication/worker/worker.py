@@ -5,14 +5,14 @@ One unit of work, repeated until the worker stops:
     look       state of the node, provider, paused or not,         sqlapi.TableListCache
                a tick that a comparison waits at
     hand over  new tables: from which tick the worker applies      handover
-    run        rows and position, one transaction here             batch
-    report     position of this node and those below it           watermarks
-    finish     the provider may drop the batch, and               pgq.finish_and_next
+    run        rows and position, one transaction on this node     batch
+    report     position of this node and those below it            watermarks
+    finish     the provider may drop the batch, and                pgq.finish_and_next
                opens the next: the events between two ticks;
                together with the next poll
 
-All state is in the two databases; a restarted worker reads it again.  The
-root has no provider: its worker publishes watermark and sequences.
+All state is in the two databases; a restarted worker reads it again.  The root has no provider: its
+worker publishes watermark and sequences.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def test_events_of_a_compatible_trigger_carry_the_new_name_and_the_table_is_copi
     found = line.run(root, "check").out
     assert "table public.a: it was renamed to public.b" in found
     assert "they lack rows" in found
-    assert "its events carry that" in line.run(root, "triggers").out
+    assert "its events carry the new name" in line.run(root, "triggers").out
     advice = found.partition("do:  ")[2].splitlines()[0].partition("; or keep")[0]
     typed(root.database, advice)
     _, _, below = advice.partition("; then on each node below: ")

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from londiste.changes import jsonrow
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Op
+from londiste.changes.types import Malformed, Op
 from londiste.db.names import TableName
 from londiste.engine.spark.stream.offsets import TickOf
 from londiste.engine.spark.stream.options import GapPolicy

@@ -15,8 +15,15 @@ from dataclasses import dataclass, field
 
 from londiste.changes import jsonrow, urlencoded
 from londiste.changes.decode import decode, singles
-from londiste.changes.malformed import Malformed
-from londiste.changes.types import Change, ExecuteScript, Op, RowChange, SystemEvent, Truncate
+from londiste.changes.types import (
+    Change,
+    ExecuteScript,
+    Malformed,
+    Op,
+    RowChange,
+    SystemEvent,
+    Truncate,
+)
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.relation import Relation, shapes

@@ -1,10 +1,13 @@
 """Steps of the rejoin of a failed root.
 
-    record the rejoin on the node             so that the command can be resumed close it, create
-    its last tick            no more writes export the diverged events                two files,
-    before anything changes register it at its provider               from the last common tick on
-    in one transaction on the node            the rows are undone, or their tables marked for a new
-    copy; the events are deleted; it is a branch at that tick clear the failed mark on every node
+    record the rejoin on the node             so that the command can be resumed
+    close it, create its last tick            no more writes
+    export the diverged events                two files, before anything changes
+    register it at its provider               from the last common tick on
+    in one transaction on the node            the rows are undone, or their tables marked for a
+                                              new copy; the events are deleted; it is a branch
+                                              at that tick
+    clear the failed mark on every node
     done
 
 Before the transaction nothing has changed but the closing.  The transaction does all or nothing.

@@ -1,0 +1,116 @@
+"""Selection and checks of the tables that ``add-table`` adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from londiste.db import catalog
+from londiste.db.connection import Connection, describe_dsn
+from londiste.db.names import TableName, quote
+from londiste.errors import BadOption, UnknownTable, UsageError
+from londiste.replication.commands import add_table_options
+from londiste.replication.model import ReplicatedTable, TableOptions
+from londiste.replication.patterns import Selected, select
+
+
+def pick(
+    patterns: Sequence[str],
+    candidates: Sequence[TableName],
+    done: Sequence[TableName],
+    every: bool,
+    force: bool,
+    conn: Connection,
+    *,
+    on_root: bool,
+) -> Selected:
+    if every:
+        if patterns:
+            raise BadOption("--all excludes table names", hint="give one or the other")
+        return Selected(tuple(candidates))
+    if not patterns:
+        raise BadOption("no table given", hint="name tables, or use --all")
+
+    def unknown(text: str) -> UnknownTable:
+        info = None if "*" in text or "?" in text else catalog.info(conn, TableName.parse(text))
+        if info is not None:
+            return _not_plain(TableName.parse(text), info.kind) or (
+                UnknownTable(
+                    f"table {text} cannot be replicated",
+                    detail="unlogged, temporary and system tables and those of replication"
+                    " itself are excluded; nothing was added",
+                    hint="londiste missing",
+                )
+                if on_root
+                else UnknownTable(
+                    f"table {text} is not part of the queue",
+                    detail="nothing was added",
+                    hint=f"add it on the root first: londiste add-table {text}",
+                )
+            )
+        schema, _, name = text.rpartition(".")
+        if "." in schema and catalog.info(conn, TableName(schema, name)) is not None:
+            return UnknownTable(
+                f"table {text} cannot be replicated: its schema has a dot in its name",
+                detail="in a queue the first dot ends the schema's name; nothing was added",
+                hint=f"rename the schema: alter schema {quote(schema)} rename to …",
+            )
+        return UnknownTable(
+            f"table {text} does not exist in {describe_dsn(conn.info.dsn)}",
+            detail="nothing was added",
+            hint=add_table_options.name_hint(text) or "londiste missing",
+        )
+
+    return select(patterns, candidates, done, unknown, force=force)
+
+
+def check_table(
+    conn: Connection,
+    table: TableName,
+    options: TableOptions,
+    theirs: ReplicatedTable | None = None,
+) -> bool:
+    """Refuses tables that cannot be added; True for an allowed table without key."""
+    info = catalog.info(conn, table)
+    if info is None:
+        raise UnknownTable(
+            f"table {table} does not exist in {describe_dsn(conn.info.dsn)}",
+            detail="nothing was added",
+            hint="create it first, or as on the provider: --create",
+        )
+    problem = _not_plain(table, info.kind)
+    if problem is not None:
+        raise problem
+    if not catalog.columns(conn, table):
+        raise UsageError(
+            f"table {table} has no columns",
+            detail="nothing was added",
+            hint="add a column first",
+        )
+    if catalog.key(conn, table) or any(a.startswith("pkey=") for a in options.trigger_args):
+        return False
+    # What the provider admits can also be stored here.
+    if options.insert_only or options.whole_row:
+        return True
+    if theirs is not None and not {"insert_only", "whole_row"}.isdisjoint(theirs.attrs):
+        return True
+    if options.wants.events is not None:
+        # What its handler makes of events may have no key: a history of the rows, for one.
+        return True
+    raise UsageError(
+        f"table {table} has no primary key",
+        detail="without one an UPDATE or DELETE cannot be replicated",
+        hint="add a primary key; or name the columns that identify a row: --trigger-arg"
+        " pkey=a,b; or allow inserts only: --insert-only; or match rows by all columns:"
+        " --whole-row",
+    )
+
+
+def _not_plain(table: TableName, kind: str) -> UnknownTable | None:
+    words = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
+    if kind in {"r", "p"}:
+        return None
+    return UnknownTable(
+        f"{table} is {words.get(kind, 'not a table')}",
+        detail="only tables can be replicated",
+        hint="add the tables that it reads from",
+    )
