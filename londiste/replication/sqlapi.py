@@ -6,9 +6,9 @@ of the database and return codes of 400 and above are raised as ours; nothing he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Hold, WorkerState
@@ -25,6 +25,18 @@ from londiste.replication.model import (
 
 #: What a worker looks at before each batch.
 Look: TypeAlias = tuple[WorkerState, Hold | None, list[ReplicatedTable]]
+
+T = TypeVar("T")
+
+
+def _named(kind: Callable[..., T]) -> Callable[..., T]:
+    """``kind`` for rows whose first column is the stored name of a table or sequence."""
+    return lambda name, *values: kind(TableName.parse(name), *values)
+
+
+def _pair(first: Any, second: Any) -> tuple[Any, Any]:
+    return first, second
+
 
 # -- tables -------------------------------------------------------------------
 
@@ -93,10 +105,8 @@ def _tables(rows: Iterable[dict[str, Any]]) -> list[ReplicatedTable]:
 
 def renamed_tables(conn: Connection, queue: str) -> dict[TableName, TableName]:
     """Local tables that have another name in this database now, and that name."""
-    return {
-        TableName.parse(row["table_name"]): TableName.parse(row["new_name"])
-        for row in call.rows(conn, "londiste.renamed_tables", queue)
-    }
+    rows = call.records(conn, _named(_pair), "londiste.renamed_tables", queue)
+    return {table: TableName.parse(name) for table, name in rows}
 
 
 def rewritten_tables(conn: Connection, queue: str) -> list[TableName]:
@@ -109,10 +119,7 @@ def rewritten_tables(conn: Connection, queue: str) -> list[TableName]:
 
 def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
     """Local tables whose changes are no longer captured, and why."""
-    return [
-        (TableName.parse(row["table_name"]), row["reason"])
-        for row in call.rows(conn, "londiste.lost_captures", queue)
-    ]
+    return call.records(conn, _named(_pair), "londiste.lost_captures", queue)
 
 
 def set_follow_errors(conn: Connection, queue: str, errors: Mapping[str, str]) -> None:
@@ -141,10 +148,7 @@ def lost_capture(conn: Connection, queue: str, table: TableName) -> str:
 
 def stale_captures(conn: Connection, queue: str) -> list[tuple[str, str]]:
     """Tables whose native capture is stale, and why: the statement to run."""
-    return [
-        (row["table_name"], row["reason"])
-        for row in call.rows(conn, "londiste.stale_captures", queue)
-    ]
+    return call.records(conn, _pair, "londiste.stale_captures", queue)
 
 
 @dataclass(frozen=True)
@@ -158,10 +162,7 @@ class CaptureForm:
 
 def capture_forms(conn: Connection, queue: str) -> list[CaptureForm]:
     """The forms of the native captures, by the names that tables have here."""
-    return [
-        CaptureForm(TableName.parse(row["table_name"]), row["form"], row["reason"])
-        for row in call.rows(conn, "londiste.capture_forms", queue)
-    ]
+    return call.records(conn, _named(CaptureForm), "londiste.capture_forms", queue)
 
 
 def change_form(conn: Connection, queue: str, table: TableName, form: str) -> bool:
@@ -191,10 +192,7 @@ class MissingObject:
 
 def local_show_missing(conn: Connection, queue: str) -> list[MissingObject]:
     """What could be added on this node.  Raises UnknownQueue."""
-    return [
-        MissingObject(row["obj_kind"], row["obj_name"])
-        for row in call.rows(conn, "londiste.local_show_missing", queue)
-    ]
+    return call.records(conn, MissingObject, "londiste.local_show_missing", queue)
 
 
 def local_add_table(
@@ -260,17 +258,8 @@ def move_table_state(
     snapshot: str | None,
 ) -> bool:
     """Stores state and copy snapshot if the table is still in the state it was seen in."""
-    return bool(
-        call.value(
-            conn,
-            "londiste.move_table_state",
-            queue,
-            str(table),
-            from_state,
-            to_state,
-            snapshot,
-        )
-    )
+    change = (str(table), from_state, to_state, snapshot)
+    return bool(call.value(conn, "londiste.move_table_state", queue, *change))
 
 
 @dataclass(frozen=True)
@@ -354,10 +343,7 @@ def version(conn: Connection) -> str:
 
 def get_seq_list(conn: Connection, queue: str) -> list[ReplicatedSequence]:
     """The sequences of the queue in the order of adding."""
-    return [
-        ReplicatedSequence(TableName.parse(row["seq_name"]), row["last_value"], row["local"])
-        for row in call.rows(conn, "londiste.get_seq_list", queue)
-    ]
+    return call.records(conn, _named(ReplicatedSequence), "londiste.get_seq_list", queue)
 
 
 def find_seq_oid(conn: Connection, seq: TableName) -> int | None:
@@ -399,10 +385,7 @@ def root_check_seqs(conn: Connection, queue: str, buffer: int | None = None) -> 
 
 def sequence_values(conn: Connection, queue: str) -> list[SequenceValue]:
     """Current values of this node's replicated sequences; publishes nothing."""
-    return [
-        SequenceValue(TableName.parse(row["seq_name"]), row["last_value"], row["unused"])
-        for row in call.rows(conn, "londiste.sequence_values", queue)
-    ]
+    return call.records(conn, _named(SequenceValue), "londiste.sequence_values", queue)
 
 
 # -- foreign keys -------------------------------------------------------------

@@ -30,7 +30,7 @@ from londiste.replication.commands import filter_checks
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs, with_trigger
 from londiste.replication.patterns import select
-from londiste.replication.tablesync.cancel import copy_stop
+from londiste.replication.tablesync.cancel import CopyAgain
 
 _LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
 #: Bits of pg_trigger.tgtype.
@@ -79,7 +79,7 @@ def plan(
             if node.type is NodeType.BRANCH and table.state != "ok":
                 # Perhaps an interrupted command, whose last steps are still to be done.
                 steps += [
-                    CopyBelow(*one, queue, name) for one in below() if _has(sites, one, queue, name)
+                    _copy_of(*one, queue, name) for one in below() if _has(sites, one, queue, name)
                 ]
             continue
         wants = table_rules.wants(attrs)
@@ -121,7 +121,7 @@ def plan(
         )
         if forget:
             steps += [
-                CopyBelow(*one, queue, name) for one in below() if _has(sites, one, queue, name)
+                _copy_of(*one, queue, name) for one in below() if _has(sites, one, queue, name)
             ]
     return CommandPlan(tuple(steps), tuple(already))
 
@@ -180,30 +180,8 @@ def _other_rows(table: ReplicatedTable, wants: TableRules) -> bool:
     return wants.stored and replace(wants, ignore_truncate=before.ignore_truncate) != before
 
 
-@dataclass(frozen=True)
-class CopyBelow:
-    """Copies a table of a node below again, after its provider did."""
-
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
-    table: TableName
-
-    def describe(self) -> str:
-        return f"{self.node}: copy table {self.table} again, after its provider"
-
-    def done(self, sites: Connections) -> bool:
-        now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
-        return now is None or not now.local or now.state is None
-
-    def run(self, sites: Connections) -> None:
-        with sites.transaction(self.dsn) as conn:
-            copy_stop(conn, self.queue, self.table)
-            now = tables.get_table(conn, self.queue, self.table)
-            if now is not None:
-                # What an earlier copy took off is still to be put back by the next one.
-                state = "in-copy" if now.dropped_ddl else None
-                tables.local_set_table_state(conn, self.queue, self.table, None, state)
+def _copy_of(node: str, dsn: str, queue: str, table: TableName) -> CopyAgain:
+    return CopyAgain(node, dsn, queue, table, when=", after its provider")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ server might choose the application as the victim.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,10 +14,9 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import Deadlock, LockTimeout
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import retry_locked
 
 T = TypeVar("T")
-
-_TRY_SECONDS = 1.0
 
 
 def with_table(
@@ -28,22 +26,13 @@ def with_table(
 
     Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds.
     """
-    deadline = time.monotonic() + sites.lock_timeout
-    limit = min(_TRY_SECONDS, sites.lock_timeout)
-    while True:
-        try:
-            with sites.transaction(dsn) as conn:
-                conn.execute(
-                    "select pg_catalog.set_config('lock_timeout', %s, true)",
-                    [f"{limit * 1000:.0f}ms"],
-                )
-                return work(conn)
-        except (LockTimeout, Deadlock) as error:
-            if time.monotonic() >= deadline:
-                raise LockTimeout(
-                    f"node {node}: table {table} stays locked",
-                    detail=f"waited {sites.lock_timeout:g} s for its lock; earlier tables of the"
-                    " list are done",
-                    hint="end the long transaction (see pg_stat_activity, pg_locks), then run"
-                    " the command again",
-                ) from error
+    try:
+        return retry_locked(sites, dsn, work)
+    except (LockTimeout, Deadlock) as error:
+        raise LockTimeout(
+            f"node {node}: table {table} stays locked",
+            detail=f"waited {sites.lock_timeout:g} s for its lock; earlier tables of the list are"
+            " done",
+            hint="end the long transaction (see pg_stat_activity, pg_locks), then run the command"
+            " again",
+        ) from error

@@ -13,11 +13,11 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable, with_copy_mode
 from londiste.replication.model import copy_mode as mode_of
-from londiste.replication.model import encode_attrs, with_copy_mode
 from londiste.replication.patterns import Selected, select
 from londiste.replication.tablesync import copy_source
-from londiste.replication.tablesync.cancel import copy_stop, terminate_work
+from londiste.replication.tablesync.cancel import reset_copy, terminate_work
 
 
 def plan(
@@ -149,16 +149,10 @@ class Resync:
 
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
-            copy_stop(conn, self.queue, self.table)
-            now = tables.get_table(conn, self.queue, self.table)
-            if now is not None:
-                # What an earlier copy took off is still to be put back by the next one.
-                state = "in-copy" if now.dropped_ddl else None
-                mode = self.copy_mode or mode_of(now)
-                attrs = with_copy_mode(now.attrs, mode)
-                attrs = copy_source.with_copy_node(attrs, self.copy_node)
-                if attrs != now.attrs:
-                    tables.local_set_table_attrs(conn, self.queue, self.table, encode_attrs(attrs))
-                tables.local_set_table_state(conn, self.queue, self.table, None, state)
-        # Nobody needs the indexes and keys that are being made for the rows of before.
+            reset_copy(conn, self.queue, self.table, self._attrs)
+        # Indexes and keys in progress belong to the old rows.
         terminate_work(sites.at(self.dsn), self.dest)
+
+    def _attrs(self, now: ReplicatedTable) -> dict[str, str]:
+        attrs = with_copy_mode(now.attrs, self.copy_mode or mode_of(now))
+        return copy_source.with_copy_node(attrs, self.copy_node)

@@ -22,8 +22,8 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
-from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs
-from londiste.replication.tablesync.cancel import copy_stop
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync.cancel import CopyAgain
 
 _SHOWN = 5
 
@@ -230,42 +230,6 @@ def partial(sites: Connections, scene: ClusterState, new: str, lost: str) -> fro
         except Unknown:
             found.add(info.name)
     return frozenset(found)
-
-
-@dataclass(frozen=True)
-class CopyAgain:
-    """Copies a table again, from the provider that its worker reads from afterwards.
-
-    forget -- a branch deletes its events from its queue.
-    """
-
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
-    table: TableName
-    forget: bool
-
-    def describe(self) -> str:
-        return f"{self.node}: copy table {self.table} again"
-
-    def done(self, sites: Connections) -> bool:
-        now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
-        if now is None or not now.local:
-            return True
-        return now.state is None and (not self.forget or FORGET in now.attrs)
-
-    def run(self, sites: Connections) -> None:
-        with sites.transaction(self.dsn) as conn:
-            copy_stop(conn, self.queue, self.table)
-            now = tables.get_table(conn, self.queue, self.table)
-            if now is None or not now.local:
-                return
-            if self.forget:
-                attrs = encode_attrs({**now.attrs, FORGET: "1"})
-                tables.local_set_table_attrs(conn, self.queue, self.table, attrs)
-            # What an earlier copy took off is still to be put back by the next one.
-            state = "in-copy" if now.dropped_ddl else None
-            tables.local_set_table_state(conn, self.queue, self.table, None, state)
 
 
 def _refuse_uncopied(

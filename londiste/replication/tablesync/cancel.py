@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -14,14 +13,13 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.errors import Deadlock, LockTimeout, from_database
+from londiste.errors import from_database
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import retry_locked
 from londiste.orchestration.steps import Step
 from londiste.pgq import batches, queues
 from londiste.replication import sqlapi as tables
-
-#: Seconds to wait for a table before our own work on it is ended once more.
-_TRY_SECONDS = 1.0
+from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs
 
 
 def copy_consumer(worker: str, table: TableName) -> str:
@@ -85,21 +83,59 @@ def without_work(
     Raises LockTimeout when other sessions lock the table longer than ``sites.lock_timeout``
     seconds.
     """
-    deadline = time.monotonic() + sites.lock_timeout
-    limit = min(_TRY_SECONDS, sites.lock_timeout)
-    while True:
-        terminate_work(sites.at(dsn), dest)
-        try:
-            with sites.transaction(dsn) as conn:
-                conn.execute(
-                    "select pg_catalog.set_config('lock_timeout', %s, true)",
-                    [f"{limit * 1000:.0f}ms"],
-                )
-                action(conn)
-            return
-        except (LockTimeout, Deadlock):
-            if time.monotonic() >= deadline:
-                raise
+    retry_locked(sites, dsn, action, before=lambda: terminate_work(sites.at(dsn), dest))
+
+
+def reset_copy(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    attrs: Callable[[ReplicatedTable], dict[str, str]] | None = None,
+) -> None:
+    """Cancels a copy of a table and sets the table to be copied again, in the open transaction.
+
+    attrs -- its new attributes.
+    """
+    copy_stop(conn, queue, table)
+    now = tables.get_table(conn, queue, table)
+    if now is None or not now.local:
+        return
+    wanted = now.attrs if attrs is None else attrs(now)
+    if wanted != now.attrs:
+        tables.local_set_table_attrs(conn, queue, table, encode_attrs(wanted))
+    # The next copy still has to restore what an earlier one dropped.
+    state = "in-copy" if now.dropped_ddl else None
+    tables.local_set_table_state(conn, queue, table, None, state)
+
+
+@dataclass(frozen=True)
+class CopyAgain:
+    """Copies a table of a node again.
+
+    forget -- a branch deletes its events from its queue.
+    when -- for ``describe``.
+    """
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    forget: bool = False
+    when: str = ""
+
+    def describe(self) -> str:
+        return f"{self.node}: copy table {self.table} again{self.when}"
+
+    def done(self, sites: Connections) -> bool:
+        now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        if now is None or not now.local:
+            return True
+        return now.state is None and (not self.forget or FORGET in now.attrs)
+
+    def run(self, sites: Connections) -> None:
+        forget = {FORGET: "1"} if self.forget else {}
+        with sites.transaction(self.dsn) as conn:
+            reset_copy(conn, self.queue, self.table, lambda now: {**now.attrs, **forget})
 
 
 def leftovers(sites: Connections, dsn: str, node: NodeInfo, consumer: str) -> list[Step]:
