@@ -18,7 +18,8 @@ from londiste.daemon.signals import Signals
 from londiste.orchestration.connections import Connections
 from londiste.pgq import batches
 from londiste.replication.apply.prefetch import JOIN_EVENTS
-from londiste.replication.worker.worker import Source, Worker
+from londiste.replication.worker.provider import Source
+from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE, Line, LineNode
 

@@ -13,7 +13,7 @@ from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from londiste.daemon.signals import Signals
 from londiste.errors import CombinedClosed, EventError, StateError
-from londiste.replication.worker import worker
+from londiste.replication.worker import duties
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.cluster import Database
@@ -267,7 +267,7 @@ def test_a_closed_combined_queue_takes_all_of_a_batch_or_nothing(
         assert first.value("select count(*) from log") == 0
         assert first.value(count) == events
         # As an error only when it lasts.
-        monkeypatch.setattr(worker, "CLOSED_PATIENCE", 0.0)
+        monkeypatch.setattr(duties, "CLOSED_PATIENCE", 0.0)
         with pytest.raises(CombinedClosed):
             one.unit()
         first.execute("update pgq.queue set queue_disable_insert = false")
