@@ -171,7 +171,7 @@ class Accumulator:
                 found = self._kind(fields)
             _, fold, codes, lines, start, nexts, other = found
             if retry != r"\N":
-                raise _retried(int(id))
+                raise retried(int(id))
             if other is not None:
                 other(fields)
                 continue
@@ -202,7 +202,7 @@ class Accumulator:
         if found is None or found[0] != name:
             found = self._kind(fields)
         if fields[3] != r"\N":
-            raise _retried(int(fields[0]))
+            raise retried(int(fields[0]))
         _, fold, _, _, _, _, other = found
         route = self.interest.find(unescaped(name))
         what = _type(kind, route)
@@ -435,7 +435,8 @@ def _names(pairs: list[tuple[str, object]]) -> tuple[str, ...]:
     return tuple([name for name, _ in pairs])
 
 
-def _retried(number: int) -> EventError:
+def retried(number: int) -> EventError:
+    """Error of an event that was inserted again, out of order."""
     return EventError(
         f"event {number} was retried",
         detail="its order among the other events is lost",

@@ -35,22 +35,20 @@ from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch
 from londiste.replication.apply import errors
-from londiste.replication.apply.accumulator import Accumulator
+from londiste.replication.apply.accumulator import Accumulator, retried
 from londiste.replication.apply.control_messages import SystemEvents
 from londiste.replication.apply.errors import Open
 from londiste.replication.apply.prefetch import ReadAhead
 from londiste.replication.apply.proofs import Proofs, control_events, of_messages
 from londiste.replication.apply.relation_cache import RelationCache
-from londiste.replication.apply.routing import (
-    RoutingTable,
-    SkippedEvents,
-)
+from londiste.replication.apply.routing import RoutingTable, SkippedEvents
 from londiste.replication.apply.writer import BatchTransaction, PartWriter, point
 from londiste.replication.ddl.apply import (
-    InJoinedBatch,
-    LetGo,
+    CancelCopies,
+    Interruption,
     RunFirst,
     Scripts,
+    SplitBatch,
     cut,
     has_script,
 )
@@ -72,6 +70,7 @@ class BatchStats:
     ignored -- events of tables that are not replicated here, or that the copy includes.
     skipped -- the batch was applied before.
     conflicts -- rows of conflicting events that a policy resolved.
+    interruption -- the batch is rolled back, because its script needs something else first.
     """
 
     events: int = 0
@@ -80,6 +79,7 @@ class BatchStats:
     seconds: float = 0.0
     skipped: bool = False
     conflicts: int = 0
+    interruption: Interruption | None = None
 
 
 class BatchApplier:
@@ -163,26 +163,28 @@ class BatchApplier:
         joined -- the batch may span several ticks: then no script is run from it.
 
         The provider is not told; ``batches.finish_batch`` is the caller's.  Raises EventError
-        (the position stays before the batch), Superseded, PositionLost, TransientError;
-        InJoinedBatch and Waits of ``scripts.follow``, with nothing done.
+        (the position stays before the batch), Superseded, PositionLost, TransientError.
+
+        Nothing is applied when the result has an ``interruption``: SplitBatch or WaitsFor.
         """
         while True:
             try:
-                return self._run(batch, interest, query, tick, joined)
-            except RunFirst as first:
-                with self._errors(batch):
-                    self._of_scripts.run_first(first.script)
-            except LetGo as asked:
-                with self._errors(batch):
-                    self._of_scripts.let_go(asked.held)
+                stats = self._run(batch, interest, query, tick, joined)
             except ScriptFailed:
-                self._of_scripts.note_failure()
+                if self.scripts is not None:
+                    self.scripts.note_failure()
                 raise
-
-    @property
-    def _of_scripts(self) -> Scripts:
-        assert self.scripts is not None
-        return self.scripts
+            if self.scripts is None:
+                return stats
+            match stats.interruption:
+                case RunFirst(script):
+                    with self._errors(batch):
+                        self.scripts.run_first(script)
+                case CancelCopies(tables):
+                    with self._errors(batch):
+                        self.scripts.cancel_copies(tables)
+                case _:
+                    return stats
 
     def _run(
         self,
@@ -212,8 +214,15 @@ class BatchApplier:
                 else:
                     transaction.begin()
                     stats = self._apply_large(large, batch, interest, query, transaction)
-                self._settle(batch, interest)
-                point("worker.before-commit", interest)
+                if stats.interruption is not None:
+                    transaction.roll_back()
+                else:
+                    self._settle(batch, interest)
+                    point("worker.before-commit", interest)
+            if stats.interruption is not None:
+                if self.ahead is not None:
+                    self.ahead.stop()
+                return stats
             point("worker.after-commit", interest)
             if self.forwarder is not None:
                 self.forwarder.tick(batch)
@@ -278,7 +287,7 @@ class BatchApplier:
             stats = self._apply(batch, some, query, transaction, None)
 
         merged = large.apply(ordinary)
-        if merged is None:
+        if merged is None or stats.interruption is not None:
             return stats
         if not merged.left:
             skips = interest.skips.rows
@@ -335,7 +344,8 @@ class BatchApplier:
                     self._hand_on(self.forwarder, block, interest, some)
         else:
             accumulator = Accumulator(interest)
-            with self._blocks(batch, query) as blocks:
+            # A reported error keeps the generator alive; the provider's statement must end now.
+            with contextlib.closing(batches.stream(self.source, batch, query=query)) as blocks:
                 for block in blocks:
                     found = self._check(block, interest)
                     if self.forwarder is not None:
@@ -343,23 +353,21 @@ class BatchApplier:
                         self._hand_on(self.forwarder, block, interest, found)
                     if self.scripts is not None and has_script(block):
                         done = self._cut(batch, block, accumulator, transaction, self.scripts)
+                        if done.interruption is not None:
+                            return done
                         count, applied = count + done.events, applied + done.applied
                         nbytes += block.nbytes
                         continue
                     if not accumulator.has_room(block, self.flush_bytes):
-                        part = accumulator.take()
-                        count, applied = count + part.events, applied + part.applied
-                        self._writer.write(part, transaction, batch)
-                        del part
+                        written = self._write_part(accumulator, transaction, batch)
+                        count, applied = count + written.events, applied + written.applied
                     accumulator.add(block)
                     nbytes += block.nbytes
                     # A long event is a block, which nothing else may hold while it is written.
                     del block
                     if accumulator.is_full(self.flush_bytes):
-                        part = accumulator.take()
-                        count, applied = count + part.events, applied + part.applied
-                        self._writer.write(part, transaction, batch)
-                        del part
+                        written = self._write_part(accumulator, transaction, batch)
+                        count, applied = count + written.events, applied + written.applied
             if ahead is not None:
                 ahead.begin(batch, nbytes, interest)
             part = accumulator.take()
@@ -367,10 +375,15 @@ class BatchApplier:
         self._writer.write(part, transaction, batch, lambda: self._completing(batch))
         return BatchStats(count, applied, count - applied)
 
+    def _write_part(
+        self, accumulator: Accumulator, transaction: BatchTransaction, batch: Batch
+    ) -> BatchStats:
+        part = accumulator.take()
+        self._writer.write(part, transaction, batch)
+        return BatchStats(part.events, part.applied)
+
     def _completing(self, batch: Batch) -> Callable[[], None]:
-        """Stores the position, and the forwarder's end of the batch, inside the caller's
-        pipeline.
-        """
+        """Stores the position and the forwarder's end of the batch, in the caller's pipeline."""
         check = self.progress.completing(batch)
         if self.forwarder is None:
             return check
@@ -392,15 +405,14 @@ class BatchApplier:
     ) -> BatchStats:
         """Runs the scripts of a block between the events before and after each of them."""
         if self._joined:
-            raise InJoinedBatch
+            return BatchStats(interruption=SplitBatch())
         count = applied = 0
         for piece, is_script in cut(block):
             if not is_script:
                 accumulator.add(piece)
                 continue
-            part = accumulator.take()
-            count, applied = count + part.events + 1, applied + part.applied + 1
-            self._writer.write(part, transaction, batch)
+            written = self._write_part(accumulator, transaction, batch)
+            count, applied = count + written.events + 1, applied + written.applied + 1
             transaction.begin()
             (event,) = piece
             if (event.id, 0) in accumulator.interest.skips.rows:
@@ -409,13 +421,10 @@ class BatchApplier:
             if not isinstance(change, ExecuteScript):
                 raise EventError(f"event {event.id} is not a script", event_id=event.id)
             if event.retry is not None:
-                raise EventError(
-                    f"event {event.id} was retried",
-                    detail="its order among the other events is lost",
-                    hint="do not call pgq.event_retry for the worker of a node",
-                    event_id=event.id,
-                )
-            scripts.follow(change)
+                raise retried(event.id)
+            interruption = scripts.follow(change)
+            if interruption is not None:
+                return BatchStats(interruption=interruption)
             # The tables may be others now.
             self._shapes.forget()
         return BatchStats(count, applied)
@@ -445,15 +454,6 @@ class BatchApplier:
         block = self._handing_on.block(block, interest.held)
         if len(block):
             forwarder.forward(block, proven)
-
-    @contextlib.contextmanager
-    def _blocks(self, batch: Batch, query: str | None) -> Iterator[Iterator[EventBlock]]:
-        blocks = batches.stream(self.source, batch, query=query)
-        try:
-            yield blocks
-        finally:
-            # Whoever reports an error holds on to it; the provider's statement must end now.
-            blocks.close()
 
     @contextlib.contextmanager
     def _errors(self, batch: Batch) -> Iterator[None]:

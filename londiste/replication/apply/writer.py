@@ -62,6 +62,11 @@ class BatchTransaction:
             self._stack.enter_context(psycopg.Transaction(self._conn))
             keep_role(self._conn)
 
+    def roll_back(self) -> None:
+        """Ends the block of ``stack`` here, without a commit."""
+        if self._open:
+            raise psycopg.Rollback
+
 
 class PartWriter:
     """Writes parts of batches: tables, events of handlers, messages of the cascade.

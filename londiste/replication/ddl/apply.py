@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import psycopg
 
@@ -42,28 +43,34 @@ _SCRIPT = b"EXECUTE"
 _HEAD = 256
 
 
-class RunFirst(Exception):
-    """The batch has to be rolled back: its script comes first, in a transaction of its own."""
+@dataclass(frozen=True)
+class RunFirst:
+    """The script runs before the batch, in a transaction of its own."""
 
-    def __init__(self, script: ExecuteScript) -> None:
-        super().__init__(script.name)
-        self.script = script
-
-
-class LetGo(Exception):
-    """The batch has to be rolled back: copies hold tables that its script names."""
-
-    def __init__(self, held: Sequence[ReplicatedTable]) -> None:
-        super().__init__(", ".join(str(table.name) for table in held))
-        self.held = held
+    script: ExecuteScript
 
 
-class InJoinedBatch(Exception):
-    """The batch has more than one tick: it is to be asked for anew, tick by tick."""
+@dataclass(frozen=True)
+class CancelCopies:
+    """Copies lock tables that the script names; they have to end before the batch."""
+
+    tables: Sequence[ReplicatedTable]
 
 
-class Waits(Exception):
-    """The script has to wait for one before it, which runs by itself."""
+@dataclass(frozen=True)
+class SplitBatch:
+    """The batch spans several ticks: it has to be opened again tick by tick."""
+
+
+@dataclass(frozen=True)
+class WaitsFor:
+    """The script waits for an earlier one that runs outside of a transaction."""
+
+    script: str
+
+
+#: Why a batch with a script has to be rolled back and applied later.
+Interruption: TypeAlias = RunFirst | CancelCopies | SplitBatch | WaitsFor
 
 
 @dataclass
@@ -84,20 +91,21 @@ class Scripts:
     _asked: frozenset[str] = frozenset()
     _failed: tuple[ExecuteScript, ScriptFailed] | None = None
 
-    def follow(self, script: ExecuteScript) -> None:
+    def follow(self, script: ExecuteScript) -> Interruption | None:
         """Applies a script inside the transaction of the batch.
 
-        Raises RunFirst, LetGo and Waits; ScriptFailed, for ``note_failure``; TransientError.
+        Returns why the batch has to be rolled back instead.  Raises ScriptFailed, for
+        ``note_failure``; TransientError.
         """
         self._failed = None
         try:
-            self._follow(script)
+            return self._follow(script)
         except ScriptFailed as error:
             if not error.known:
                 self._failed = (script, error)
             raise
 
-    def _follow(self, script: ExecuteScript) -> None:
+    def _follow(self, script: ExecuteScript) -> Interruption | None:
         known = state.get_scripts(self.conn, self.queue)
         mine = next((s for s in known if s.name == script.name), None)
         if (
@@ -108,19 +116,24 @@ class Scripts:
             raise still_failed(mine, script.event_id)
         if mine is not None and (mine.state.over or mine.way is StatementTiming.AFTER):
             log.info("script %s: %s on this node", script.name, mine.state.value)
-            return
+            return None
         unfinished = [s for s in known if s.way is StatementTiming.AFTER and not s.state.over]
         if unfinished:
-            raise Waits(unfinished[0].name)
+            return WaitsFor(unfinished[0].name)
         way, statements = self._look(script)
         match way:
             case StatementTiming.FIRST:
-                raise RunFirst(script)
+                return RunFirst(script)
             case StatementTiming.AFTER:
                 self._note(script)
             case StatementTiming.BATCH:
-                self._take_back_copies(statements)
+                copied = self._copied(statements)
+                ask = [table for table in copied if str(table.name) not in self._asked]
+                if ask:
+                    return CancelCopies(ask)
+                self._take_back_copies(copied)
                 self._run(script)
+        return None
 
     def run_first(self, script: ExecuteScript) -> None:
         """Runs it in a transaction of its own.  Raises ScriptFailed, TransientError."""
@@ -134,12 +147,12 @@ class Scripts:
             raise
         crash.point("script.after-first")
 
-    def let_go(self, held: Sequence[ReplicatedTable]) -> None:
+    def cancel_copies(self, copied: Sequence[ReplicatedTable]) -> None:
         """Cancels the copies of some tables; their tasks end within seconds."""
         with self.conn.transaction():
-            for table in held:
+            for table in copied:
                 copy_stop(self.conn, self.queue, table.name)
-        self._asked |= {str(table.name) for table in held}
+        self._asked |= {str(table.name) for table in copied}
 
     def note_failure(self) -> None:
         """Stores the last failure, in a transaction of its own; only an operator can retry it."""
@@ -210,23 +223,23 @@ class Scripts:
         # From a program that sends all of a script at once: there it was one transaction, too.
         return StatementTiming.BATCH, [s for part in found for s in part.statements]
 
-    def _take_back_copies(self, statements: Sequence[Statement]) -> None:
-        """Restores, empty, the tables that a script names and that are being copied.
-
-        A copy drops indexes and constraints, which the script may need.  The table is copied again
-        after the script, with its new columns.
-        """
+    def _copied(self, statements: Sequence[Statement]) -> list[ReplicatedTable]:
+        """The tables that a script names and that are being copied."""
         words = {word.text for statement in statements for word in statement.words if word.names}
-        copied = [
+        return [
             table
             for table in tables.get_table_list(self.conn, self.queue)
             if table.local
             and table.state not in (None, "ok")
             and (table.dest.name in words or _taken_off(table) & words)
         ]
-        ask = [table for table in copied if str(table.name) not in self._asked]
-        if ask:
-            raise LetGo(ask)
+
+    def _take_back_copies(self, copied: Sequence[ReplicatedTable]) -> None:
+        """Restores tables, empty, that are being copied.
+
+        A copy drops indexes and constraints, which the script may need.  The table is copied again
+        after the script, with its new columns.
+        """
         for table in copied:
             try:
                 info = catalog.info(self.conn, table.dest)
@@ -280,4 +293,13 @@ def _is_script(line: bytes) -> bool:
     return len(fields) > _TYPE + 1 and fields[_TYPE] == _SCRIPT
 
 
-__all__ = ["InJoinedBatch", "LetGo", "RunFirst", "Scripts", "Waits", "cut", "has_script"]
+__all__ = [
+    "CancelCopies",
+    "Interruption",
+    "RunFirst",
+    "Scripts",
+    "SplitBatch",
+    "WaitsFor",
+    "cut",
+    "has_script",
+]

@@ -18,7 +18,7 @@ from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply.routing import RoutingTable
-from londiste.replication.ddl.apply import InJoinedBatch, Waits
+from londiste.replication.ddl.apply import SplitBatch, WaitsFor
 from londiste.replication.ddl.background import Steps
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.forwarding.combined_queue import MergeLag
@@ -182,18 +182,19 @@ class ApplyDuties(_Duties):
                     tick=state.completed_tick,
                     joined=source.may_join and state.completed_tick >= self._cut_until,
                 )
-            except InJoinedBatch:
-                # What runs outside of a batch has a tick on either side of it.
-                self._cut_until = batch.tick_id
-                self._take_anew(source, state)
-                return True
             except CombinedClosed as closed:
                 return self._wait_for_combined(closed)
-            except Waits as script:
-                log.info("the script of this batch waits for script %s", script)
-                self._take_anew(source, state)
-                self._loop.delay = COPY_DELAY
-                return False
+            match stats.interruption:
+                case SplitBatch():
+                    # What runs outside of a batch has a tick on either side of it.
+                    self._cut_until = batch.tick_id
+                    self._take_anew(source, state)
+                    return True
+                case WaitsFor(script):
+                    log.info("the script of this batch waits for script %s", script)
+                    self._take_anew(source, state)
+                    self._loop.delay = COPY_DELAY
+                    return False
             self._closed_at = None
             self._parts.statistics.count(stats)
             self._watermarks.report(self._sessions.node(), source, state, duty, batch)
