@@ -207,7 +207,8 @@ class BatchApplier:
             self._carried(batch, interest) as large,
             self._reading_ahead(),
         ):
-            with contextlib.ExitStack() as stack:
+            # A lost session does not swallow Rollback itself.
+            with contextlib.suppress(psycopg.Rollback), contextlib.ExitStack() as stack:
                 transaction = BatchTransaction(self.target, stack)
                 if large is None:
                     stats = self._apply(batch, interest, query, transaction, self.ahead)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 WAYS = {
     StatementTiming.BATCH: "in the transaction of its batch",
     StatementTiming.FIRST: "in a transaction of its own, before its batch",
-    StatementTiming.AFTER: "in no transaction, after its batch; rows are applied meanwhile",
+    StatementTiming.AFTER: "in no transaction, after its batch; other rows are applied during it",
 }
 
 
