@@ -164,7 +164,6 @@ class BatchApplier:
 
         The provider is not told; ``batches.finish_batch`` is the caller's.  Raises EventError
         (the position stays before the batch), Superseded, PositionLost, TransientError.
-
         Nothing is applied when the result has an ``interruption``: SplitBatch or WaitsFor.
         """
         while True:
@@ -288,7 +287,8 @@ class BatchApplier:
             stats = self._apply(batch, some, query, transaction, None)
 
         merged = large.apply(ordinary)
-        if merged is None or stats.interruption is not None:
+        large.interrupted = stats.interruption is not None
+        if merged is None or large.interrupted:
             return stats
         if not merged.left:
             skips = interest.skips.rows

@@ -120,6 +120,9 @@ class LargeBatches:
         finally:
             if large.job is not None:
                 large.job.stop()
+        if large.interrupted:
+            # The batch comes again and is not done: a job for it counts as failed.
+            return
         self._failed.clear()
         if large.job is not None:
             self.sweep(conn)
@@ -183,7 +186,10 @@ class LargeBatches:
 
 @dataclass
 class LargeBatchApplier:
-    """One large batch in progress; without a job it is applied serially, for ``reason``."""
+    """One large batch in progress; without a job it is applied serially, for ``reason``.
+
+    interrupted -- a script needs something else first: the transaction is rolled back.
+    """
 
     batches: LargeBatches
     conn: Connection
@@ -193,6 +199,7 @@ class LargeBatchApplier:
     started: float
     job: ParallelJob | None = None
     reason: str = ""
+    interrupted: bool = False
 
     def apply(self, ordinary: Callable[[RoutingTable], object]) -> Merged | None:
         """Writes the batch inside the open transaction, and records how it was applied.
