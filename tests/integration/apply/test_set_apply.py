@@ -627,7 +627,7 @@ def test_rows_hidden_from_the_worker_are_not_taken_for_missing_ones(target: Targ
 
 
 def test_a_missing_table_is_named(target: Target) -> None:
-    with pytest.raises(EventError, match=r"table public\.t is not there") as caught:
+    with pytest.raises(EventError, match=r"table public\.t does not exist") as caught:
         target.apply(target.i(id="1"))
     assert "create the table" in caught.value.hint
 

@@ -101,7 +101,7 @@ def test_a_worker_of_another_name_is_refused(line: Line) -> None:
     line.configure(leaf, job_name="somebody")
     done = line.run(leaf, "worker", "--once")
     assert done.code == 2, str(done)
-    assert "the worker of node leaf is leaf_worker, not somebody" in done.err
+    assert "node leaf: its worker is leaf_worker, not somebody" in done.err
     assert line.error(leaf) is None
 
 

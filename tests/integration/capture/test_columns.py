@@ -98,7 +98,7 @@ def test_a_renamed_table_is_known_by_its_new_name_and_the_advice_works(
     assert rows[0]["do"] in one["do"]
     restored = londiste(root.db, "triggers", "--restore")
     assert restored.code == 0
-    assert "has the name public.page now" in restored.err
+    assert "was renamed to public.page" in restored.err
     assert "was renamed to public.page" in londiste(root.db, "status").out
     # Its rows come under the old name until then.
     root.tick()

@@ -197,7 +197,7 @@ def test_a_node_that_copies_is_not_led_away_from_the_rows(
     move = ("change-provider", "--node", "two", "--provider", "one", "--timeout", "0")
     refused = londiste(two.db, *move)
     assert refused.code == 3
-    assert "node two still copies table public.t, which one does not keep" in refused.err
+    assert "node two still copies table public.t, which one does not have" in refused.err
     assert two.db.execute(PROVIDER) == [("branch", "root")]
     one.db.execute("select londiste.local_add_table('q', 'public.t')")
     assert londiste(two.db, *move).code == 0

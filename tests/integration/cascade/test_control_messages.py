@@ -84,6 +84,6 @@ def test_a_leaf_ignores_the_global_watermark_and_a_branch_keeps_it(pgq_db: Datab
 )
 def test_what_is_not_understood_stops_the_queue(pgq_db: Database, wrong: SystemEvent) -> None:
     make_branch(pgq_db)
-    with pytest.raises(EventError, match="event 7 of type") as caught:
+    with pytest.raises(EventError, match="event 7: cannot process type") as caught:
         SystemEvents(pgq_db.connect(), "q", NodeType.BRANCH).follow(wrong)
     assert caught.value.hint

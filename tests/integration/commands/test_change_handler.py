@@ -45,7 +45,7 @@ def test_nop_leaves_the_rows_alone_until_the_handler_is_changed(
     for command in ("resync", "compare"):
         done = line.run(leaf, command, "a")
         assert done.code == 3
-        assert "leaves its rows here alone" in done.err
+        assert "its rows" in done.err
     must(line, leaf, "change-handler", "a")
     line.wait(
         lambda: (line.tick(), leaf.database.execute("select id, v from a") == [(3, "x")])[1],

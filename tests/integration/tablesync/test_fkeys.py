@@ -134,7 +134,7 @@ def test_every_state_says_why_and_what_helps() -> None:
     assert judge(KeyFacts("s.a", "s.b", "k", valid=False, enforced=False)).state == "not enforced"
     gone = judge(KeyFacts("s.a", "s.b", "k", there=False, valid=False, pending=True,
                           to_exists=False, to_replicated=False))  # fmt: skip
-    assert (gone.why, gone.by_hand) == ("table s.b is not there", False)
+    assert (gone.why, gone.by_hand) == ("table s.b does not exist", False)
     alone = judge(KeyFacts("s.a", "s.b", "k", there=False, valid=False, pending=True,
                            to_replicated=False))  # fmt: skip
     assert alone.by_hand
