@@ -56,7 +56,7 @@ def test_a_table_renamed_on_root_and_leaf_is_named_and_the_advice_brings_it_back
         found = line.run(node, "check").out
         assert f"table public.a: it was renamed to {told}" in found
         assert "does not exist" not in found
-        assert f"table public.a has the name {told} now" in line.run(node, "status").out
+        assert f"table public.a was renamed to {told}" in line.run(node, "status").out
         shown = line.run(node, "triggers").out
         assert f"the table was renamed to {told}" in shown
     assert "rename to" in hint or "set schema" in hint
