@@ -1,1 +1,1 @@
-"""The queue as Python sees it: one typed function per SQL function."""
+"""Python interface of PgQ: one typed function per SQL function that Python calls."""

@@ -1,7 +1,7 @@
-"""What people do with queues and consumers, checked before anything is changed.
+"""Queue and consumer administration: checked changes of queues, consumers and settings.
 
-Between the functions of the schema, of which each does one thing, and the commands: names that
-do not exist are met with the one that was meant, and what a change destroys is told in advance.
+Commands use these functions instead of the SQL functions.  An unknown name is answered with the
+closest existing name, and a change that destroys data reports first what is lost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from londiste.pgq.types import ConsumerInfo, QueueInfo
 
 
 def find_queue(conn: Connection, name: str) -> QueueInfo:
-    """A queue by name; UnknownQueue says which one may have been meant."""
+    """A queue by name.  UnknownQueue suggests the closest existing name."""
     found = queues.get_queue_info(conn, name)
     if found:
         return found[0]
@@ -40,19 +40,19 @@ def find_queue(conn: Connection, name: str) -> QueueInfo:
     raise UnknownQueue(
         f"no queue {name}",
         detail=f"in {whereabouts(conn)}",
-        hint=_meant(name, known, "londiste queue list shows the queues"),
+        hint=_meant(name, known, "londiste queue list"),
     )
 
 
 def find_queues(conn: Connection, names: Sequence[str], *, every: bool = False) -> list[str]:
-    """The queues of these names, each once; all of them for ``*`` or ``every``."""
+    """The queues of these names without duplicates; all queues for ``*`` or ``every``."""
     if every or "*" in names:
         return [queue.queue_name for queue in queues.get_queue_info(conn)]
     return [find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
 
 
 def find_consumer(conn: Connection, queue: str, name: str) -> ConsumerInfo:
-    """A consumer of a queue; UnknownQueue or UnknownConsumer say which may have been meant."""
+    """A consumer of a queue.  UnknownQueue and UnknownConsumer suggest the closest name."""
     find_queue(conn, queue)
     found = queues.get_consumer_info(conn, queue, name)
     if found:
@@ -61,17 +61,20 @@ def find_consumer(conn: Connection, queue: str, name: str) -> ConsumerInfo:
     raise UnknownConsumer(
         f"no consumer {name} on queue {queue}",
         detail=f"in {whereabouts(conn)}",
-        hint=_meant(name, known, f"londiste queue consumers {queue} shows them"),
+        hint=_meant(name, known, f"londiste queue consumers {queue}"),
     )
 
 
 def new_name(what: str, name: str) -> str:
-    """A name for a new queue or consumer; BadOption for one that nobody could type again."""
+    """A name for a new queue or consumer.  BadOption for an empty or unprintable one."""
     if not name.strip():
-        raise BadOption(f"a {what} needs a name", hint="a name has one letter or digit at least")
+        raise BadOption(
+            f"a {what} needs a name", hint="a name must contain at least one letter or digit"
+        )
     if any(not character.isprintable() for character in name):
         raise BadOption(
-            f"control characters in the name of a {what}", hint="use letters, digits, _ . -"
+            f"control characters in the name of a {what}",
+            hint="use letters, digits and the characters _ . -",
         )
     return name
 
@@ -81,7 +84,7 @@ def new_name(what: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class QueueChange:
-    """One thing to do, and how it is told; made by functions that have checked it."""
+    """One checked change: its description, and the function that makes it."""
 
     text: str
     act: Callable[[Connection], object]
@@ -93,7 +96,7 @@ class QueueChange:
 def creating(
     conn: Connection, name: str, values: Mapping[str, str | None] | None = None
 ) -> list[QueueChange]:
-    """Creates a queue with these parameters; nothing for one that is there."""
+    """Creates a queue with these parameters; no change if the queue exists."""
     if queues.get_queue_info(conn, name):
         return []
     new_name("queue", name)
@@ -102,12 +105,12 @@ def creating(
 
 
 def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[QueueChange]:
-    """Drops queues.  StateError when something of value goes and ``force`` is not given."""
+    """Drops queues.  StateError if consumers or data would be lost and ``force`` is not given."""
     found = [find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
     lost = [line for name in found for line in losses(conn, name)]
     if lost and not force:
         raise StateError(
-            f"cannot drop {', '.join(found)}: what somebody needs would be lost",
+            f"cannot drop {', '.join(found)}: consumers or data would be lost",
             detail="; ".join(lost),
             hint=f"londiste queue drop --force {' '.join(found)}",
         )
@@ -119,7 +122,7 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Que
         for name in found
     ] + [
         QueueChange(
-            f"forget sink {sink.sink}, which wrote into queue {name}",
+            f"remove the record of sink {sink.sink}, which wrote into queue {name}",
             functools.partial(spark_epochs.forget_sink, sink=sink.sink),
         )
         for name in found
@@ -146,14 +149,15 @@ def registering(
     at: int | None = None,
     copy: str | None = None,
 ) -> list[QueueChange]:
-    """Registers a consumer, or moves one that is there; nothing when it may stay where it is.
+    """Registers a consumer, or moves a registered one; no change if it may stay where it is.
 
-    at -- behind this tick of the queue; copy -- where this consumer is; else behind the newest
-        tick.  Moving drops an open batch; what it will not see any more is told.
+    at -- after this tick of the queue; copy -- at the position of this consumer; default: after the
+        newest tick. Moving drops an open batch; the description reports the events that are
+        skipped.
     """
     find_queue(conn, queue)
     if at is not None and copy is not None:
-        raise BadOption("at and copy exclude each other", hint="give one of them")
+        raise BadOption("at and copy exclude each other", hint="give only one of them")
     tick = find_consumer(conn, queue, copy).last_tick if copy is not None else at
     if copy is not None and tick is None:
         raise BadOption(
@@ -175,7 +179,7 @@ def registering(
             text += f", dropping its open batch {before.current_batch}"
         skipped = _events_between(conn, queue, before.last_tick, tick)
         if skipped:
-            text += f", past up to {skipped} events that it will not see"
+            text += f", skipping up to {skipped} events"
     register = functools.partial(
         batches.register_consumer_at, queue=queue, consumer=consumer, tick=tick
     )
@@ -185,7 +189,7 @@ def registering(
 def unregistering(
     conn: Connection, queue: str, names: Sequence[str], *, every: bool = False
 ) -> list[QueueChange]:
-    """Forgets consumers, or all of them with ``every``."""
+    """Unregisters consumers, or all consumers of the queue with ``every``."""
     find_queue(conn, queue)
     if every:
         found = queues.get_consumer_info(conn, queue)
@@ -210,7 +214,7 @@ def _lost_with(conn: Connection, queue: str, consumer: str) -> str:
 def registering_worker(
     conn: Connection, queue: str, consumer: str, worker: str
 ) -> list[QueueChange]:
-    """Registers a cooperative consumer; nothing when it is there."""
+    """Registers a cooperative consumer; no change if it is registered."""
     find_queue(conn, queue)
     new_name("consumer", consumer)
     new_name("cooperative consumer", worker)
@@ -229,9 +233,9 @@ def registering_worker(
 def unregistering_worker(
     conn: Connection, queue: str, consumer: str, worker: str, *, close_batch: bool = False
 ) -> list[QueueChange]:
-    """Forgets a cooperative consumer, or all of a consumer for ``*``.
+    """Unregisters a cooperative consumer, or all of a consumer for ``*``.
 
-    close_batch -- also with an open batch, whose events nobody gets then; else StateError.
+    close_batch -- also with an open batch, whose events are then not delivered; else StateError.
     """
     find_consumer(conn, queue, consumer)
     names = workers(conn, queue, consumer) if worker == "*" else [worker]
@@ -241,8 +245,11 @@ def unregistering_worker(
         if one.current_batch is not None and not close_batch:
             raise StateError(
                 f"cooperative consumer {name} has batch {one.current_batch} open",
-                detail="its events would reach nobody",
-                hint="let another take it over, or close it: --close-batch (close batch)",
+                detail="the events of the batch would be lost",
+                hint=(
+                    "take the batch over from another cooperative consumer, or close it:"
+                    " --close-batch (close batch)"
+                ),
             )
         changes.append(
             QueueChange(
@@ -270,15 +277,15 @@ def workers(conn: Connection, queue: str, consumer: str) -> list[str]:
 
 
 def losses(conn: Connection, queue: str) -> list[str]:
-    """What goes with a queue that is dropped, one sentence each; empty: nothing of value."""
+    """What is lost when a queue is dropped, one sentence each; empty if nothing is."""
     lost: list[str] = []
     node = _node(conn, queue)
     if node is not None:
         lost.append(f"queue {queue} belongs to node {node[0]} ({node[1]}) of a cascade")
     for consumer in queues.get_consumer_info(conn, queue):
         lost.append(
-            f"consumer {consumer.consumer_name} is registered,"
-            f" with up to {consumer.pending_events or 0} events to come"
+            f"consumer {consumer.consumer_name} is registered, with up to"
+            f" {consumer.pending_events or 0} pending events"
             + _waiting(conn, queue, consumer.consumer_name)
         )
     writers = queues.queue_writers(conn, queue)
@@ -286,7 +293,7 @@ def losses(conn: Connection, queue: str) -> list[str]:
         lost.append(
             f"triggers write changes of {len(writers)} tables into queue {queue}"
             f" ({', '.join(writers[:5])}{', …' if len(writers) > 5 else ''}):"
-            " writing to these tables fails from then on"
+            " writes to these tables fail after that"
         )
     for sink in sinks_of(conn, queue):
         lost.append(
@@ -295,13 +302,13 @@ def losses(conn: Connection, queue: str) -> list[str]:
     for late in delayed.get_delayed_info(conn, queue):
         if late.delayed_events:
             lost.append(
-                f"{late.delayed_events} delayed events of queue {queue} wait for their time"
+                f"{late.delayed_events} delayed events of queue {queue} are not delivered yet"
             )
     return lost
 
 
 def sinks_of(conn: Connection, queue: str) -> list[Sink]:
-    """Queries of Spark that write into a queue, as far as this user may know."""
+    """Spark queries that write into a queue, as far as this user may read the records."""
     try:
         with conn.transaction():
             known = spark_epochs.get_sinks(conn)
@@ -311,11 +318,11 @@ def sinks_of(conn: Connection, queue: str) -> list[Sink]:
 
 
 def _waiting(conn: Connection, queue: str, consumer: str) -> str:
-    """Events that go with a consumer, as the end of a sentence; empty when there are none."""
+    """Events that are lost with a consumer, as the end of a sentence; empty if there are none."""
     text = ""
     for one in dead_letters.get_waiting_info(conn, queue, consumer):
         if one.retry_events:
-            text += f", {one.retry_events} to be delivered again"
+            text += f", {one.retry_events} events to retry"
         if one.failed_events:
             text += f", {one.failed_events} dead letters"
     return text
@@ -340,7 +347,7 @@ def _require_tick(conn: Connection, queue: str, tick: int) -> None:
         raise BadOption(
             f"queue {queue} has no tick {tick}",
             detail=f"it has ticks {row[1]} to {row[2]}" if row[1] is not None else "it has no tick",
-            hint=f"londiste queue ticks {queue} lists them",
+            hint=f"londiste queue ticks {queue}",
         )
 
 
@@ -352,7 +359,7 @@ def _events_between(conn: Connection, queue: str, first: int | None, last: int |
 def _one(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...]:
     row = _first(conn, name, **parameters)
     if row is None:
-        raise LondisteError(f"query {name} answered nothing", hint="this is a defect; report it")
+        raise LondisteError(f"query {name} returned no row", hint="this is a defect; report it")
     return row
 
 

@@ -1,4 +1,4 @@
-"""Consumers: register, open a batch, read its events, finish it.
+"""Batches of a consumer: register, open a batch, read its events, finish it.
 
     batch = next_batch(conn, queue, consumer)      None: nothing new
     for chunk in events(conn, batch): ...          in the order of event ids
@@ -29,21 +29,21 @@ CHUNK_BYTES = 16 << 20
 
 
 def register_consumer(conn: Connection, queue: str, consumer: str) -> int:
-    """Registers a consumer for the events after the newest tick: 1, or 0 when it was there."""
+    """Registers a consumer after the newest tick: 1, or 0 if it is registered."""
     return int(call.value(conn, "pgq.register_consumer", queue, consumer))
 
 
 def register_consumer_at(conn: Connection, queue: str, consumer: str, tick: int | None) -> int:
-    """Registers a consumer behind a tick (1), or moves it there (0), dropping an open batch.
+    """Registers a consumer after a tick (1), or moves it there (0), dropping an open batch.
 
-    None: behind the newest tick for a new consumer, no change for one that is there.  Raises
-    StateError when the queue has not this tick.
+    None: after the newest tick for a new consumer, no change for a registered one.  Raises
+    StateError if the queue does not have this tick.
     """
     return int(call.value(conn, "pgq.register_consumer_at", queue, consumer, tick))
 
 
 def unregister_consumer(conn: Connection, queue: str, consumer: str) -> int:
-    """Forgets a consumer and its position; the number of registrations removed, 0 if none."""
+    """Unregisters a consumer; the number of registrations removed, 0 if none."""
     return int(call.value(conn, "pgq.unregister_consumer", queue, consumer))
 
 
@@ -56,14 +56,14 @@ def next_batch(
     min_count: int | None = None,
     min_interval: timedelta | None = None,
 ) -> Batch | None:
-    """Opens the next batch, or answers the one that is open; None when there is no new tick.
+    """Opens the next batch, or returns the open one; None if there is no new tick.
 
     min_lag -- the batch ends at least this long ago.
-    min_count, min_interval -- wait for that many events or that much time (either will do),
-        and put several ticks together for it.
+    min_count, min_interval -- wait for this number of events or this interval (either is enough),
+        and join several ticks for it.
 
-    Raises UnknownConsumer when the consumer is not registered, PositionLost when its position
-    is no tick of the queue.
+    Raises UnknownConsumer if the consumer is not registered, PositionLost if its position is not a
+    tick of the queue.
     """
     if min_lag is None and min_count is None and min_interval is None:
         row = call.row(conn, "pgq.next_batch_info", queue, consumer)
@@ -76,9 +76,9 @@ def next_batch(
 
 @dataclass(frozen=True)
 class Opened:
-    """An open batch and the query of its events, good while it is open.
+    """An open batch and the query of its events, valid while the batch is open.
 
-    followed -- there was a tick behind it when it was opened.
+    followed -- a later tick existed when it was opened.
     """
 
     batch: Batch
@@ -100,12 +100,12 @@ def finish_and_next(
     max_tick: int | None = None,
     durable: bool = True,
 ) -> Opened | None:
-    """Closes a batch, if one is given, and opens the next, in one call and one transaction.
+    """Finishes a batch, if one is given, and opens the next, in one call and one transaction.
 
-    from_tick, max_count -- without a minimum: where the consumer stands, and how many events at
-        most, roughly, may be put together from ticks that have piled up.
-    max_tick -- ticks are put together up to this one and not across it.
-    durable -- False: a crash of the server may forget that a batch was finished or opened.
+    from_tick, max_count -- without a minimum: the position of the consumer, and the approximate
+        number of events up to which waiting ticks are joined.
+    max_tick -- ticks are joined up to this one and not beyond.
+    durable -- False: a crash of the server may lose that a batch was finished or opened.
 
     Otherwise as ``finish_batch`` and ``next_batch``; after an error neither has happened.
     """
@@ -139,10 +139,10 @@ def opening(
     max_count: int | None,
     max_tick: int | None,
 ) -> Iterator[list[Opened]]:
-    """Opens the next batch while the with block asks another database; it is there behind it.
+    """Opens the next batch while the with block uses another database; available after the block.
 
-    As ``finish_and_next`` that is not durable; the list stays empty when there is no next batch.
-    When the block fails, nobody knows whether the batch was finished: it may be handed out again.
+    As ``finish_and_next`` that is not durable; the list stays empty if there is no next batch.
+    If the block fails, it is unknown whether the batch was finished: it may be delivered again.
     """
     found: list[Opened] = []
     with call.meanwhile(
@@ -158,7 +158,7 @@ def opening(
 
 @dataclass(frozen=True)
 class Coming:
-    """The batch that comes after another, as far as it is known before it is opened."""
+    """The expected next batch, as far as it is known before it is opened."""
 
     prev_tick_id: int
     tick_id: int
@@ -167,7 +167,7 @@ class Coming:
     query: str
 
     def is_now(self, batch: Batch) -> bool:
-        """Whether it is this batch, now that it is open."""
+        """Whether the opened batch is the expected one."""
         return (self.prev_tick_id, self.tick_id, self.tick_time, self.event_seq) == (
             batch.prev_tick_id,
             batch.tick_id,
@@ -187,7 +187,7 @@ def coming(
     max_count: int | None = None,
     max_tick: int | None = None,
 ) -> Coming | None:
-    """What ``finish_and_next`` will probably open behind a tick; None: nothing yet."""
+    """The batch that ``finish_and_next`` will probably open after a tick; None: nothing yet."""
     row = call.row(
         conn,
         "pgq.read_ahead",
@@ -230,13 +230,13 @@ def events(
 ) -> Iterator[list[Event]]:
     """The events of an open batch in the order of their ids, in lists of up to ``chunk``.
 
-    chunk_bytes -- a list ends with the event that makes the values in it this long, so an event
-        that alone is longer comes, but not many of them at once.
+    chunk_bytes -- a list ends with the event whose values reach this size. So a larger event
+        comes, but not many of them at once.
     where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.
 
-    Never holds more than one list.  Works in a transaction of its own, or a savepoint inside the
-    caller's, which stays open until the last list was taken or the iterator is closed.  Raises
-    StateError when the batch is not open.
+    At most one list is in memory.  Works in its own transaction, or in a savepoint of the caller's,
+    which stays open until the last list was taken or the iterator is closed.  Raises StateError if
+    the batch is not open.
     """
     name = f"londiste_batch_{batch.id}"
     with conn.transaction():
@@ -255,7 +255,7 @@ def read_cursor(conn: Connection, name: str, chunk: int, chunk_bytes: int) -> It
 
 
 def _surely_below(size: int, found: list[Event]) -> bool:
-    """Whether it cannot have been the size that ended the list; a character has four bytes."""
+    """Whether the list cannot have ended by size; a character has up to four bytes."""
     characters = 0
     for event in found:
         characters += sum(map(len, filter(None, event[5:])))
@@ -263,12 +263,12 @@ def _surely_below(size: int, found: list[Event]) -> bool:
 
 
 def finish_batch(conn: Connection, batch_id: int) -> int:
-    """Closes a batch: 1, or 0 when it was closed before."""
+    """Finishes a batch: 1, or 0 if it was finished before."""
     return int(call.value(conn, "pgq.finish_batch", batch_id))
 
 
 def event_retry(conn: Connection, batch_id: int, event_id: int, after: datetime | int) -> int:
-    """Asks for an event again at a time, or in so many seconds: 1, or 0 when asked before.
+    """Schedules a retry of an event, at a time or after seconds: 1, or 0 if it was scheduled.
 
     Raises StateError when the batch is not open or has no such event.
     """
@@ -276,13 +276,13 @@ def event_retry(conn: Connection, batch_id: int, event_id: int, after: datetime 
 
 
 def batch_retry(conn: Connection, batch_id: int, seconds: int) -> int:
-    """Asks for all events of a batch again in so many seconds; their number."""
+    """Schedules a retry of all events of a batch after ``seconds``; the number of events."""
     return int(call.value(conn, "pgq.batch_retry", batch_id, seconds))
 
 
 @dataclass(frozen=True)
 class BlockRange:
-    """A stretch of ids: how many events of a batch it has, and their pages in one event table."""
+    """A range of event ids: its number of events in a batch, and their pages in one event table."""
 
     first_id: int
     events: int
@@ -292,15 +292,15 @@ class BlockRange:
 
 
 def batch_event_spread(conn: Connection, batch_id: int, width: int = 4096) -> list[BlockRange]:
-    """The stretches of ``width`` ids with events of an open batch, in their order.
+    """The ranges of ``width`` ids with events of an open batch, in order.
 
-    One pass over the batch.  Raises StateError when the batch is not open.
+    One pass over the batch.  Raises StateError if the batch is not open.
     """
     return call.records(conn, BlockRange, "pgq.batch_event_spread", batch_id, width)
 
 
 def batch_page_sql(conn: Connection, batch_id: int, pages: Mapping[str, tuple[int, int]]) -> str:
-    """The query of the events of an open batch that lie on some pages.
+    """The query of the events of an open batch in some pages.
 
     pages -- by event table the first and the last of them.
     """
@@ -317,7 +317,7 @@ def batch_page_sql(conn: Connection, batch_id: int, pages: Mapping[str, tuple[in
 
 
 def get_batch_info(conn: Connection, batch_id: int) -> Batch | None:
-    """What lies in an open batch, and whose it is; None when it is not open."""
+    """Owner and content of an open batch; None if it is not open."""
     row = call.row(conn, "pgq.get_batch_info", batch_id)
     if row["queue_name"] is None:
         return None

@@ -1,4 +1,4 @@
-"""The events of a batch as a stream of blocks: text of COPY, bounded by bytes, decoded when asked.
+"""Events of a batch as a stream of COPY text blocks, limited in bytes and decoded on demand.
 
     for block in stream(conn, batch):
         seen += len(block)              counting decodes nothing
@@ -49,7 +49,7 @@ _ESCAPED = str.maketrans({value: f"\\{sign}" for sign, value in {**_LETTERS, "\\
 
 
 class Alone(list[str]):
-    """The fields of one event as COPY writes them, but the data as it is (and never NULL)."""
+    """The fields of one event as COPY writes them, but the data unescaped (never NULL)."""
 
     def line(self) -> str:
         """All as COPY writes them, separated by tabs."""
@@ -57,7 +57,7 @@ class Alone(list[str]):
 
 
 class EventBlock:
-    """Some events of a batch, in the order of their ids, as COPY wrote them.
+    """A block of events of a batch, in the order of their ids, as COPY wrote them.
 
     ``len`` is their number; iterating decodes them, each time anew.
     """
@@ -77,7 +77,7 @@ class EventBlock:
 
     @property
     def nbytes(self) -> int:
-        """The length of the text."""
+        """Length of the text."""
         return self._nbytes
 
     @property
@@ -90,7 +90,7 @@ class EventBlock:
         return self._data
 
     def head(self, size: int) -> bytes:
-        """The first bytes of the text, without making more of the rest."""
+        """The first bytes of the text, without building the rest."""
         if self._alone is not None:
             return "\t".join(self._alone[:_DATA]).encode(self._encoding)[:size]
         return bytes(memoryview(self._data)[:size])
@@ -143,7 +143,7 @@ class EventBlock:
             yield tuple([unescaped(fields[position]) for position in positions])
 
     def lines(self) -> list[str]:
-        """One text for each event: the fields of Event as COPY writes them, separated by tabs."""
+        """One text per event: the fields of Event as COPY writes them, separated by tabs."""
         if self._alone is not None:
             return [self._alone.line()]
         lines = str(self._data, self._encoding).split("\n")
@@ -243,7 +243,7 @@ def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[Even
 
 
 def _block(parts: list[bytes | memoryview], encoding: str) -> EventBlock:
-    """The block of these lines, which are taken out of the list."""
+    """Takes the block of these lines out of the list."""
     data = parts[0] if len(parts) == 1 else b"".join(parts)
     block = EventBlock(data, len(parts), encoding)
     parts.clear()
@@ -251,7 +251,7 @@ def _block(parts: list[bytes | memoryview], encoding: str) -> EventBlock:
 
 
 def _begin(conn: Connection) -> None:
-    """Until the server sends rows: it may sort the batch before the first."""
+    """Waits until the server sends rows: it may sort the batch before the first."""
     results = conn.wait(generators.execute(conn.pgconn))
     for result in results:
         if result.status != ExecStatus.COPY_OUT:
@@ -259,7 +259,7 @@ def _begin(conn: Connection) -> None:
 
 
 def _wait(conn: Connection) -> None:
-    """Until the server has said more; psycopg's wait lets signals through."""
+    """Waits for more from the server; psycopg's wait lets signals through."""
     conn.wait(_input(conn.pgconn))
 
 
@@ -276,7 +276,7 @@ def _end(conn: Connection) -> None:
 
 
 def _give_up(conn: Connection) -> None:
-    """Ends a query that still runs and reads away what it has sent; nothing when it is over."""
+    """Ends a running query and discards what it has sent; no effect after its end."""
     if conn.pgconn.transaction_status != TransactionStatus.ACTIVE:
         return
     try:
@@ -301,8 +301,8 @@ def _time(text: str, id: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError as error:
         raise EventError(
-            f"event {id} has a time that no program here can hold: {text}",
-            hint="leave it out: where=\"ev_time < 'infinity' and ev_time > '-infinity'\"",
+            f"event {id}: Python has no value for its time {text}",
+            hint="exclude such events: where=\"ev_time < 'infinity' and ev_time > '-infinity'\"",
             event_id=int(id),
         ) from error
 
@@ -330,7 +330,7 @@ def _unescaped(text: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A long text, unescaped piece by piece: no step needs the whole of it once more."""
+    """Unescapes a long text in parts, so that no step needs a second copy of the whole."""
     start = 0
     while start < len(text):
         piece = text[start : start + _PIECE]

@@ -1,6 +1,6 @@
-"""Looking into a queue without being a consumer: events, and what waits to come back.
+"""Queue browser: reads events and waiting retries without a consumer.
 
-Reads the tables; nothing here changes a position or opens a batch.
+Reads the tables only; changes no position and opens no batch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def events(
     where -- condition over the columns of events, as SQL.
     limit -- 0 for no limit; chunk -- rows in memory at a time.
 
-    Raises BadOption for a tick that is gone, AccessDenied for who may not read events.
+    Raises BadOption for an unknown tick, AccessDenied without the right to read events.
     """
     parts: list[sql.Composable] = []
     if first is not None:
@@ -78,7 +78,7 @@ def events(
             yield from cursor
     except psycopg.errors.InsufficientPrivilege as error:
         raise AccessDenied(
-            f"user {conn.info.user} may not read the events of queue {queue}",
+            f"queue {queue}: user {conn.info.user} may not read events",
             detail=str(error.diag.message_primary or ""),
             hint=f"grant pgq_reader to {conn.info.user}",
         ) from error
@@ -87,7 +87,7 @@ def events(
 
 
 def waiting(conn: Connection, queue: str, tick: int, event_type: str, data: str) -> bool:
-    """Whether an event with this type and data lies behind a tick; False for an unknown tick."""
+    """Whether an event of this type and data exists after a tick; False for an unknown tick."""
     try:
         seen = conn.execute(query("tick_snapshot"), [queue, tick]).fetchone()
         parent = conn.execute(query("event_parent"), {"queue": queue}).fetchone()
@@ -110,7 +110,7 @@ def waiting(conn: Connection, queue: str, tick: int, event_type: str, data: str)
 def retries(
     conn: Connection, queue: str | None = None, consumer: str | None = None, *, limit: int = 0
 ) -> list[dict[str, Any]]:
-    """Events that wait to be delivered again, the next first; needs pgq_admin."""
+    """Events that wait for their retry, the next first; needs pgq_admin."""
     return _rows(conn, "retry_events", queue=queue, consumer=consumer, count=limit or None)
 
 
@@ -120,7 +120,7 @@ def _rows(conn: Connection, name: str, **parameters: object) -> list[dict[str, A
             return cursor.execute(query(name), parameters).fetchall()
     except psycopg.errors.InsufficientPrivilege as error:
         raise AccessDenied(
-            f"user {conn.info.user} may not see this",
+            f"user {conn.info.user} may not read waiting events",
             detail=str(error.diag.message_primary or ""),
             hint=f"grant pgq_admin to {conn.info.user}",
         ) from error
@@ -131,9 +131,7 @@ def _rows(conn: Connection, name: str, **parameters: object) -> list[dict[str, A
 def _bounds(conn: Connection, queue: str, tick: int) -> tuple[sql.Composable, int, int]:
     rows = _rows(conn, "tick_bounds", queue=queue, tick=tick)
     if not rows:
-        raise BadOption(
-            f"queue {queue} has no tick {tick}", hint=f"londiste queue ticks {queue} lists them"
-        )
+        raise BadOption(f"queue {queue} has no tick {tick}", hint=f"londiste queue ticks {queue}")
     snapshot, low, high = rows[0].values()
     return sql.SQL("{}::txid_snapshot").format(sql.Literal(snapshot)), low, high
 

@@ -1,4 +1,4 @@
-"""The settings of a queue: which there are, what values they take, what they are now.
+"""Queue settings: their names, accepted values and present values.
 
 Values are texts, in the notation that ``set_queue_config`` takes.
 """
@@ -22,7 +22,7 @@ _FALSE = {"false", "f", "no", "n", "off", "0"}
 
 @dataclass(frozen=True)
 class Parameter:
-    """One setting.
+    """One setting of a queue.
 
     least, most -- limits of a number.
     nullable -- ``null`` is a value: no limit, none.
@@ -36,24 +36,28 @@ class Parameter:
 
 
 PARAMETERS: dict[str, Parameter] = {
-    "ticker_max_count": Parameter("count", "tick when there are this many new events", 1),
-    "ticker_max_lag": Parameter("interval", "tick when new events have waited this long"),
+    "ticker_max_count": Parameter("count", "create a tick after this number of new events", 1),
+    "ticker_max_lag": Parameter("interval", "create a tick when new events have waited this long"),
     "ticker_idle_period": Parameter("interval", "longest time between ticks without events"),
-    "ticker_paused": Parameter("yes or no", "make no ticks"),
+    "ticker_paused": Parameter("yes or no", "do not create ticks"),
     "rotation_period": Parameter("interval", "shortest time between two rotations"),
-    "external_ticker": Parameter("yes or no", "ticks come from another database"),
-    "per_tx_limit": Parameter("count", "most events of one transaction", 1, nullable=True),
-    "disable_insert": Parameter("yes or no", "refuse events"),
-    "ntables": Parameter("count", "event tables that rotation goes through", 2, most=100),
+    "external_ticker": Parameter("yes or no", "another database creates the ticks"),
+    "per_tx_limit": Parameter(
+        "count", "maximum number of events per transaction", 1, nullable=True
+    ),
+    "disable_insert": Parameter("yes or no", "reject new events"),
+    "ntables": Parameter("count", "number of event tables that rotation uses", 2, most=100),
     "extra_maint": Parameter("functions", "maintenance functions to call", nullable=True),
-    "max_retries": Parameter("count", "then an event is a dead letter", 0, nullable=True),
-    "key_retention": Parameter("interval", "how long keys of events are remembered"),
-    "packed_events": Parameter("yes or no", "one event may carry many rows"),
+    "max_retries": Parameter(
+        "count", "maximum number of retries before an event becomes a dead letter", 0, nullable=True
+    ),
+    "key_retention": Parameter("interval", "how long producer keys are remembered"),
+    "packed_events": Parameter("yes or no", "allow events that contain many rows"),
 }
 
 
 def parameter(name: str) -> str:
-    """The name of a parameter, which may have ``queue_`` in front; BadOption if it is none."""
+    """The name of a parameter without the prefix ``queue_``; BadOption for an unknown one."""
     plain = name.strip().lower().removeprefix("queue_")
     if plain in PARAMETERS:
         return plain
@@ -67,8 +71,8 @@ def parameter(name: str) -> str:
 def value(name: str, text: str | None) -> str | None:
     """The value for a parameter as ``set_queue_config`` takes it; ``null`` becomes None.
 
-    Raises BadOption for what no server would take, or takes and cannot mean.  Intervals are left
-    to the server, whose notation it is.
+    Raises BadOption for a value that no server accepts or that has no meaning.  The server checks
+    intervals.
     """
     known = PARAMETERS[name]
     plain = (text or "").strip()
@@ -106,7 +110,7 @@ def assignments(words: list[str]) -> dict[str, str | None]:
             raise BadOption(f"not KEY=VALUE: {word}", hint="write ticker_max_lag='1 second'")
         key = parameter(name)
         if key in found:
-            raise BadOption(f"parameter {key} is given twice", hint="leave one of them away")
+            raise BadOption(f"parameter {key} is given twice", hint="give it once")
         found[key] = value(key, text)
     return found
 
@@ -114,7 +118,7 @@ def assignments(words: list[str]) -> dict[str, str | None]:
 def read(conn: Connection, queue: str | None = None) -> dict[str, dict[str, str | None]]:
     """The settings of a queue, or of all: queue -> parameter -> value.
 
-    A parameter that the schema in the database does not know yet is left out.
+    Parameters unknown to the schema in the database are skipped.
     """
     try:
         rows = conn.execute(query("queue_config"), {"queue": queue}).fetchall()

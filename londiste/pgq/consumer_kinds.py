@@ -1,4 +1,4 @@
-"""What kind of program a consumer is: said by the program itself, for those who look at a list."""
+"""Consumer kinds: what kind of program a registered consumer is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from londiste.errors import InstallError
 
 
 class ConsumerKind(StrEnum):
-    """Kinds of consumers; what says nothing is a ``CONSUMER``.
+    """Kinds of consumers; ``CONSUMER`` if none is recorded.
 
     SINK -- no consumer, a query of Spark that writes here.
     NODE, COPY, WATERMARK -- what a cascade registers, known by its name.
@@ -30,18 +30,18 @@ class ConsumerKind(StrEnum):
 
     @property
     def is_of_cascade(self) -> bool:
-        """Whether the cascade itself has registered it."""
+        """Whether the cascade itself registers it."""
         return self in (ConsumerKind.NODE, ConsumerKind.COPY, ConsumerKind.WATERMARK)
 
 
 def note_consumer_kind(conn: Connection, queue: str, consumer: str, kind: ConsumerKind) -> None:
-    """Notes what a consumer is; nothing where the schemas are older.  Raises UnknownConsumer."""
+    """Records the kind of a consumer; no effect with older schemas.  Raises UnknownConsumer."""
     with contextlib.suppress(InstallError):
         call.value(conn, "pgq.note_consumer_kind", queue, consumer, kind.value)
 
 
 def get_consumer_kinds(conn: Connection, queue: str | None = None) -> dict[tuple[str, str], str]:
-    """(queue, consumer) -> kind of those that have said it; None stands for all queues."""
+    """(queue, consumer) -> kind of those that recorded one; None stands for all queues."""
     try:
         rows = call.rows(conn, "pgq.get_consumer_kinds", queue)
     except InstallError:

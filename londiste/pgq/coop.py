@@ -26,7 +26,7 @@ from londiste.pgq.types import Batch, ReceivedEvent
 
 
 def register_subconsumer(conn: Connection, queue: str, consumer: str, subconsumer: str) -> int:
-    """Registers a worker, and its main consumer if need be: 1, or 0 when it was there.
+    """Registers a worker, and its main consumer if necessary: 1, or 0 if it is registered.
 
     Raises UnknownConsumer when ``consumer`` is itself a worker, StateError when the name
     ``consumer.subconsumer`` belongs to an ordinary consumer.
@@ -37,10 +37,10 @@ def register_subconsumer(conn: Connection, queue: str, consumer: str, subconsume
 def unregister_subconsumer(
     conn: Connection, queue: str, consumer: str, subconsumer: str, *, drop_batch: bool = False
 ) -> int:
-    """Forgets a worker: 1, or 0 when there is none of this name.
+    """Unregisters a worker: 1, or 0 if there is none of this name.
 
-    drop_batch -- also when it has a batch open, whose events nobody gets again; without, that
-        raises BatchOpen.
+    drop_batch -- also with an open batch, whose events are not delivered again; without it such a
+        worker raises BatchOpen.
     """
     return int(
         call.value(
@@ -65,17 +65,17 @@ def next_batch(
     min_count: int | None = None,
     min_interval: timedelta | None = None,
 ) -> Batch | None:
-    """Opens the worker's next batch, or answers the one that is open; None when there is none.
+    """Opens the worker's next batch, or returns the open one; None if there is none.
 
-    Registers worker and main consumer when they are not there.  ``Batch.consumer`` is
+    Registers worker and main consumer if necessary.  ``Batch.consumer`` is
     ``consumer.subconsumer``.
 
-    dead_interval -- take over the batch of a worker that gave no sign of life for so long; asking
-        for the open batch again is a sign of life.
+    dead_interval -- take over the batch of a worker that was inactive for this interval; asking for
+        the open batch again counts as activity.
     min_lag, min_count, min_interval -- as for ``batches.next_batch``.
 
     Commit before working on the batch: other workers wait at the main consumer until then.
-    Raises BatchOpen when the main consumer has opened a batch by itself.
+    Raises BatchOpen if the main consumer has opened a batch.
     """
     if min_lag is None and min_count is None and min_interval is None:
         args = [] if dead_interval is None else [dead_interval]
@@ -97,9 +97,9 @@ def next_batch(
 
 
 def finish_batch(conn: Connection, batch_id: int) -> int:
-    """Closes a worker's batch: 1, or 0 when it was closed before or was taken over.
+    """Finishes a worker's batch: 1, or 0 if it was finished before or was taken over.
 
-    Who has processed the events in the same transaction has to roll back on 0.
+    A caller that processed the events in the same transaction must roll back on 0.
     """
     return int(call.value(conn, "pgq_coop.finish_batch", batch_id))
 

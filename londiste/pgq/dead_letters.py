@@ -1,10 +1,10 @@
-"""Dead letters: events that a consumer gave up on, kept until somebody decides about them.
+"""Dead letters: failed events of a consumer, kept until they are retried or deleted.
 
     event_retry_or_fail(conn, batch.id, event.id, 60, max_attempts=5, reason=str(error))
     ...
-    for event in failed_events(conn, queue, consumer): ...      what is there, and why
-    failed_event_retry(conn, queue, consumer, event.id)         once more, attempts counted anew
-    failed_event_delete(conn, queue, consumer, event.id)        forget it
+    for event in failed_events(conn, queue, consumer): ...      the events and their reasons
+    failed_event_retry(conn, queue, consumer, event.id)         deliver again, attempts restart at 0
+    failed_event_delete(conn, queue, consumer, event.id)        delete it
 
 They belong to the subscription: cooperative consumers share them, and they go with it when the
 main consumer is unregistered.  ``get_waiting_info`` counts them, so that a command can warn.
@@ -24,7 +24,7 @@ PAGE = 1000
 
 
 def event_failed(conn: Connection, batch_id: int, event_id: int, reason: str | None) -> int:
-    """Gives up on an event of an open batch: 1, or 0 when it is put aside already.
+    """Moves an event of an open batch to the dead letters: 1, or 0 if it is one already.
 
     Raises StateError when the batch is not open or has no such event.
     """
@@ -40,10 +40,10 @@ def event_retry_or_fail(
     max_attempts: int | None,
     reason: str | None,
 ) -> Literal["retry", "failed"]:
-    """Asks for an event again in so many seconds, or gives it up; which of them.
+    """Schedules a retry after ``seconds``, or moves the event to the dead letters; which of both.
 
-    max_attempts -- deliveries altogether, the first included; None leaves it to the queue's
-        ``max_retries``, which holds in any case.
+    max_attempts -- deliveries altogether, the first included; None: the queue's
+        ``max_retries``, which always applies.
     reason -- kept with the event when it fails.
 
     Raises StateError when the batch is not open or has no such event.
@@ -62,7 +62,7 @@ def failed_event_list(
     count: int | None = None,
     offset: int | None = None,
 ) -> list[FailedEvent]:
-    """Failed events by id: ``count`` of them (None: all) behind the first ``offset``.
+    """Failed events by id: ``count`` of them (None: all) after the first ``offset``.
 
     Raises UnknownConsumer when the consumer is not registered.
     """
@@ -74,7 +74,7 @@ def failed_event_list(
 def failed_events(conn: Connection, queue: str, consumer: str) -> Iterator[FailedEvent]:
     """All failed events by id, a page in memory at a time.
 
-    Every page is a query of its own: who retries or deletes while reading takes a list first.
+    Every page is a query of its own: to retry or delete while reading, make a list first.
     """
     offset = 0
     while page := failed_event_list(conn, queue, consumer, count=PAGE, offset=offset):
@@ -83,7 +83,7 @@ def failed_events(conn: Connection, queue: str, consumer: str) -> Iterator[Faile
 
 
 def failed_event_count(conn: Connection, queue: str, consumer: str) -> int:
-    """How many events of the consumer failed.  Raises UnknownConsumer."""
+    """Number of failed events of the consumer.  Raises UnknownConsumer."""
     return int(call.value(conn, "pgq.failed_event_count", queue, consumer))
 
 
@@ -96,24 +96,24 @@ def failed_event_retry(conn: Connection, queue: str, consumer: str, event_id: in
 
 
 def failed_event_retry_all(conn: Connection, queue: str, consumer: str) -> int:
-    """Puts all failed events back into the queue; how many.  Raises UnknownConsumer."""
+    """Puts all failed events back into the queue; their number.  Raises UnknownConsumer."""
     return int(call.value(conn, "pgq.failed_event_retry_all", queue, consumer))
 
 
 def failed_event_delete(conn: Connection, queue: str, consumer: str, event_id: int) -> None:
-    """Forgets a failed event.  Raises UnknownConsumer, or StateError when there is none."""
+    """Deletes a failed event.  Raises UnknownConsumer, or StateError if there is none."""
     call.value(conn, "pgq.failed_event_delete", queue, consumer, event_id)
 
 
 def failed_event_delete_all(conn: Connection, queue: str, consumer: str) -> int:
-    """Forgets all failed events; how many.  Raises UnknownConsumer."""
+    """Deletes all failed events; their number.  Raises UnknownConsumer."""
     return int(call.value(conn, "pgq.failed_event_delete_all", queue, consumer))
 
 
 def get_waiting_info(
     conn: Connection, queue: str | None = None, consumer: str | None = None
 ) -> list[WaitingInfo]:
-    """How many events wait for a retry or failed, per consumer; None stands for all."""
+    """Number of retries and dead letters per consumer; None stands for all."""
     rows = call.rows(conn, "pgq.get_waiting_info", queue, consumer)
     return [WaitingInfo(**row) for row in rows]
 

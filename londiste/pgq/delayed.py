@@ -1,4 +1,4 @@
-"""Delayed events: inserted now, delivered from a given time on, and cancelled until then.
+"""Delayed events: inserted now, delivered after a given time, cancellable until then.
 
 The ticker daemon puts them into the queue (``queues.maint_retry_events``); ``queues.next_due``
 tells it when.  In a queue that takes no events they wait until it does.
@@ -24,7 +24,7 @@ def insert_event_at(
     extra3: str | None = None,
     extra4: str | None = None,
 ) -> int:
-    """Inserts an event for a time; its id.  A time that is past is now.
+    """Inserts an event for a time; its id.  A past time means now.
 
     Raises UnknownQueue, StateError when inserts are disabled or above the limit per transaction.
     """
@@ -35,7 +35,7 @@ def insert_event_at(
 def delayed_event_list(
     conn: Connection, queue: str, *, count: int | None = None, offset: int | None = None
 ) -> list[DelayedEvent]:
-    """Events that wait, the next first: ``count`` of them (None: all) behind ``offset``.
+    """Events that wait, the next first: ``count`` of them (None: all) after ``offset``.
 
     Raises UnknownQueue.
     """
@@ -57,12 +57,12 @@ def delayed_event_list(
 
 
 def cancel_delayed_event(conn: Connection, queue: str, event_id: int) -> int:
-    """Takes an event back: 1, or 0 when it does not wait (any more).  Raises UnknownQueue."""
+    """Cancels a delayed event: 1, or 0 if it is not delayed any more.  Raises UnknownQueue."""
     return int(call.value(conn, "pgq.cancel_delayed_event", queue, event_id))
 
 
 def get_delayed_info(conn: Connection, queue: str | None = None) -> list[DelayedInfo]:
-    """How many events wait in one queue, or in each."""
+    """Number of delayed events in one queue, or per queue."""
     return [DelayedInfo(**row) for row in call.rows(conn, "pgq.get_delayed_info", queue)]
 
 

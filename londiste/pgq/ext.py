@@ -1,6 +1,6 @@
-"""What a consumer of a queue in another database has done in this one.
+"""Consumer progress in the target database (schema ``pgq_ext``).
 
-Noted in the transaction that does it, so that both happen or neither:
+Recorded in the transaction of the effects, so that both commit or neither:
 
     with target.transaction():
         if ext.set_batch_done(target, consumer, batch.id):
@@ -8,7 +8,7 @@ Noted in the transaction that does it, so that both happen or neither:
     batches.finish_batch(source, batch.id)                 a batch that comes again is not applied
 
 One function per SQL function of the schema ``pgq_ext``.  ``subconsumer`` is the name of a worker
-of a cooperative consumer, or of whatever else keeps a position of its own.
+of a cooperative consumer, or of any other part that keeps its own position.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from londiste.db.connection import Connection
 
 
 def is_batch_done(conn: Connection, consumer: str, batch_id: int, subconsumer: str = "") -> bool:
-    """Whether this is the batch that was noted last; batches before it are forgotten."""
+    """Whether this is the batch that was recorded last; earlier batches are not kept."""
     return bool(call.value(conn, "pgq_ext.is_batch_done", consumer, subconsumer, batch_id))
 
 
 def set_batch_done(conn: Connection, consumer: str, batch_id: int, subconsumer: str = "") -> bool:
-    """Notes that this transaction applies the batch; False when that was noted before."""
+    """Records that this transaction applies the batch; False if that was recorded before."""
     return bool(call.value(conn, "pgq_ext.set_batch_done", consumer, subconsumer, batch_id))
 
 
 def is_event_done(
     conn: Connection, consumer: str, batch_id: int, event_id: int, subconsumer: str = ""
 ) -> bool:
-    """Whether the event of the batch that is being worked on is dealt with."""
+    """Whether the event of the current batch is done."""
     return bool(
         call.value(conn, "pgq_ext.is_event_done", consumer, subconsumer, batch_id, event_id)
     )
@@ -43,9 +43,9 @@ def is_event_done(
 def set_event_done(
     conn: Connection, consumer: str, batch_id: int, event_id: int, subconsumer: str = ""
 ) -> bool:
-    """Notes that an event is dealt with; False when that was noted before.
+    """Records that an event is done; False if that was recorded before.
 
-    The first event of another batch forgets those of the batch before.
+    The first event of another batch deletes the records of the batch before.
     """
     return bool(
         call.value(conn, "pgq_ext.set_event_done", consumer, subconsumer, batch_id, event_id)
@@ -72,9 +72,9 @@ def set_event_returned(
     event: ReturnedEvent,
     subconsumer: str = "",
 ) -> bool:
-    """Notes that an event goes back to the queue; False when that was noted before.
+    """Records that an event goes back to the queue; False if that was recorded before.
 
-    The first one of another batch forgets those of the batch before.
+    The first one of another batch deletes the records of the batch before.
     """
     return bool(
         call.value(
@@ -101,13 +101,13 @@ def get_returned_events(
 
 
 def get_last_tick(conn: Connection, consumer: str, subconsumer: str = "") -> int | None:
-    """The tick up to which the consumer has applied everything; None when nothing is noted."""
+    """The tick up to which the consumer has applied everything; None if none is recorded."""
     tick = call.value(conn, "pgq_ext.get_last_tick", consumer, subconsumer)
     return None if tick is None else int(tick)
 
 
 def set_last_tick(conn: Connection, consumer: str, tick: int | None, subconsumer: str = "") -> None:
-    """Notes the tick up to which this transaction has applied everything; None forgets it."""
+    """Records the tick up to which this transaction has applied everything; None deletes it."""
     call.value(conn, "pgq_ext.set_last_tick", consumer, subconsumer, tick)
 
 
@@ -125,7 +125,7 @@ class KnownSource(NamedTuple):
 
 
 def get_known_source(conn: Connection, consumer: str, subconsumer: str = "") -> KnownSource | None:
-    """What is noted of the queue that the position belongs to; None when nothing is."""
+    """The recorded queue of the position; None if none is recorded."""
     found = call.records(conn, KnownSource, "pgq_ext.get_known_source", consumer, subconsumer)
     return found[0] if found else None
 
@@ -133,12 +133,12 @@ def get_known_source(conn: Connection, consumer: str, subconsumer: str = "") -> 
 def note_known_source(
     conn: Connection, consumer: str, known: KnownSource, subconsumer: str = ""
 ) -> None:
-    """Notes it, in the caller's transaction; generation and registration None: as they are."""
+    """Records it, in the caller's transaction; generation and registration None: unchanged."""
     call.value(conn, "pgq_ext.note_known_source", consumer, subconsumer, *known)
 
 
 def forget_known_source(conn: Connection, consumer: str, subconsumer: str = "") -> None:
-    """Forgets it: the position is taken for one of the queue as it is found next."""
+    """Deletes the record: the next queue that is found counts as the queue of the position."""
     call.value(conn, "pgq_ext.forget_known_source", consumer, subconsumer)
 
 

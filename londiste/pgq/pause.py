@@ -1,7 +1,7 @@
-"""Consumers that take no batch until somebody lets them go on: pause, resume, look.
+"""Consumer pauses: pause, resume and list paused consumers.
 
-It is a row in the queue's database, so whoever may consume can pause from anywhere, and a program
-that starts again stays paused.
+A pause is a row in the database of the queue.  So any client with the rights of a consumer can
+pause, and a restarted program stays paused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Paused(NamedTuple):
 
 
 def pause_consumer(conn: Connection, queue: str, consumer: str, reason: str | None = None) -> bool:
-    """Has a consumer stop after its batch; False when it is paused already.
+    """Pauses a consumer after its batch; False if it is paused already.
 
     Raises UnknownConsumer.
     """
@@ -31,14 +31,14 @@ def pause_consumer(conn: Connection, queue: str, consumer: str, reason: str | No
 
 
 def resume_consumer(conn: Connection, queue: str, consumer: str) -> bool:
-    """Lets a consumer go on; False when it was not paused."""
+    """Resumes a consumer; False if it was not paused."""
     return bool(call.value(conn, "pgq.resume_consumer", queue, consumer))
 
 
 def get_paused_consumers(
     conn: Connection, queue: str | None = None, consumer: str | None = None
 ) -> list[Paused]:
-    """The consumers that are paused; None stands for all queues, all consumers."""
+    """The paused consumers; None stands for all queues, all consumers."""
     return call.records(conn, Paused, "pgq.get_paused_consumers", queue, consumer)
 
 

@@ -1,11 +1,11 @@
-"""Proves that a position stored elsewhere still belongs to the queue it was taken from.
+"""Position check: proves that a stored position still belongs to its queue.
 
-A consumer that keeps its position with its data, in another database, believes the numbers of
-ticks.  After a restore, or when queue or consumer were made anew, the same numbers stand for other
-events.  So it stores more than a number, and compares when it begins:
+A consumer that keeps its position with its data, in another database, relies on tick ids.  After a
+restore, or when queue or consumer were created again, the same ids stand for other events.  So it
+stores more than a number, and compares at the start:
 
     known = recall(target, queue, consumer)                 what was stored, in its own database
-    facts = look(source, queue, consumer, known, tick)      what there is
+    facts = look(source, queue, consumer, known, tick)      the present state
     note(target, queue, consumer, prove(…, known, facts))   PositionLost, or what to store now
     moved(target, queue, consumer, batch)                   with every batch, in its transaction
 """
@@ -27,9 +27,9 @@ class KnownPosition:
     """What a consumer stores of the queue it reads from.
 
     source -- name of the place; positions of different places are not compared.
-    generation -- of the queue: another one when it was made anew or rebased.
-    registration -- of the consumer: another one when it was registered anew.
-    tick, tick_time -- up to where its data are complete.
+    generation -- of the queue: changes when it is created again or rebased.
+    registration -- of the consumer: changes when it is registered again.
+    tick, tick_time -- its data are complete up to here.
     """
 
     source: str
@@ -41,9 +41,9 @@ class KnownPosition:
 
 @dataclass(frozen=True)
 class Lost:
-    """That a position was found lost; it stays so until ``forget_lost``, which is decided by hand.
+    """A lost position; it stays lost until ``forget_lost``, an operator's decision.
 
-    source -- name of the place that it did not fit.
+    source -- name of the place whose queue did not fit.
     """
 
     source: str
@@ -53,11 +53,11 @@ class Lost:
 
 @dataclass(frozen=True)
 class PositionFacts:
-    """What the queue says now; see ``pgq.position_facts``.
+    """Present state of the queue; see ``pgq.position_facts``.
 
-    valid_until -- last tick up to which positions of the stored generation are valid; None when
-        that is the present one, or unknown.
-    finished_tick -- what the queue takes for the consumer's position.
+    valid_until -- last tick up to which positions of the stored generation are valid; None if it is
+        the present generation, or unknown.
+    finished_tick -- the consumer's position as the queue knows it.
     tick_time -- of the tick asked for; None when the queue has no such tick.
     """
 
@@ -71,31 +71,32 @@ class PositionFacts:
 
 
 def decide(known: KnownPosition, facts: PositionFacts, tick: int) -> str | None:
-    """Why a consumer whose data are complete up to ``tick`` must not go on; None: it may.
+    """Why a consumer whose data are complete up to ``tick`` must not continue; None: it may.
 
-    Pure.  ``known.tick`` may be another tick when the position was moved by hand; its time says
-    nothing then.
+    Pure.  After a manual move of the position ``known.tick`` may be another tick; its time is not
+    compared then.
     """
     if facts.generation != known.generation:
         if facts.valid_until is None:
-            return "the queue was made anew"
+            return "the queue was dropped and created again"
         if tick > facts.valid_until:
             return f"the queue was restored from a dump that ends at tick {facts.valid_until}"
     if facts.last_tick is None or tick > facts.last_tick:
-        return f"the queue has come to tick {facts.last_tick} only: it is older than the data"
+        return f"the newest tick of the queue is {facts.last_tick}: it is older than the data"
     if facts.tick_time is not None and known.tick == tick and facts.tick_time != known.tick_time:
         return (
-            f"tick {tick} is another one: made at {facts.tick_time}, not at {known.tick_time};"
-            " the queue was set back and went on from there"
+            f"tick {tick} is another tick: created at {facts.tick_time}, not at"
+            f" {known.tick_time}; the queue was set back and continued from there"
         )
     if facts.registration is None:
         return "the consumer is not registered any more"
     if facts.registration != known.registration and facts.finished_tick != tick:
-        return f"the consumer was registered anew, at tick {facts.finished_tick}"
+        return f"the consumer was registered again, at tick {facts.finished_tick}"
     if facts.finished_tick is not None and facts.finished_tick > tick:
         return (
-            f"the queue has given out everything up to tick {facts.finished_tick}, the data are"
-            f" complete up to tick {tick}: this database is a backup or a copy of another one"
+            f"the consumer has finished all batches up to tick {facts.finished_tick}, the"
+            f" data are complete up to tick {tick}: this database is a backup or a copy of"
+            " another one"
         )
     return None
 
@@ -103,19 +104,21 @@ def decide(known: KnownPosition, facts: PositionFacts, tick: int) -> str | None:
 def rewind_obstacle(
     known: KnownPosition | None, facts: PositionFacts, source: str, tick: int
 ) -> str | None:
-    """Why the queue must not begin at ``tick`` again, where the data are; None: it may.
+    """Why the queue must not restart at ``tick``, the position of the data; None: it may.
 
     Pure.  A branch has the ticks of its provider, so their times are compared at any source.
     """
     if known is None or known.tick != tick:
-        return f"nothing is noted of the queue in which tick {tick} was read"
+        return f"the queue in which tick {tick} was read is not recorded"
     if facts.tick_time is None:
         return f"the queue has ticks {facts.first_tick} to {facts.last_tick}, not tick {tick}"
     if facts.tick_time != known.tick_time:
-        return f"tick {tick} is another one: made at {facts.tick_time}, not at {known.tick_time}"
+        return (
+            f"tick {tick} is another tick: created at {facts.tick_time}, not at {known.tick_time}"
+        )
     if known.source == source and facts.generation != known.generation:
         if facts.valid_until is None:
-            return "the queue was made anew"
+            return "the queue was dropped and created again"
         if tick > facts.valid_until:
             return f"the queue was restored from a dump that ends at tick {facts.valid_until}"
     return None
@@ -131,12 +134,12 @@ def prove(
     *,
     hint: str,
 ) -> KnownPosition | None:
-    """What to store now for a consumer whose data are complete up to ``tick``.
+    """The record to store for a consumer whose data are complete up to ``tick``.
 
-    The first time, and at another source, things are taken as they are.  None: the queue has
+    The first time, and at another source, the present state is accepted.  None: the queue has
     no such tick, or no such consumer, so there is nothing to store.
 
-    hint -- what to do when the position is lost.
+    hint -- for the error of a lost position.
 
     Raises PositionLost.
     """
@@ -144,7 +147,7 @@ def prove(
         reason = decide(known, facts, tick)
         if reason is not None:
             raise PositionLost(
-                f"consumer {consumer} of queue {queue} cannot go on at tick {tick} of {source}",
+                f"consumer {consumer} of queue {queue}: cannot continue at tick {tick} of {source}",
                 detail=reason,
                 hint=hint,
             )
@@ -162,13 +165,12 @@ def prove(
 
 
 def forgotten(known: KnownPosition | None, facts: PositionFacts, source: str, tick: int) -> bool:
-    """Whether the queue takes the consumer to be further back than its data are, and is wrong.
+    """Whether the queue has the consumer further back than its data, wrongly.
 
-    Pure; for what ``prove`` has let pass.  A server that crashes forgets batches whose end was
-    not told durably.  The position in the data is the true one then, if the tick there is the one
-    that was noted with the data, in the same generation and the same registration of the
-    consumer: so all that lies between is in the data.  Anything else that is behind must be
-    looked at by somebody.
+    Pure; for positions that ``prove`` accepted.  A server that crashes loses finishes that were not
+    durable.  Then the position in the data is the true one, if its tick is the recorded one, in the
+    same generation and the same registration of the consumer: the data contain everything between.
+    In all other cases an operator must decide.
     """
     return (
         known is not None
@@ -183,27 +185,27 @@ def forgotten(known: KnownPosition | None, facts: PositionFacts, source: str, ti
 
 
 def same_tick(known: KnownPosition | None, batch: Batch) -> bool:
-    """Whether the tick that ends a batch can be the one noted under its number."""
+    """Whether the tick that ends a batch can be the one recorded under its id."""
     return known is None or known.tick != batch.tick_id or known.tick_time == batch.tick_time
 
 
 def look(
     conn: Connection, queue: str, consumer: str, known: KnownPosition | None, tick: int
 ) -> PositionFacts:
-    """Asks the queue for what ``decide`` compares.  Raises UnknownQueue."""
+    """Reads from the queue what ``decide`` compares.  Raises UnknownQueue."""
     generation = None if known is None else known.generation
     row = call.row(conn, "pgq.position_facts", queue, consumer, generation, tick)
     return PositionFacts(**row)
 
 
 def recall(conn: Connection, queue: str, consumer: str) -> KnownPosition | None:
-    """What is noted in the database of the data; None when nothing is."""
+    """The record in the database of the data; None if there is none."""
     found = call.records(conn, KnownPosition, "pgq.get_known_source", queue, consumer)
     return found[0] if found else None
 
 
 def note(conn: Connection, queue: str, consumer: str, known: KnownPosition) -> None:
-    """Notes it in the database of the data."""
+    """Records it in the database of the data."""
     call.value(
         conn,
         "pgq.note_known_source",
@@ -218,28 +220,28 @@ def note(conn: Connection, queue: str, consumer: str, known: KnownPosition) -> N
 
 
 def moved(conn: Connection, queue: str, consumer: str, batch: Batch) -> None:
-    """Notes that the data are complete up to the end of the batch; the caller's transaction."""
+    """Records that the data are complete up to the end of the batch; the caller's transaction."""
     call.value(conn, "pgq.move_known_tick", queue, consumer, batch.tick_id, batch.tick_time)
 
 
 def lost(conn: Connection, queue: str, consumer: str) -> Lost | None:
-    """What was found wrong with the position, as the database of the data knows it."""
+    """The recorded loss of the position; None if it is not lost."""
     found = call.records(conn, Lost, "pgq.get_lost_position", queue, consumer)
     return found[0] if found else None
 
 
 def note_lost(conn: Connection, queue: str, consumer: str, source: str, reason: str) -> None:
-    """Notes that the position is lost; the first reason stays."""
+    """Records that the position is lost; the first reason stays."""
     call.value(conn, "pgq.note_lost_position", queue, consumer, source, reason)
 
 
 def forget_lost(conn: Connection, queue: str, consumer: str) -> None:
-    """The position counts again, by decision."""
+    """Clears a lost position, by decision of an operator."""
     call.value(conn, "pgq.forget_lost_position", queue, consumer)
 
 
 def forget(conn: Connection, queue: str, consumer: str | None = None) -> None:
-    """Forgets it, for one consumer or all: the queue is taken as it is found next."""
+    """Deletes the record, of one consumer or all: the next queue that is found is accepted."""
     call.value(conn, "pgq.forget_known_sources", queue, consumer)
 
 

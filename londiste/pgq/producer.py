@@ -1,4 +1,4 @@
-"""Producers: events into a queue, one by one or many at a time.
+"""Producer functions: insert events into a queue, one by one or many at a time.
 
 An event is delivered if and only if the transaction that inserts it commits.
 """
@@ -70,11 +70,11 @@ def insert_event_arrays(
     extra3s: Sequence[str | None] | None = None,
     extra4s: Sequence[str | None] | None = None,
 ) -> int:
-    """Inserts as many events as the lists are long, in one statement, all or none; the number.
+    """Inserts as many events as the lists are long, in one statement, all or none; their number.
 
-    Needs no right on tables (pgq_writer), and holds everything in memory, here and on the server:
-    for thousands, not for millions.  Raises as ``insert_event``, and BadOption for lists of
-    different lengths.
+    Needs no right on tables (pgq_writer), and keeps all events in memory, in this process and on
+    the server: for thousands, not for millions.  Raises as ``insert_event``, and BadOption for
+    lists of different lengths.
     """
     lists = [
         None if each is None else list(each)
@@ -134,7 +134,7 @@ def insert_events(
 def insert_selected(
     conn: Connection, queue: str, query: sql.Composable, parameters: Sequence[Any] = ()
 ) -> int:
-    """Inserts the events that a query in this database answers, in its order; their number.
+    """Inserts the rows that a query in this database returns as events, in its order; their number.
 
     query -- of the columns ev_time, ev_type, ev_data, ev_extra1 to ev_extra4.
 
@@ -160,7 +160,7 @@ class _TooMany(Exception):
 
 
 def _count(conn: Connection, queue: str, events: int, own_ids: bool = False) -> int | None:
-    """Tells how many events were copied; how many more may be, None for any number."""
+    """Yields how many events were copied; takes how many more are allowed, None for any number."""
     room = call.value(conn, "pgq.count_bulk_events", queue, events, own_ids)
     return None if room is None else int(room)
 
@@ -180,18 +180,18 @@ def _names(fields: Sequence[str] | None) -> list[str]:
 def _rows(
     rows: Iterable[Sequence[Any]], names: list[str], *, exact: bool, now: object
 ) -> Iterator[list[Any]]:
-    """Rows for COPY: the time in front, then the other fields in their order."""
+    """Rows for COPY: the time first, then the other fields in their order."""
     time_at = names.index("time") if "time" in names else None
     id_at = names.index("id") if "id" in names else None
     for number, row in enumerate(rows, 1):
         missing = len(names) - len(row)
         if missing < 0 or (exact and missing):
             raise BadOption(
-                f"an event of {len(row)} fields",
+                f"an event has {len(row)} fields",
                 detail=f"event {number} of the list",
-                hint=f"give it {len(names)}: {', '.join(names)}"
+                hint=f"give {len(names)} fields: {', '.join(names)}"
                 if exact
-                else "type, data and at most four extra fields",
+                else "give type, data and at most four extra fields",
             )
         values = [*row, *[None] * missing]
         if id_at is not None and values[id_at] is None:

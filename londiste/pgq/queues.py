@@ -1,7 +1,7 @@
-"""Queues: create, tick, maintain, look.  One function per SQL function of the schema ``pgq``.
+"""Queue functions of schema ``pgq``: create, tick, maintain, read.
 
 Nothing here commits: on a connection that is not in autocommit the caller decides.  Errors of
-the database are raised as ours (``londiste.db.call``).
+the database are translated (``londiste.db.call``).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ FORCE_TICK_CHANNEL = "pgq_force_tick"
 
 
 def create_queue(conn: Connection, queue: str) -> int:
-    """Creates a queue with its first tick: 1, or 0 when it was there."""
+    """Creates a queue with its first tick: 1, or 0 if it exists."""
     return int(call.value(conn, "pgq.create_queue", queue))
 
 
 def drop_queue(conn: Connection, queue: str, force: bool = False) -> None:
-    """Drops a queue and its events.  ``force`` unregisters consumers, which else are an error."""
+    """Drops a queue and its events.  ``force`` also unregisters its consumers, else an error."""
     call.value(conn, "pgq.drop_queue", queue, force)
 
 
 def set_queue_config(conn: Connection, queue: str, param: str, value: str | None) -> None:
     """Sets a parameter, given as text; ``ticker_max_lag`` and so on.
 
-    Raises UnknownQueue, BadOption, and StateError when ``ntables`` would take away a table that
-    is needed.
+    Raises UnknownQueue, BadOption, and StateError if ``ntables`` would drop a table that is
+    needed.
     """
     call.value(conn, "pgq.set_queue_config", queue, param, value)
 
@@ -54,7 +54,7 @@ def get_queue_config(conn: Connection, queue: str) -> list[QueueParameter]:
 
 
 def get_queue_info(conn: Connection, queue: str | None = None) -> list[QueueInfo]:
-    """Settings and state of one queue or of all; nothing for an unknown queue."""
+    """Settings and state of one queue or of all; empty for an unknown queue."""
     return [QueueInfo(**row) for row in call.rows(conn, "pgq.get_queue_info", queue)]
 
 
@@ -67,9 +67,9 @@ def get_consumer_info(
 
 
 def current_event_table(conn: Connection, queue: str) -> str:
-    """The table that takes events now, ``schema.name``; good until this transaction ends.
+    """The current event table, ``schema.name``; good until this transaction ends.
 
-    Raises StateError when the queue takes no events from this session.
+    Raises StateError when the queue rejects events of this session.
     """
     return str(call.value(conn, "pgq.current_event_table", queue))
 
@@ -123,7 +123,7 @@ def event_count(conn: Connection, queue: str) -> int:
             raise UnknownQueue(
                 f"no queue {queue}",
                 detail=f"in {describe_dsn(conn.info.dsn)}",
-                hint="see what there is: londiste status",
+                hint="londiste queue list",
             )
         count = sql.SQL("select count(*) from {}").format(TableName.parse(parent[0]).sql)
         row = conn.execute(count).fetchone()
@@ -139,13 +139,13 @@ def version(conn: Connection) -> str:
 
 
 def queue_generation(conn: Connection, queue: str) -> UUID | None:
-    """The present generation of a queue; another one after it was rebased or made anew."""
+    """The present generation of a queue; it changes with a rebase or a new queue of this name."""
     found = call.value(conn, "pgq.queue_generation", queue)
     return None if found is None else UUID(str(found))
 
 
 def cached_sequences(conn: Connection) -> list[tuple[str, str, int]]:
-    """Queue, sequence and cache size where ids come in blocks, which breaks their order."""
+    """Queue, sequence and cache size where a sequence caches ids, which breaks their order."""
     rows = call.rows(conn, "pgq.cached_sequences")
     return [(row["queue_name"], row["sequence_name"], row["cache_size"]) for row in rows]
 
@@ -154,17 +154,17 @@ def cached_sequences(conn: Connection) -> list[tuple[str, str, int]]:
 
 
 def ticker(conn: Connection, queue: str | None = None) -> int | None:
-    """Ticks what is due.
+    """Creates the ticks that are due.
 
-    With a queue: the id of the new tick, or None when none was due.  Without: how many queues
-    got one.  Belongs into a transaction of its own, in isolation level read committed.
+    With a queue: the id of the new tick, or None if none was due.  Without: the number of queues
+    with a new tick.  Needs its own transaction in isolation level read committed.
     """
     answer = call.value(conn, "pgq.ticker", *(() if queue is None else (queue,)))
     return None if answer is None else int(answer)
 
 
 def shortest_tick_lag(conn: Connection) -> float | None:
-    """Seconds of the shortest ``ticker_max_lag`` of queues that tick here; None without such."""
+    """Shortest ``ticker_max_lag`` of the queues that tick here, in seconds; None without."""
     try:
         row = conn.execute(query("shortest_tick_lag")).fetchone()
     except psycopg.Error as error:
@@ -181,7 +181,7 @@ def queue_writers(conn: Connection, queue: str) -> list[str]:
 
 
 def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]:
-    """Queues that tick here.
+    """Queues that tick in this database.
 
     Name, ticker_max_lag in seconds, newest tick, and the ticks of their consumers by name.
     """
@@ -195,24 +195,24 @@ def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]
 def external_ticker(
     conn: Connection, queue: str, tick_id: int, time: datetime, event_seq: int
 ) -> int:
-    """Makes a tick of another database here, when its events are committed; ``tick_id``."""
+    """Creates a tick of another database, after its events are committed; ``tick_id``."""
     return int(call.value(conn, "pgq.ticker", queue, tick_id, time, event_seq))
 
 
 def force_tick(conn: Connection, queue: str) -> int | None:
-    """Makes the next run of the ticker tick; the newest tick there is now, None if none."""
+    """Forces a tick in the next run of the ticker; the newest tick so far, None if none."""
     answer = call.value(conn, "pgq.force_tick", queue)
     return None if answer is None else int(answer)
 
 
 def lock_ticks(conn: Connection, queue: str) -> int | None:
-    """Keeps others from ticking until this transaction ends; the newest tick, None if none."""
+    """Blocks other ticks until this transaction ends; the newest tick, None if none."""
     answer = call.value(conn, "pgq.lock_ticks", queue)
     return None if answer is None else int(answer)
 
 
 def tick_at_snapshot(conn: Connection, queue: str, snapshot: str) -> int:
-    """Makes a tick at a snapshot that another session took after ``lock_ticks``; its id."""
+    """Creates a tick at a snapshot that another session took after ``lock_ticks``; its id."""
     return int(call.value(conn, "pgq.tick_at_snapshot", queue, snapshot))
 
 
@@ -220,13 +220,13 @@ def tick_at_snapshot(conn: Connection, queue: str, snapshot: str) -> int:
 
 
 def maint_operations(conn: Connection) -> list[tuple[str, str | None]]:
-    """What to do now, in order: function (or ``vacuum``, ``vacuum analyze``) and argument."""
+    """The due maintenance operations in order: function (or ``vacuum [analyze]``) and argument."""
     rows = call.rows(conn, "pgq.maint_operations")
     return [(str(row["func_name"]), row["func_arg"]) for row in rows]
 
 
 def maint_rotate_tables_step1(conn: Connection, queue: str) -> None:
-    """Switches to the next event table if that is due and no consumer needs its events."""
+    """Rotates to the next event table if that is due and no consumer needs its events."""
     call.value(conn, "pgq.maint_rotate_tables_step1", queue)
 
 
@@ -236,23 +236,23 @@ def maint_rotate_tables_step2(conn: Connection) -> None:
 
 
 def maint_retry_events(conn: Connection) -> int:
-    """Puts some events into their queues whose time has come; how many.  Call it until 0."""
+    """Inserts due retries and delayed events into their queues; their number.  Call it until 0."""
     return int(call.value(conn, "pgq.maint_retry_events"))
 
 
 def maint_purge_keys(conn: Connection, queue: str) -> int:
-    """Forgets some keys of producers that are too old; how many.  Call it until it answers 0."""
+    """Deletes expired producer keys; their number.  Call it until it returns 0."""
     return int(call.value(conn, "pgq.maint_purge_keys", queue))
 
 
 def next_due(conn: Connection) -> datetime | None:
-    """When ``maint_retry_events`` will have something to do; None when nothing waits."""
+    """When ``maint_retry_events`` will have something to do; None if nothing is waiting."""
     due: datetime | None = call.value(conn, "pgq.next_due")
     return due
 
 
 def seconds_until_due(conn: Connection) -> float | None:
-    """Seconds until ``next_due`` by the server's clock, 0 when it is over; None without."""
+    """Seconds until ``next_due`` by the server's clock, 0 when it has passed; None without."""
     try:
         row = conn.execute(query("seconds_until_due")).fetchone()
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""Makes the queues of a database that was restored from another server work again.
+"""Rebase of queues whose database was restored on another server.
 
 Ticks and events hold transaction ids, and those of two servers cannot be compared.
 docs/howto/restore-a-queue.md says when this is needed, docs/design/ticks-and-snapshots.md how it
@@ -30,7 +30,7 @@ SPARE_IDS = 1000
 
 @dataclass(frozen=True)
 class Rebased:
-    """What was rewritten in one queue.
+    """Changes of a rebase in one queue.
 
     unread -- events of the dump that came after the last tick.
     arrived -- events inserted here since the restore; they come last.
@@ -47,7 +47,7 @@ class Rebased:
 
 @dataclass(frozen=True)
 class RebaseReason:
-    """Whether a queue needs it: the reason, or None; then also how much there is to rewrite."""
+    """Whether a queue needs a rebase: the reason or None, and the number of rows to rewrite."""
 
     queue: str
     reason: str | None
@@ -56,14 +56,14 @@ class RebaseReason:
 
 
 def explain(conn: Connection) -> list[RebaseReason]:
-    """What ``rebase`` would do, per queue; changes nothing, keeps nobody out."""
+    """The changes that ``rebase`` would make, per queue; changes nothing, blocks no session."""
     return call.records(conn, RebaseReason, "pgq.explain_rebase")
 
 
 def rebase_queues(conn: Connection) -> list[Rebased]:
-    """Rewrites all queues that need it, in the caller's transaction; nothing when none does.
+    """Rewrites all queues that need it, in the caller's transaction; empty if none does.
 
-    Raises TooFewIds when the server has not handed out enough transaction ids yet.
+    Raises TooFewIds if the server has not assigned enough transaction ids yet.
     """
     return call.records(conn, Rebased, "pgq.rebase_queues")
 
@@ -71,7 +71,7 @@ def rebase_queues(conn: Connection) -> list[Rebased]:
 def rebase(dsn: str, *, lock_timeout: float = LOCK_TIMEOUT) -> list[Rebased]:
     """Rebases the database in one transaction, all queues or none.
 
-    A server that is too young for it is made to hand out the ids that are missing.
+    On a server with too few transaction ids the missing ids are assigned first.
 
     Raises LockTimeout when writers do not end in ``lock_timeout`` seconds, TooFewIds when a
     long transaction somewhere on the server keeps its ids from counting as past.
@@ -82,7 +82,7 @@ def rebase(dsn: str, *, lock_timeout: float = LOCK_TIMEOUT) -> list[Rebased]:
         missing = _missing(young)
         if missing is None:
             raise
-    log.info("%s: using up %d transaction ids", describe_dsn(dsn), missing)
+    log.info("%s: assigning %d transaction ids", describe_dsn(dsn), missing)
     with session(dsn, name="londiste rebase: ids", autocommit=True) as conn:
         _use_up_ids(conn, missing)
     return _once(dsn, lock_timeout)
@@ -99,7 +99,7 @@ def _once(dsn: str, lock_timeout: float) -> list[Rebased]:
 
 
 def _missing(young: TooFewIds) -> int | None:
-    """How many ids the error asks for; None when its text does not say."""
+    """The number of ids that the error requests; None if its text has no number."""
     found = re.search(r"needs (\d+), below (\d+)", young.message)
     return int(found[1]) - int(found[2]) + SPARE_IDS if found else None
 

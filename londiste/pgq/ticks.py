@@ -1,7 +1,7 @@
-"""Events between two ticks, for readers that keep their position themselves.
+"""Events between two ticks, for readers that keep their own position.
 
-A stream is read tick by tick, forward, again, from any tick that is still there.  Rotation waits
-for registered consumers only: such a reader registers one and keeps it behind itself.
+A stream reads tick by tick, and again from any tick that is still present.  Rotation waits for
+registered consumers only: such a reader registers one and keeps it at or before its position.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def tick_events(
     chunk_bytes -- a list ends with the event that makes the values in it this long.
     where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.
 
-    Without events that some consumer asked for again.  Never holds more than one list.  Works in
-    a transaction, or a savepoint inside the caller's, as ``batches.events`` does.  Raises
-    PositionLost when a tick, or events after it, are gone, and StateError when a tick is not
-    there yet: never a part of the events.
+    Excludes retries of other consumers.  Never holds more than one list.  Works in a transaction,
+    or a savepoint inside the caller's, as ``batches.events`` does.  Raises PositionLost when a
+    tick, or events after it, are rotated away, and StateError for a tick that does not exist yet:
+    never a part of the events.
     """
     name = f"londiste_ticks_{from_tick}_{to_tick}"
     with conn.transaction():
@@ -48,9 +48,9 @@ def tick_events(
 def tick_event_sql(
     conn: Connection, queue: str, from_tick: int, to_tick: int, *, ordered: bool = True
 ) -> str:
-    """The query behind ``tick_events``, for COPY and the like; good in this transaction.
+    """The query of ``tick_events``, for COPY and the like; valid in this transaction.
 
-    ordered -- by id; without it nobody sorts the events of a backlog on the server's disk.
+    ordered -- by id; False avoids a sort of a large backlog on the server's disk.
     """
     found = str(call.value(conn, "pgq.tick_event_sql", queue, from_tick, to_tick))
     return found if ordered else found.removesuffix("\norder by 1")
@@ -68,7 +68,7 @@ def between(conn: Connection, queue: str, first: int, last: int | None = None) -
 
 
 def newest(conn: Connection, queue: str, *, until: datetime | None = None) -> Tick | None:
-    """The newest tick, or the newest that was made until a time; None when there is none."""
+    """The newest tick, or the newest at a given time; None if there is none."""
     try:
         row = conn.execute(query("newest_tick"), {"queue": queue, "until": until}).fetchone()
     except psycopg.Error as error:
@@ -77,7 +77,7 @@ def newest(conn: Connection, queue: str, *, until: datetime | None = None) -> Ti
 
 
 def oldest_complete(conn: Connection, queue: str) -> Tick | None:
-    """The oldest tick behind which no event is missing; None when there is none."""
+    """The oldest tick after which no event is missing; None if there is none."""
     try:
         row = conn.execute(query("oldest_complete_tick"), {"queue": queue}).fetchone()
     except psycopg.Error as error:

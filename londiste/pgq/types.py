@@ -1,4 +1,4 @@
-"""Event, tick, batch: the words of the queue as values."""
+"""Value types of the queue: event, tick, batch, queue, consumer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """What lies between two ticks of a queue, open for one consumer.
+    """The events between two ticks of a queue, open for one consumer.
 
     The events are those of the transactions that the snapshot of ``tick_id`` sees and the
     snapshot of ``prev_tick_id`` does not.
@@ -76,7 +76,7 @@ class Batch:
 
     @property
     def size_estimate(self) -> int:
-        """Upper bound of the number of events, known before one is read."""
+        """Upper limit of the number of events, known before one is read."""
         return max(0, self.event_seq - self.prev_event_seq)
 
 
@@ -115,7 +115,7 @@ class ConsumerInfo:
 
 
 class FailedEvent(NamedTuple):
-    """An event that a consumer gave up on: why, when, and the event."""
+    """A dead letter: the event, its reason and time."""
 
     failed_reason: str | None
     failed_time: datetime
@@ -134,7 +134,7 @@ class FailedEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class WaitingInfo:
-    """One row of ``pgq.get_waiting_info``: events beside the queue that belong to a consumer."""
+    """One row of ``pgq.get_waiting_info``: retries and dead letters of a consumer."""
 
     queue_name: str
     consumer_name: str
@@ -145,7 +145,7 @@ class WaitingInfo:
 
 
 class DelayedEvent(NamedTuple):
-    """An event that waits for its time."""
+    """A delayed event."""
 
     send_at: datetime
     id: int
@@ -160,9 +160,9 @@ class DelayedEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class DelayedInfo:
-    """One row of ``pgq.get_delayed_info``: events of a queue that wait for their time.
+    """One row of ``pgq.get_delayed_info``: delayed events of a queue.
 
-    ``is_held`` -- the queue takes no events, so ``overdue_events`` wait until it does.
+    ``is_held`` -- the queue rejects events, so ``overdue_events`` wait until it accepts them.
     """
 
     queue_name: str
@@ -174,7 +174,7 @@ class DelayedInfo:
 
 @dataclass(frozen=True)
 class QueueParameter:
-    """One parameter of a queue: its value as text (None: not set), and what it does."""
+    """One parameter of a queue: its value as text (None: not set), and its help text."""
 
     name: str
     value: str | None

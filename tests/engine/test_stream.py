@@ -155,7 +155,7 @@ def test_events_that_are_gone_stop_the_query(stream: Stream) -> None:
     stream.database.execute("select pgq.drop_queue('q', true); select pgq.create_queue('q')")
     for _ in range(9):
         stream.write("select 1")
-    with pytest.raises(Exception, match="the queue was made anew"):
+    with pytest.raises(Exception, match="the queue was dropped and created again"):
         stream.run()
 
 

@@ -126,7 +126,7 @@ def test_a_time_without_a_date_is_an_error_that_names_the_event(queue: Connectio
         " null, null, null, null)"
     )
     batch = next_batch(queue)
-    with pytest.raises(EventError, match="event 5 has a time") as caught:
+    with pytest.raises(EventError, match="event 5: Python has no value for its time") as caught:
         by_copy(queue, batch)
     assert caught.value.event_id == 5
     kept = batches.stream(queue, batch, where="ev_time < 'infinity'")

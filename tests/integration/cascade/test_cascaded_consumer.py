@@ -140,9 +140,9 @@ def test_a_queue_that_was_made_anew_is_not_taken_for_the_old_one(nodes_of: Nodes
     root.db.execute("select pgq.unregister_consumer('q', 'storing')")
     send(root, "never seen")
     root.db.execute("select pgq.register_consumer('q', 'storing')")
-    with pytest.raises(PositionLost, match=f"cannot go on at tick {tick} of root") as caught:
+    with pytest.raises(PositionLost, match=f"cannot continue at tick {tick} of root") as caught:
         consumer.run_once()
-    assert "registered anew" in caught.value.detail
+    assert "registered again" in caught.value.detail
     consumer.reset()
     send(root, "b")
     assert consumer.run_once() == 1

@@ -555,7 +555,7 @@ def test_a_queue_made_anew_with_the_same_ticks_is_not_taken_for_the_old_one(
     send(db, "b")
     with pytest.raises(PositionLost) as caught:
         consumer.run_once()
-    assert caught.value.detail == "the queue was made anew"
+    assert caught.value.detail == "the queue was dropped and created again"
     assert "--reset" in (caught.value.hint or "")
     assert effects(db) == ["a"]
     assert consumer.reset() == 1

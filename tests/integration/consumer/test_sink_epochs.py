@@ -144,7 +144,7 @@ def test_two_queries_do_not_share_a_name(database: Database) -> None:
     with pytest.raises(NodeBusy, match="sink orders belongs to another query") as caught:
         other.commit(0, other.task(0, [["b"]]))
     assert "sinkId" in (caught.value.hint or "")
-    with pytest.raises(StateError, match="has 2 rows, and was written with 1"):
+    with pytest.raises(StateError, match="has 2 rows, but was written with 1"):
         one.commit(0, one.task(0, [["a"], ["b"]]))
     assert spark_epochs.forget_sink(database.connect(), "orders")
     other.commit(0, other.task(0, [["b"]]))

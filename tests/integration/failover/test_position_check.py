@@ -100,7 +100,7 @@ def test_a_worker_that_was_registered_anew_elsewhere_stops_and_can_be_rewound(li
     newest = root.database.value("select max(tick_id) from pgq.tick")
     register = f"select pgq_node.register_subscriber('{QUEUE}', 'leaf', 'leaf_worker', {newest})"
     root.database.execute(register)
-    refused(line, leaf, "the consumer was registered anew")
+    refused(line, leaf, "the consumer was registered again")
     assert line.run(leaf, "worker", "--rewind").code == 0
     line.once(leaf)
     assert leaf.database.execute(CONTENTS) == [(1,), (2,)]

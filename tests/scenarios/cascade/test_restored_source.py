@@ -125,7 +125,7 @@ def test_a_restored_node_says_so_while_nothing_happens_and_goes_on_by_a_decision
     line.once(leaf)
     backup.put_back()
     done = line.run(leaf, "worker", "--once")
-    assert done.code == 3 and "has given out everything up to tick" in done.err, str(done)
+    assert done.code == 3 and "has finished all batches up to tick" in done.err, str(done)
     assert "has lost its position" in line.run(leaf, "worker", "--once").err
     assert "has lost its position" in line.run(leaf, "status").out
     done = line.run(leaf, "worker", "--rewind")
@@ -164,12 +164,12 @@ def test_two_nodes_with_one_name_are_noticed_at_once(
     for _ in range(2):
         done = line.run(copy, "worker", "--once")
         assert done.code == 3, str(done)
-        assert "has given out everything up to tick" in done.err
+        assert "has finished all batches up to tick" in done.err
     other = line.start(copy)
     write(line, root, None, 3)
     line.wait(lambda: "has lost its position" in other.said(), "the error")
     assert "works again" not in other.said()
-    assert "has given out everything up to tick" in (line.error(copy) or "")
+    assert "has finished all batches up to tick" in (line.error(copy) or "")
     other.stop()
     line.once(leaf)
     assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,)]

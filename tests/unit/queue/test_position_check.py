@@ -23,14 +23,14 @@ SAME = PositionFacts(OLD, None, 7, 100, NOON, 1, 120)
         (SAME, None),
         # The batch was applied, and not finished at the provider.
         (replace(SAME, finished_tick=99), None),
-        (replace(SAME, generation=NEW), "the queue was made anew"),
+        (replace(SAME, generation=NEW), "the queue was dropped and created again"),
         (replace(SAME, generation=NEW, valid_until=100), None),
         (replace(SAME, generation=NEW, valid_until=99), "restored from a dump that ends at"),
         (replace(SAME, last_tick=99, tick_time=None), "it is older than the data"),
         (replace(SAME, last_tick=None, first_tick=None, tick_time=None), "older than the data"),
-        (replace(SAME, tick_time=NOON.replace(hour=13)), "tick 100 is another one"),
+        (replace(SAME, tick_time=NOON.replace(hour=13)), "tick 100 is another tick"),
         (replace(SAME, registration=None, finished_tick=None), "not registered any more"),
-        (replace(SAME, registration=8, finished_tick=110), "registered anew, at tick 110"),
+        (replace(SAME, registration=8, finished_tick=110), "registered again, at tick 110"),
         (replace(SAME, registration=8, finished_tick=100), None),
     ],
 )
@@ -80,5 +80,8 @@ def test_a_queue_has_forgotten_only_what_is_proved_to_be_in_the_data(
 def test_a_lost_position_says_why_and_what_to_do() -> None:
     with pytest.raises(PositionLost) as lost:
         prove("q", "c", "provider", 100, KNOWN, replace(SAME, generation=NEW), hint="do this")
-    assert lost.value.detail == "the queue was made anew" and lost.value.hint == "do this"
+    assert (
+        lost.value.detail == "the queue was dropped and created again"
+        and lost.value.hint == "do this"
+    )
     assert lost.value.exit_code == 3

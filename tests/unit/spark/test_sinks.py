@@ -35,8 +35,8 @@ def test_the_next_epoch_is_written_and_the_last_one_is_not_again(known: Written)
     ("query", "epoch", "rows", "target", "kind", "text"),
     [
         ("b", 8, 3, "queue q", NodeBusy, "belongs to another query"),
-        ("a", 6, 3, "queue q", StateError, "comes after its epoch 7"),
-        ("a", 7, 99, "queue q", StateError, "has 99 rows, and was written with 100"),
+        ("a", 6, 3, "queue q", StateError, "arrived after its epoch 7"),
+        ("a", 7, 99, "queue q", StateError, "has 99 rows, but was written with 100"),
         ("a", 8, 3, "queue r", StateError, "writes to queue q, not to queue r"),
     ],
 )
