@@ -1,6 +1,6 @@
-"""Consumers and producers: what programs that use the queue are written with.
+"""Consumers and producers: the Python API for programs that use a queue.
 
-Read docs/howto/write-a-consumer.md first; here ``consumer.py``, then ``contracts.py``.
+Read docs/howto/write-a-consumer.md first; in this package ``consumer.py``, then ``contracts.py``.
 """
 
 from londiste.consumer.consumer import Consumer

@@ -1,6 +1,6 @@
-"""A consumer of a queue: subclass it, or decorate a function with ``consume``.
+"""Consumer of a queue: a class to subclass, or a function decorated with ``consume``.
 
-A subclass says queue, name and delivery, and has ``process_event`` or ``process_batch``:
+A subclass declares queue, name and delivery, and has ``process_event`` or ``process_batch``:
 
     class Greeter(londiste.Consumer):
         queue = "signups"
@@ -9,10 +9,10 @@ A subclass says queue, name and delivery, and has ``process_event`` or ``process
         def process_event(self, event, ctx):
             print("hello", event.data)
 
-    Greeter("dbname=shop").run()        until it is stopped
+    Greeter("dbname=shop").run()        until it gets a stop request
     Greeter.main()                      as a program with its own command line
 
-Sessions, source and progress are made in ``factory.py``, the loop's body is ``runner.py``.
+``factory.py`` builds sessions, source and progress; ``runner.py`` has the body of the loop.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ FATAL = (
 
 
 class Consumer:
-    """Base of consumers.
+    """Base class of consumers.
 
     queue, name -- the queue, and the consumer registered on it; the settings ``queue_name`` and
         ``consumer_name`` win.
-    delivery -- what is promised: docs/howto/write-a-consumer.md compares them.
+    delivery -- delivery guarantee: docs/howto/write-a-consumer.md compares them.
     types -- only events of these types; the setting ``event_types`` wins.
-    where -- only events for which this SQL condition over ``ev_type``, ``ev_data``, … holds.
-    max_attempts -- an event whose function fails is delivered again, and is a dead letter after
-        so many times; None: the consumer stops in front of it.
+    where -- only events that match this SQL condition over ``ev_type``, ``ev_data``, … holds.
+    max_attempts -- an event whose function fails is delivered again, and becomes a dead letter
+        after this number of attempts; None: the consumer stops at it.
     settings_class -- a subclass of ConsumerSettings with keys of your own.
     """
 
@@ -99,13 +99,13 @@ class Consumer:
         settings: ConsumerSettings | Callable[[], ConsumerSettings] | None = None,
         **given: Any,
     ) -> None:
-        """Connects to nothing yet.
+        """Opens no connection yet.
 
         db -- connection string of the queue's database.
         settings -- all settings, or a function that reads them, at the start and after SIGHUP.
         given -- or single settings by their names: ``target_db=…``, ``poll_interval=0.1``.
 
-        Raises BadOption for settings that do not fit each other or the class.
+        Raises BadOption for settings that conflict with each other or with the class.
         """
         if isinstance(settings, ConsumerSettings):
             fixed = settings
@@ -126,19 +126,19 @@ class Consumer:
     # -- to be overridden ------------------------------------------------------------------
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
-        """Works on the events of a batch, in the order of their ids.
+        """Processes the events of a batch, in the order of their ids.
 
-        This one gives each event to ``process_event``.  Override it to work on many at a time;
+        The default calls ``process_event`` for each event.  Override it to process many at a time;
         the events are read while you take them, once.
         """
         ctx.each(events, self.process_event)
 
     def process_event(self, event: Event, ctx: Context) -> None:
-        """Works on one event.
+        """Processes one event.
 
-        Raise ``Retry(seconds)`` to get it again later, ``Dead(reason)`` to put it aside for
-        people.  Any other exception ends the consumer in front of the event (see max_attempts),
-        unless the database may answer better next time: then the batch is tried again.
+        Raise ``Retry(seconds)`` to get it again later, ``Dead(reason)`` to make it a dead
+        letter.  Any other exception stops the consumer at the event (see max_attempts),
+        unless the failure is temporary: then the batch is retried.
         """
         raise NotImplementedError(f"{type(self).__name__}: write process_event or process_batch")
 
@@ -149,17 +149,17 @@ class Consumer:
         """Called once at the end, also after an error."""
 
     def reload(self) -> None:
-        """Called after SIGHUP, when ``self.settings`` are the new ones."""
+        """Called after SIGHUP; ``self.settings`` are the new ones."""
 
     # -- running ---------------------------------------------------------------------------
 
     def run(self, signals: Signals | None = None) -> None:
-        """Works until it is asked to stop: SIGTERM, SIGINT, or ``signals.stop()``.
+        """Processes batches until a stop request: SIGTERM, SIGINT, or ``signals.stop()``.
 
-        Finishes the batch then; a second signal breaks it off.  What is wrong at the start is
-        raised at once: not registered, another process, no connection.  A server that is starting
-        or recovering from a crash is waited for.  Later the loop tries
-        again what may get better, and raises what cannot: EventError, PositionLost, Superseded.
+        Then it finishes the batch; a second signal breaks it off.  Errors at the start are raised
+        at once: not registered, another process, no connection.  It waits for a server that is
+        starting or recovering.  Later the loop retries temporary failures and raises the others:
+        EventError, PositionLost, Superseded.
         """
         own = None
         if signals is None:
@@ -188,7 +188,7 @@ class Consumer:
                 own.close()
 
     def run_once(self, signals: Signals | None = None) -> int:
-        """Works until there is no batch; how many there were.  Raises the first error."""
+        """Processes batches until there is none; their number.  Raises the first error."""
         count = 0
         self.signals = signals
         try:
@@ -200,7 +200,7 @@ class Consumer:
         return count
 
     def try_out(self) -> None:
-        """Begins as ``run`` does, and ends: raises what is wrong at the start."""
+        """Starts as ``run`` does, and ends: raises the errors of a start."""
         try:
             with self._bound(), contextlib.suppress(ServerStarting):
                 self._parts.begin(self._running().source)
@@ -208,7 +208,7 @@ class Consumer:
             self.close()
 
     def work(self) -> bool:
-        """Works on one batch, if there is one; whether there was."""
+        """Processes one batch, if there is one; whether there was one."""
         with self._bound():
             self._start()
             runner = self._running()
@@ -229,7 +229,7 @@ class Consumer:
             return batch is not None or runner.source.wakened()
 
     def close(self) -> None:
-        """Ends the sessions; ``work`` opens them again."""
+        """Closes the sessions; ``work`` opens them again."""
         with self._bound():
             try:
                 if self._started:
@@ -244,39 +244,39 @@ class Consumer:
     # -- registration ----------------------------------------------------------------------
 
     def register(self, tick: int | None = None, *, like: str | None = None) -> bool:
-        """Registers the consumer; False when it was there, then nothing changes.
+        """Registers the consumer; False without a change if it is registered.
 
         tick -- its events are those after this tick; None: those after the newest.
-        like -- begin where this other consumer of the queue stands.
+        like -- start at the position of this other consumer of the queue.
 
         Raises UnknownQueue, StateError when the queue has not this tick, UnknownConsumer.
         """
         return self._parts.register(tick, like)
 
     def unregister(self) -> bool:
-        """Forgets the consumer and every stored position; False when it was not there."""
+        """Unregisters the consumer and deletes its positions; False if it was not registered."""
         return self._parts.unregister()
 
     def pause(self, reason: str | None = None) -> bool:
-        """Has every process of this consumer stop after its batch; False when it is paused.
+        """Pauses every process of this consumer after its batch; False if it is paused.
 
-        It is written in the queue's database: a process that starts again stays paused.
+        The pause is stored in the queue's database: a restarted process stays paused.
         """
         return self._parts.pause(reason)
 
     def resume(self) -> bool:
-        """Lets it go on; False when it was not paused."""
+        """Resumes the consumer; False if it was not paused."""
         return self._parts.resume()
 
     def rewind(self) -> int:
         """Moves the queue to the position stored with the effects; the tick.
 
-        For when the queue is elsewhere than the data: a restored backup, a new registration.
+        For a queue and data that differ: a restored backup, a new registration.
         """
         return self._parts.rewind()
 
     def reset(self) -> int:
-        """Stores the queue's position with the effects, giving up what it was; the tick."""
+        """Stores the queue's position with the effects, replacing the stored one; the tick."""
         return self._parts.reset()
 
     @classmethod

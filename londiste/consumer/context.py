@@ -48,26 +48,25 @@ class Context:
     def db(self) -> Connection:
         """The session for effects.
 
-        Exactly once: the one whose transaction also has the position, so that only what is
-        written here is exactly once; it commits when the batch is done.  Once per event: its
-        transaction has the event's mark.  Otherwise a session in autocommit mode.  It leads to
-        ``target_db`` if that is set, and to the queue's database if not.  Names are found by the
-        user's own search_path.
+        Exactly once: the one whose transaction also has the position, so that only what is written
+        here is exactly once; it commits when the batch is done.  Once per event: its transaction
+        has the event's mark.  Otherwise a session in autocommit mode.  It leads to ``target_db`` if
+        that is set, and to the queue's database if not.  The user's own search_path applies.
         """
         return self._db()
 
     @property
     def stopping(self) -> bool:
-        """Whether the process is asked to stop when this batch is done."""
+        """Whether the process must stop after this batch."""
         return self._stopping()
 
     @property
     def returned(self) -> list[Outcome]:
-        """The events that were not simply processed, and what becomes of them."""
+        """The events with an outcome other than success, and their outcomes."""
         return list(self.outcomes.values())
 
     def each(self, events: Iterable[Event], function: EventFunction) -> None:
-        """Calls ``function(event, ctx)`` for every event, as ``process_event`` is called.
+        """Calls ``function(event, ctx)`` for every event, as the consumer calls ``process_event``.
 
         With all that belongs to it: Retry and Dead, the limit of attempts, errors that name the
         event, and marks under delivery once per event.
@@ -76,22 +75,22 @@ class Context:
             self._one(event, function, self)
 
     def retry(self, event: Event, seconds: int = RETRY_SECONDS, reason: str = "") -> None:
-        """Has the event delivered to this consumer again after so many seconds.
+        """Schedules a retry of the event for this consumer after ``seconds``.
 
-        Raises StateError where the delivery contract has no room for it.
+        Raises StateError if the delivery contract does not allow it.
         """
-        self._require(self._delivery.may_retry, event, "deliver it again")
+        self._require(self._delivery.may_retry, event, "retry it")
         if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
             raise StateError(
-                f"event {event.id}: again in {seconds!r} seconds",
+                f"event {event.id}: invalid retry delay: {seconds!r} seconds",
                 hint=f"give a whole number of seconds from 0 to {LONGEST}",
             )
         self.outcomes[event.id] = Outcome(event.id, int(seconds), _text(reason), self._attempts)
 
     def dead(self, event: Event, reason: str) -> None:
-        """Puts the event among the dead letters, where people find it with the reason.
+        """Makes the event a dead letter, which is stored with the reason.
 
-        Raises StateError where the delivery contract has no room for it.
+        Raises StateError if the delivery contract does not allow it.
         """
         self._require(self._delivery.may_bury, event, "make it a dead letter")
         self.outcomes[event.id] = Outcome(event.id, None, _text(reason))

@@ -1,4 +1,4 @@
-"""The delivery contracts: for each the order of its steps, with a name for every gap.
+"""Delivery contracts: the order of steps of each, with a crash point in every gap.
 
 The names are those of ``londiste.daemon.crash``: tests kill a process in every one of them.
 """
@@ -40,7 +40,7 @@ class Job:
 
 
 def at_most_once(job: Job, batch: Batch) -> Context | None:
-    """Finished before the first event is processed; what is being read can still be read."""
+    """Finishes the batch before the first event is processed; its events can still be read."""
     chunks = job.source.chunks(batch)
     first = next(chunks, None)
     _finish(job, batch, ())
@@ -48,7 +48,7 @@ def at_most_once(job: Job, batch: Batch) -> Context | None:
 
 
 def at_least_once(job: Job, batch: Batch) -> Context | None:
-    """Processed, then finished."""
+    """Processes the batch, then finishes it."""
     done = job.process(batch, job.source.chunks(batch))
     crash.point("consumer.processed")
     _finish(job, batch, done.returned)
@@ -86,7 +86,7 @@ def exactly_once_elsewhere(job: Job, batch: Batch) -> Context | None:
 
 
 def local_file(job: Job, batch: Batch) -> Context | None:
-    """Processed, written to the file, then finished."""
+    """Processes the batch, writes the position to the file, then finishes it."""
     assert job.progress is not None
     done = None
     if not job.progress.seen(batch):
@@ -112,7 +112,7 @@ STEPS: dict[Delivery, Callable[[Job, Batch], Context | None]] = {
 
 
 def _finish(job: Job, batch: Batch, returned: Sequence[Outcome]) -> None:
-    """Retries and dead letters, then the end of the batch, in one transaction of the queue."""
+    """Stores retries and dead letters, then finishes the batch, in one transaction of the queue."""
     crash.point("consumer.before-finish")
     conn: Connection = job.source.conn
     with conn.transaction():

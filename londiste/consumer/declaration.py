@@ -1,4 +1,4 @@
-"""What the class of a consumer declares, and whether it can keep what it promises."""
+"""Declaration of a consumer class, and checks that its delivery contract can hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEEPING = {
 
 
 class ConsumerClass(Protocol):
-    """A subclass of ``Consumer``, as far as it is declared: see there."""
+    """A subclass of ``Consumer`` as declared; see there."""
 
     @property
     def delivery(self) -> Delivery: ...
@@ -43,7 +43,7 @@ def name_of(kind: ConsumerClass) -> str:
 
 
 def check(kind: ConsumerClass, settings: ConsumerSettings) -> None:
-    """Raises BadOption for what cannot keep its promise."""
+    """Raises BadOption for a declaration that contradicts its delivery contract."""
     delivery = kind.delivery
     if not settings.consumer:
         raise BadOption(
@@ -54,28 +54,32 @@ def check(kind: ConsumerClass, settings: ConsumerSettings) -> None:
         local_file(settings)
     if delivery is Delivery.EXACTLY_ONCE_HERE and settings.target_db:
         raise BadOption(
-            f"{name_of(kind)}: delivery {delivery.value!r} and target_db",
-            detail="effects are written in the queue's database",
-            hint="leave target_db out, or choose EXACTLY_ONCE_ELSEWHERE",
+            f"{name_of(kind)}: delivery {delivery.value!r} does not allow target_db",
+            detail="this contract writes effects into the queue's database",
+            hint="remove target_db, or choose EXACTLY_ONCE_ELSEWHERE",
         )
     if settings.subconsumer_name and delivery in KEEPING:
         raise BadOption(
-            f"{name_of(kind)}: delivery {delivery.value!r} and subconsumer_name",
-            detail="processes that share a consumer finish batches in any order, and take over"
-            " each other's: one position cannot say what is done",
-            hint="choose EXACTLY_ONCE_HERE, AT_LEAST_ONCE or ONCE_PER_EVENT, or leave"
-            " subconsumer_name out",
+            f"{name_of(kind)}: delivery {delivery.value!r} does not allow subconsumer_name",
+            detail=(
+                "cooperative consumers finish batches in any order and take over each other's"
+                " batches: one position cannot record that"
+            ),
+            hint=(
+                "choose EXACTLY_ONCE_HERE, AT_LEAST_ONCE or ONCE_PER_EVENT, or remove"
+                " subconsumer_name"
+            ),
         )
     if delivery is Delivery.ONCE_PER_EVENT and settings.subconsumer_timeout:
         raise BadOption(
-            f"{name_of(kind)}: delivery {delivery.value!r} and subconsumer_timeout",
+            f"{name_of(kind)}: delivery {delivery.value!r} does not allow subconsumer_timeout",
             detail="a process that takes over a batch does not see which events are marked",
-            hint="leave subconsumer_timeout out: a process that starts again gets its batch again",
+            hint="remove subconsumer_timeout: a restarted process gets its batch again",
         )
     if not delivery.may_retry and settings.max_attempts is not None:
         raise BadOption(
-            f"{name_of(kind)}: delivery {delivery.value!r} and max_attempts",
-            detail="events cannot be delivered again under it",
+            f"{name_of(kind)}: delivery {delivery.value!r} does not allow max_attempts",
+            detail="events cannot be retried under this contract",
             hint="handle failures in the function, or choose another delivery contract",
         )
     for name in ("process_event", "process_batch", "startup", "shutdown", "reload"):
@@ -84,14 +88,14 @@ def check(kind: ConsumerClass, settings: ConsumerSettings) -> None:
     own_batches = any("process_batch" in vars(base) for base in bases)
     if delivery is Delivery.ONCE_PER_EVENT and own_batches:
         raise BadOption(
-            f"{name_of(kind)}: delivery {delivery.value!r} and process_batch",
+            f"{name_of(kind)}: delivery {delivery.value!r} does not allow process_batch",
             detail="only single events can be marked",
             hint="write process_event instead",
         )
 
 
 def _require_plain(method: Callable[..., object], kind: ConsumerClass) -> None:
-    """Raises BadOption for a function that only promises to work: nobody would wait for it."""
+    """Raises BadOption for an ``async`` function or a generator: the loop does not await them."""
     function = getattr(kind, "function", method)
     for one in (method, function):
         if (
@@ -101,7 +105,7 @@ def _require_plain(method: Callable[..., object], kind: ConsumerClass) -> None:
         ):
             raise BadOption(
                 f"{name_of(kind)}: {one.__name__} is `async` or a generator",
-                detail="calling it does nothing by itself, and the events would be finished",
+                detail="calling it has no effect, and the events would be finished unprocessed",
                 hint="write it without `async` and `yield`; asyncio.run() runs a coroutine to its"
                 " end",
             )
@@ -111,7 +115,7 @@ def local_file(settings: ConsumerSettings) -> Path:
     """The file of ``Delivery.LOCAL_FILE``.  Raises BadOption when no setting names one."""
     if settings.local_tracking_file is None:
         raise BadOption(
-            "delivery by local file needs a file",
+            "delivery by local file: local_tracking_file is not set",
             hint="set local_tracking_file in the file (-c FILE), or with --set",
         )
     return settings.local_tracking_file.expanduser()

@@ -1,6 +1,6 @@
-"""What a consumer promises about its events, as values with names.
+"""Delivery contracts: the guarantees that a consumer can declare.
 
-Each value has a chapter in docs/consumers/ that says what happens at every crash.
+Each value has a chapter in docs/consumers/ with the consequences of every crash.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import enum
 
 
 class Delivery(enum.Enum):
-    """The order of processing, remembering and finishing, and what follows from it."""
+    """Order of processing, storing the position and finishing."""
 
     #: Finish, then process: a crash loses what was not processed.
     AT_MOST_ONCE = "at most once"
@@ -31,7 +31,7 @@ class Delivery(enum.Enum):
 
     @property
     def one_transaction(self) -> bool:
-        """Whether all effects of a batch are committed together, by the loop."""
+        """Whether the loop commits all effects of a batch together."""
         return self in _ONE_TRANSACTION
 
     @property
@@ -41,16 +41,16 @@ class Delivery(enum.Enum):
 
     @property
     def may_retry(self) -> bool:
-        """Whether an event can be asked for again.
+        """Whether an event can be retried.
 
-        Not where the batch is finished before it is processed, and not where the position can
-        be rewound: the queue would give the event twice, as itself and as its repetition.
+        False if the batch is finished before it is processed, or if the position can be
+        rewound: the queue would deliver the event twice, as the original and as the retry.
         """
         return self not in _NO_RETRY
 
     @property
     def may_bury(self) -> bool:
-        """Whether an event can be put among the dead letters.
+        """Whether an event can become a dead letter.
 
         Its batch has to be open, and in a cascade other nodes would apply the event.
         """

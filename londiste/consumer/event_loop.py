@@ -1,7 +1,7 @@
-"""One event: the user's function, and what follows from its failure.
+"""Event loop: calls the user's function for one event and handles its failure.
 
-By default a failure ends the consumer in front of the event, with its name: nothing is skipped
-without a person asking.  Asking is ``Retry``, ``Dead``, or a limit of attempts.
+By default a failure stops the consumer at the event and names it: no event is skipped without a
+decision.  The decision is ``Retry``, ``Dead``, or a limit of attempts.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _STDLIB = sysconfig.get_path("stdlib")
 
 
 class NeedsSavepoints(Exception):
-    """An event failed whose effects must go while those of others stay: once more, with care."""
+    """An event failed whose effects must be undone while others stay: repeat with savepoints."""
 
 
 @dataclass(frozen=True)
 class FailurePolicy:
-    """What happens to an event whose function fails.
+    """Policy for an event whose function fails.
 
-    attempts -- deliveries after which it goes to the dead letters; None: the consumer stops.
+    attempts -- deliveries after which it becomes a dead letter; None: the consumer stops.
     seconds -- until the next attempt.
     """
 
@@ -54,7 +54,7 @@ class FailurePolicy:
 
 
 def plainly(policy: FailurePolicy) -> One:
-    """Effects are committed by whoever makes them."""
+    """The user's function commits its own effects."""
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
@@ -65,7 +65,7 @@ def plainly(policy: FailurePolicy) -> One:
     return one
 
 
-def hopefully() -> One:
+def without_savepoints() -> One:
     """In the batch's transaction, without savepoints: most batches need none."""
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
@@ -79,7 +79,7 @@ def hopefully() -> One:
     return one
 
 
-def carefully(policy: FailurePolicy) -> One:
+def with_savepoints(policy: FailurePolicy) -> One:
     """In the batch's transaction, each event with a savepoint."""
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
@@ -99,7 +99,7 @@ def marked(
     consumer: str,
     sub: str,
 ) -> One:
-    """Each event in a transaction of its own, with the mark that it is done."""
+    """Each event in its own transaction, with the mark that it is done."""
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
@@ -113,9 +113,9 @@ def marked(
                     conn(), consumer, ctx.batch.id, event.id, sub
                 ):
                     raise Superseded(
-                        f"event {event.id} of batch {ctx.batch.id} was done by another process",
+                        f"event {event.id} of batch {ctx.batch.id}: another process has done it",
                         detail=f"queue {ctx.batch.queue}, consumer {consumer}",
-                        hint="let one process run for each consumer name",
+                        hint="run one process per consumer name",
                     )
         except Exception as error:
             _decide(error, event, ctx, policy)
@@ -130,13 +130,13 @@ def _call(function: EventFunction, event: Event, ctx: Context) -> None:
     except psycopg.Rollback as error:
         # It would end our transaction as if all were well.
         raise StateError(
-            "psycopg.Rollback was raised outside a transaction of the function's own",
-            hint="write `with ctx.db.transaction():` around what is to be rolled back",
+            "psycopg.Rollback was raised outside a transaction of the function",
+            hint="write `with ctx.db.transaction():` around the statements to roll back",
         ) from error
 
 
 def require_done(result: object) -> None:
-    """Raises StateError when a function has only promised to work: nobody waits for it."""
+    """Raises StateError for an awaitable or generator as result: the loop does not run it."""
     if result is None or not (
         inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result)
     ):
@@ -144,27 +144,29 @@ def require_done(result: object) -> None:
     if inspect.iscoroutine(result):
         result.close()
     raise StateError(
-        f"the function returned a {type(result).__name__} and has done nothing",
-        detail="a consumer calls plain functions, neither `async` ones nor generators",
+        f"the function returned a {type(result).__name__} and did nothing",
+        detail="a consumer calls plain functions only, no `async` functions or generators",
         hint="write it without `async` and `yield`; asyncio.run() runs a coroutine to its end",
     )
 
 
 def require_transaction(conn: Connection, batch: Batch, xid: int | None = None) -> None:
-    """Raises StateError when the function has ended the transaction that is to hold all it did.
+    """Raises StateError if the function has ended the transaction of the batch.
 
-    xid -- of the transaction as it began; None: it is enough that there is one.
+    xid -- id of the transaction at its start; None: any transaction will do.
     """
     status = conn.info.transaction_status
     if status is TransactionStatus.INTRANS and xid is not None and xid != transaction_id(conn):
         status = TransactionStatus.IDLE
     if status is TransactionStatus.IDLE:
         raise StateError(
-            f"the function ended the transaction of batch {batch.id} of queue {batch.queue}",
-            detail="what it has committed stays, what it has rolled back is gone; the batch is not"
-            " finished",
-            hint="leave COMMIT and ROLLBACK in ctx.db to the consumer; `with"
-            " ctx.db.transaction():` is a savepoint",
+            f"batch {batch.id} of queue {batch.queue}: the function ended its transaction",
+            detail=(
+                "committed effects stay, rolled back effects are lost; the batch is not finished"
+            ),
+            hint=(
+                "do not COMMIT or ROLLBACK in ctx.db; `with ctx.db.transaction():` is a savepoint"
+            ),
         )
 
 
@@ -180,7 +182,7 @@ def transaction_id(conn: Connection) -> int:
 
 
 def transient(error: Exception) -> LondisteError | None:
-    """The error as one worth another try of the whole batch; None when it is the event's."""
+    """The error as a temporary one that retries the whole batch; None if the event caused it."""
     ours = from_database(error) if isinstance(error, psycopg.Error) else error
     return ours if isinstance(ours, LondisteError) and ours.retry else None
 
@@ -196,8 +198,10 @@ def whole(batch: Batch) -> Iterator[None]:
         raise EventError(
             f"{_place(batch)}: {type(error).__name__} was raised outside process_event",
             detail=error.message,
-            hint="in process_batch say which event: ctx.retry(event), ctx.dead(event, reason), or"
-            " give your function to ctx.each(events, function)",
+            hint=(
+                "in process_batch name the event: ctx.retry(event), ctx.dead(event, reason), or"
+                " ctx.each(events, function)"
+            ),
             queue=batch.queue,
             batch_id=batch.id,
         ) from error
@@ -206,7 +210,7 @@ def whole(batch: Batch) -> Iterator[None]:
         raise EventError(
             f"{_place(batch)}: process_batch failed: {format_error(error)}",
             detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}{raised_at(error)}",
-            hint="correct the function and start the consumer again: the batch comes again",
+            hint="correct the function and restart the consumer: the batch is delivered again",
             queue=batch.queue,
             batch_id=batch.id,
         ) from error
@@ -228,7 +232,7 @@ def format_error(error: Exception) -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """The last line of the user's own code in an exception's way: ``; raised at greet.py:7``.
+    """The last line of the user's code in an exception's traceback: ``; raised at greet.py:7``.
 
     Empty when it passed none of it.
     """
@@ -243,7 +247,7 @@ def raised_at(error: BaseException) -> str:
 
 
 def _decide(error: Exception, event: Event, ctx: Context, policy: FailurePolicy) -> None:
-    """Stores the outcome of a failure in the context, or raises what ends the batch."""
+    """Stores the outcome of a failure in the context, or raises the error that ends the batch."""
     if isinstance(error, Superseded):
         raise error
     _raise_transient(error)

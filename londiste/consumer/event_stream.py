@@ -1,4 +1,4 @@
-"""The events of a batch as ``process_batch`` gets them: read as they are taken, once.
+"""Events of a batch for ``process_batch``, read on demand, once.
 
 At most one list of events is in memory, whatever the size of the batch.
 """
@@ -15,7 +15,7 @@ from londiste.pgq.types import Batch, Event
 
 
 class Block(Sized, Iterable[Event], Protocol):
-    """Some events as they are fetched: ``len`` counts them, iterating decodes them."""
+    """A list of fetched events: ``len`` counts them, iterating decodes them."""
 
 
 class Events:
@@ -69,25 +69,24 @@ class Events:
     def _begin(self) -> Iterator[Block]:
         if self._begun:
             raise StateError(
-                f"the events of batch {self.batch.id} were read already",
-                detail="a batch is read once, so that it never has to be in memory as a whole",
-                hint="keep what you need of it, or turn it into a list: list(events)",
+                f"batch {self.batch.id}: its events were read already",
+                detail="a batch is read once, so that it is never in memory as a whole",
+                hint="keep the events in a list: list(events)",
             )
         self._begun = True
         return self._to_the_end()
 
     def skip_rest(self) -> None:
-        """Says that the events not read yet are left out on purpose."""
+        """Marks the remaining events as skipped on purpose."""
         self._begun = self._over = True
 
     def require_read(self) -> None:
-        """Raises StateError when events were left unread and nobody said that this is meant."""
+        """Raises StateError if events are unread and ``skip_rest`` was not called."""
         if self._over or (not self._begun and next(self._blocks, None) is None):
             return
         raise StateError(
-            f"process_batch left events of batch {self.batch.id} of queue {self.batch.queue}"
-            " unread",
-            detail="it returned before the end; finishing the batch would skip the others",
+            f"batch {self.batch.id} of queue {self.batch.queue}: process_batch left events unread",
+            detail="finishing the batch would skip the unread events",
             hint="read them all, or call events.skip_rest()",
         )
 

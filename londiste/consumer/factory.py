@@ -1,6 +1,6 @@
-"""Source, progress and sessions out of a consumer's settings, and what is done with them once.
+"""Builds source, progress and sessions from a consumer's settings; changes its position.
 
-Registration and position are the only things here that change anything.
+Only registration and position are changed in this module.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PAUSE_PERIOD = 1.0
 
 
 class Parts:
-    """The pieces of one consumer.  Raises BadOption when settings and contract do not fit."""
+    """The parts of one consumer.  Raises BadOption if settings and contract conflict."""
 
     def __init__(
         self, kind: ConsumerClass, settings: ConsumerSettings, stopping: Callable[[], bool]
@@ -66,7 +66,7 @@ class Parts:
         self._ask_again = 0.0
         if self.delivery is Delivery.CASCADE_NODE and type(self) is Parts:
             raise BadOption(
-                f"{name_of(kind)}: delivery {self.delivery.value!r} in a consumer without a node",
+                f"{name_of(kind)}: delivery {self.delivery.value!r} needs a cascade node",
                 hint="make it a subclass of londiste.CascadedConsumer",
             )
         check(kind, settings)
@@ -74,7 +74,7 @@ class Parts:
     # -- for the loop ----------------------------------------------------------------------
 
     def runner(self, function: BatchFunction) -> Runner:
-        """A loop body with sessions of its own."""
+        """A loop body with its own sessions."""
         settings = self.settings
         return Runner(
             source=self.source(),
@@ -89,7 +89,7 @@ class Parts:
         )
 
     def source(self, **options: bool) -> QueueSource:
-        """Where batches come from.  Connects to read the intervals of the settings, if any."""
+        """The source of batches.  Connects to read the intervals of the settings, if any."""
         settings = self.settings
         wish = Wish(
             where=filters.condition(
@@ -133,7 +133,7 @@ class Parts:
         return self.settings.db
 
     def begin(self, on: QueueSource) -> None:
-        """Connects, and says at once what would keep the loop from working."""
+        """Connects, and raises the errors that would stop the loop."""
         conn = on.conn
         tick = source.position(conn, on.queue, on.consumer, on.dsn)
         if self.kind.listed_as is not ConsumerKind.CONSUMER:
@@ -145,7 +145,7 @@ class Parts:
             self._follow_file(on, tick)
 
     def paused(self, on: QueueSource) -> bool:
-        """Whether somebody has paused the consumer; asks the database once in a second."""
+        """Whether the consumer is paused; asks the database once per second."""
         now = time.monotonic()
         if now < self._ask_again:
             return self._paused
@@ -154,12 +154,12 @@ class Parts:
         if pause is not None and not self._paused:
             log.warning("paused%s", pause)
         elif self._paused and pause is None:
-            log.info("goes on after a pause")
+            log.info("resumed after a pause")
         self._paused = pause is not None
         return self._paused
 
     def asked_to_pause(self, on: QueueSource) -> str | None:
-        """Since when and why it is to pause; None when it is not."""
+        """Start and reason of the pause; None if the consumer is not paused."""
         found = pausing.get_paused_consumers(on.conn, on.queue, on.consumer)
         if not found:
             return None
@@ -227,14 +227,14 @@ class Parts:
         return tick
 
     def _noted(self, on: QueueSource) -> tuple[KnownPosition | None, str]:
-        """By what the queue of the stored position is known again, and the place it is at now."""
+        """The stored identity of the queue, and the place of the queue now."""
         if self.delivery not in POSITIONED:
             return None, on.queue
         with self._stored() as stored:
             return _known(stored.known()), on.queue
 
     def _compare(self, on: QueueSource, tick: int) -> None:
-        """Raises PositionLost when the tick of this number is another one in the queue."""
+        """Raises PositionLost if the queue has another tick under this id."""
         known, place_now = self._noted(on)
         if known is None or known.tick != tick:
             # Moved by hand, or by an earlier version: the number is all there is.
@@ -244,9 +244,12 @@ class Parts:
         reason = position_check.rewind_obstacle(known, facts, place_now, tick)
         if reason is not None:
             raise PositionLost(
-                f"consumer {on.consumer} of queue {on.queue} cannot begin at tick {tick}",
-                detail=f"{reason}; events would be left out, nothing was changed",
-                hint="bring the data to where the queue is, then accept its position: --reset",
+                f"consumer {on.consumer} of queue {on.queue}: cannot start at tick {tick}",
+                detail=f"{reason}; events would be skipped; nothing was changed",
+                hint=(
+                    "bring the data to the position of the queue, then accept that position:"
+                    " --reset"
+                ),
             )
 
     def reset(self) -> int:
@@ -269,7 +272,7 @@ class Parts:
         return make
 
     def _set(self, on: QueueSource, stored: TickProgress | FileProgress) -> int:
-        """Stores the queue's position, and the queue it belongs to."""
+        """Stores the queue's position and identity."""
         tick = some(on.tick())
         stored.set(tick)
         if self.delivery in POSITIONED:
@@ -277,9 +280,9 @@ class Parts:
         return tick
 
     def _prove(self, on: QueueSource, stored: TickProgress | FileProgress) -> None:
-        """Makes sure that the stored position belongs to this queue, and notes how to know it.
+        """Checks that the stored position belongs to this queue, and records the queue's identity.
 
-        Raises PositionLost when the queue was made anew or restored since.
+        Raises PositionLost if the queue was created again or restored since.
         """
         tick = stored.tick()
         if tick is None:
@@ -289,7 +292,7 @@ class Parts:
         known = _known(noted)
         if noted is not None and noted.queue_name != on.queue:
             raise PositionLost(
-                f"the position of consumer {on.consumer} in {self._stored_place()} is not one of"
+                f"consumer {on.consumer}: its position in {self._stored_place()} does not belong to"
                 f" queue {on.queue}",
                 detail=f"it belongs to queue {noted.queue_name}",
                 hint=POSITION_HINT,
@@ -319,7 +322,7 @@ class Parts:
 
     @contextmanager
     def _stored(self) -> Iterator[TickProgress | FileProgress]:
-        """The stored position.  Raises StateError where there is none beside the queue's."""
+        """The stored position.  Raises StateError if only the queue has one."""
         if self.delivery is Delivery.LOCAL_FILE:
             yield self._file()
         elif self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE:
@@ -329,7 +332,7 @@ class Parts:
                 yield TickProgress(lambda: conn, self.settings.consumer)
         else:
             raise StateError(
-                f"delivery {self.delivery.value!r} has no position beside the queue's",
+                f"delivery {self.delivery.value!r} stores no position beside the queue's",
                 hint="move the consumer on the queue: register(tick=…)",
             )
 
@@ -339,7 +342,7 @@ class Parts:
         return describe_dsn(self.effects_dsn)
 
     def _follow_file(self, on: QueueSource, tick: int | None) -> None:
-        """Puts the queue where the file is, if it has that tick."""
+        """Moves the queue to the position of the file, if it has that tick."""
         stored = self._file().tick()
         if stored is None or stored == tick:
             return
@@ -351,12 +354,15 @@ class Parts:
             on.register(stored)
         except StateError as error:
             raise PositionLost(
-                f"{local_file(self.settings)} is at tick {stored}, which queue {on.queue} has not",
-                detail=f"the queue has consumer {on.consumer} at tick {tick}; {error.message}",
-                hint="put back the file that belongs to this queue; or accept the queue's"
-                " position, leaving out or repeating what lies between: --reset",
+                f"{local_file(self.settings)} is at tick {stored}, which queue {on.queue}"
+                " does not have",
+                detail=f"consumer {on.consumer} is at tick {tick} on the queue; {error.message}",
+                hint=(
+                    "restore the file of this queue; or accept the queue's position, which"
+                    " skips or repeats the events between: --reset"
+                ),
             ) from error
-        log.warning("moved to tick %d of the file; the queue had tick %s", stored, tick)
+        log.warning("moved to tick %d of the file from tick %s of the queue", stored, tick)
 
     def _interval(self, key: str, text: str | None) -> timedelta | None:
         if text is None or not text.strip():
@@ -367,7 +373,7 @@ class Parts:
             except psycopg.DataError as error:
                 raise BadOption(
                     f"{key}: not an interval: {text}",
-                    hint="write it as PostgreSQL does: 30 seconds, 2 minutes",
+                    hint="write a PostgreSQL interval: 30 seconds, 2 minutes",
                 ) from error
             except psycopg.Error as error:
                 raise from_database(error, where=describe_dsn(self.settings.db)) from error
@@ -377,7 +383,7 @@ class Parts:
 
 
 def _known(noted: KnownSource | None) -> KnownPosition | None:
-    """What is noted, as it is compared; None when it was never compared."""
+    """The recorded identity, as it is compared; None if it was never compared."""
     if noted is None or noted.generation is None or noted.registration is None:
         return None
     return KnownPosition(
@@ -387,5 +393,5 @@ def _known(noted: KnownSource | None) -> KnownPosition | None:
 
 def some(tick: int | None) -> int:
     if tick is None:
-        raise StateError("a process that shares a consumer has no position of its own")
+        raise StateError("a cooperative consumer has no position of its own")
     return tick

@@ -1,7 +1,7 @@
-"""Which events of a queue a consumer wants, as one SQL condition.
+"""Event filter of a consumer as one SQL condition.
 
-The server leaves out the others before they travel.  They are finished with their batch like
-those that were processed.
+The server excludes the other events before it sends them.  They are finished with their
+batch like processed events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def condition(
     where: str | sql.Composable = "",
     setting: str = "",
 ) -> sql.Composed | None:
-    """The condition over the columns of an event; None when all are wanted.
+    """The condition over the columns of an event; None for all events.
 
     types -- values of ``ev_type``.
     tables -- tables in ``ev_extra1``, where triggers write them; without a schema in ``public``.
@@ -50,7 +50,7 @@ def condition(
 
 
 def _tables(tables: Iterable[str]) -> list[str]:
-    """Each name as it was given and with its schema: producers by hand write either."""
+    """Each name as given and with its schema: manual producers write either."""
     found: dict[str, None] = {}
     for text in tables:
         found[text] = None

@@ -1,4 +1,4 @@
-"""A consumer that is just a function.
+"""Consumers made from a function (``londiste.consume``).
 
 In programs it is called ``londiste.consume``:
 
@@ -38,7 +38,7 @@ def consumer(
     max_attempts: int | None = None,
     settings_class: type[ConsumerSettings] = ConsumerSettings,
 ) -> Callable[[Callable[..., object]], type[Consumer]]:
-    """Makes a subclass of Consumer out of a function; the arguments are its attributes.
+    """Makes a subclass of Consumer from a function; the arguments are its attributes.
 
     The function takes ``(event)``, ``(event, ctx)``, or ``(batch, events, ctx)``.  It is the
     class's ``function`` and can be tested as such.  Raises BadOption for other signatures.
@@ -81,7 +81,7 @@ def _method(function: Callable[..., object]) -> dict[str, Callable[..., object]]
         case 3:
             return {"process_batch": with_batch}
     raise BadOption(
-        f"{function.__name__} cannot be a consumer",
+        f"{function.__name__} cannot be a consumer: wrong parameters",
         detail="a consumer's function takes (event), (event, ctx) or (batch, events, ctx)",
         hint="change its parameters",
     )

@@ -1,7 +1,7 @@
-"""What is to become of an event that was not simply processed: again later, or a dead letter.
+"""Outcomes of a failed event: retry or dead letter.
 
-Raise one of these in ``process_event``, or tell the context.  Nothing of it is stored before the
-batch is finished: both happen in one transaction of the queue's database.
+Raise one of these in ``process_event``, or call the context.  They are stored when the batch
+is finished, in the same transaction of the queue's database.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ RETRY_SECONDS = 60
 
 
 class Retry(LondisteError):
-    """Raised by ``process_event``: deliver this event again in so many seconds."""
+    """Raised by ``process_event``: deliver this event again after ``seconds``."""
 
     def __init__(self, seconds: int = RETRY_SECONDS, reason: str = "") -> None:
-        super().__init__(reason or f"again in {seconds} seconds")
+        super().__init__(reason or f"retry in {seconds} seconds")
         self.seconds = seconds
         self.reason = reason
 
 
 class Dead(LondisteError):
-    """Raised by ``process_event``: put this event among the dead letters, with a reason."""
+    """Raised by ``process_event``: make this event a dead letter, with a reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -36,8 +36,8 @@ class Outcome:
     """The decision for one event.
 
     seconds -- deliver it again after this time; None for a dead letter.
-    attempts -- deliveries after which it goes to the dead letters instead; None for no limit
-        but the queue's own.
+    attempts -- deliveries after which it becomes a dead letter instead; None: only the limit of
+        the queue.
     """
 
     event_id: int

@@ -1,4 +1,4 @@
-"""Producers: events into a queue, from a program's own transaction or in their own.
+"""Producer of a queue: sends events in a program's transaction or in its own.
 
 An event is delivered if and only if the transaction that inserts it commits.
 """
@@ -42,7 +42,7 @@ class Producer:
     """
 
     def __init__(self, db: str | psycopg.Connection[Any], queue: str) -> None:
-        """Connects to nothing yet.
+        """Opens no connection yet.
 
         db -- connection string: every call is a transaction; or an open connection of the
             program: events belong to its transaction.
@@ -65,9 +65,9 @@ class Producer:
     ) -> int:
         """Sends one event; its id.
 
-        at -- deliver it at this time, or after so much time from now.
-        key -- send it unless there was an event with this key, whose id is then the answer; for
-            programs that try again without knowing whether the first try was committed.
+        at -- deliver it at this time, or after this delay.
+        key -- send it unless there was an event with this key, whose id is returned then; for
+            retries after an unknown commit.
 
         Raises UnknownQueue, StateError when inserts are off, BadOption for at and key together.
         """
@@ -75,8 +75,8 @@ class Producer:
         _require_text(fields)
         if at is not None and key is not None:
             raise BadOption(
-                "an event with a time and a key",
-                hint="give one of them: keys are for events that are sent at once",
+                "a delayed event cannot have a key",
+                hint="give at= or key=; keys are for events without delay",
             )
         with self._session() as conn:
             if key is not None:
@@ -85,12 +85,12 @@ class Producer:
                 if not isinstance(at, datetime | timedelta):
                     raise BadOption(
                         f"not a time: {at!r}",
-                        hint="at= takes a datetime with a zone, or a timedelta",
+                        hint="give a datetime with a time zone, or a timedelta",
                     )
                 time = datetime.now(UTC) + at if isinstance(at, timedelta) else at
                 if time.tzinfo is None:
                     raise BadOption(
-                        f"a time without a zone: {time}",
+                        f"a time without a time zone: {time}",
                         hint="write datetime(…, tzinfo=UTC), or a timedelta",
                     )
                 return delayed.insert_event_at(conn, self.queue, time, *fields)
@@ -104,12 +104,12 @@ class Producer:
         at: datetime | timedelta | None = None,
         key: str | None = None,
     ) -> int:
-        """Sends a value as JSON; the event's id.  Raises TypeError for what JSON has not."""
+        """Sends a value as JSON; the event's id.  Raises TypeError for values that JSON lacks."""
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         return self.send(type, text, *extras, at=at, key=key)
 
     def send_many(self, rows: Iterable[Sequence[str | None]], *, copy: bool = False) -> int:
-        """Sends many events, all or none; how many.
+        """Sends many events, all or none; their number.
 
         rows -- type, data and up to four extra fields each.
         copy -- by COPY: faster for very many, and needs the rights of pgq_admin; else some
@@ -128,7 +128,7 @@ class Producer:
             return count
 
     def close(self) -> None:
-        """Ends the session, if it is the producer's own."""
+        """Closes the session if the producer opened it."""
         if self._dsn is not None and self._conn is not None:
             self._conn.close()
             self._conn = None
@@ -161,7 +161,7 @@ class Producer:
 def _whole(row: Sequence[str | None]) -> Sequence[str | None]:
     if len(row) > FIELDS:
         raise BadOption(
-            f"an event of {len(row)} fields", hint="type, data and at most four extra fields"
+            f"an event has {len(row)} fields", hint="type, data and at most four extra fields"
         )
     _require_text(row)
     return (*row, *[None] * (FIELDS - len(row)))
@@ -171,7 +171,7 @@ def _require_text(fields: Sequence[object]) -> None:
     for name, value in zip(NAMES, fields, strict=False):
         if value is not None and not isinstance(value, str):
             raise BadOption(
-                f"{name} of an event is {type(value).__name__}, not text",
+                f"{name} of an event has type {type(value).__name__}, not text",
                 detail=f"{value!r:.200}",
-                hint="send text or None; values of other types as JSON: send_json",
+                hint="send text or None; send other values as JSON: send_json",
             )

@@ -1,7 +1,7 @@
-"""Where it is remembered which batches are done, when it is not the queue alone.
+"""Progress of a consumer outside the queue: in a database or in a file.
 
 The database of the effects (``pgq_ext``), so that both are committed together, or a local file.
-A batch that the queue hands out again after a crash is then seen to be done, and only finished.
+A batch that the queue delivers again after a crash is recognised as done, and only finished.
 """
 
 from __future__ import annotations
@@ -28,31 +28,32 @@ from londiste.pgq.ext import KnownSource
 from londiste.pgq.types import Batch
 
 POSITION_HINT = (
-    "give each consumer of this database a name of its own; to begin where the data is: --rewind;"
-    " to accept where the queue is, leaving out or repeating what lies between: --reset"
+    "set a unique consumer name per database; to start at the position of the data:"
+    " --rewind; to accept the queue's position, which skips or repeats the events between:"
+    " --reset"
 )
 
 
 class Progress(Protocol):
-    """What the loop needs; ``seen`` and ``completed`` in one transaction of their database."""
+    """What the loop needs; ``seen`` and ``completed`` run in one transaction of their database."""
 
     def seen(self, batch: Batch) -> bool:
-        """Whether the batch is done.  Keeps others of the same name out until the end of the
-        transaction, if there is one.  Raises PositionLost when queue and progress do not fit.
+        """Whether the batch is done.  Locks out other processes of the same name until the end of
+        the transaction, if any.  Raises PositionLost when queue and progress do not fit.
         """
 
     def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
-        """Remembers that the batch is done, but for these events, which the queue gets back.
+        """Records that the batch is done, except these events, which go back to the queue.
 
-        Raises StateError when somebody else has done it.
+        Raises StateError if another process has done it.
         """
 
     def returned(self, batch: Batch) -> Sequence[Outcome]:
-        """What ``completed`` was told of a batch that is seen to be done."""
+        """The events that ``completed`` recorded for a batch that was done before."""
 
 
 class TickProgress:
-    """The last finished tick, in ``pgq_ext`` of the database of the effects.
+    """Last finished tick, in ``pgq_ext`` of the database of the effects.
 
     db -- gives the session; ``seen`` and ``completed`` are called inside its transaction.
     """
@@ -62,7 +63,7 @@ class TickProgress:
         self.consumer = consumer
 
     def tick(self) -> int | None:
-        """Everything up to this tick is in the database; None when nothing was stored yet."""
+        """Everything up to this tick is in the database; None if no tick is stored."""
         return ext.get_last_tick(self.db(), self.consumer)
 
     def seen(self, batch: Batch) -> bool:
@@ -78,7 +79,7 @@ class TickProgress:
         return _stored(self.db(), self.consumer, "", batch)
 
     def set(self, tick: int) -> None:
-        """Sets the position, whatever it was and whichever queue it belonged to."""
+        """Sets the position without any check."""
         with self.db().transaction():
             ext.set_last_tick(self.db(), self.consumer, tick)
             ext.forget_known_source(self.db(), self.consumer)
@@ -90,11 +91,11 @@ class TickProgress:
             ext.forget_known_source(self.db(), self.consumer)
 
     def known(self) -> KnownSource | None:
-        """The queue that the position belongs to; None when nothing is noted."""
+        """The queue of the position; None if none is recorded."""
         return ext.get_known_source(self.db(), self.consumer)
 
     def note(self, known: KnownSource | None) -> None:
-        """Notes it; None: the position belongs to the queue as it is found next."""
+        """Records it; None: the position belongs to the next queue that is found."""
         if known is None:
             ext.forget_known_source(self.db(), self.consumer)
         else:
@@ -102,7 +103,7 @@ class TickProgress:
 
 
 class BatchProgress:
-    """The last finished batch, in ``pgq_ext`` of the database of the effects."""
+    """Last finished batch, in ``pgq_ext`` of the database of the effects."""
 
     def __init__(self, db: Callable[[], Connection], consumer: str, subconsumer: str = "") -> None:
         self.db = db
@@ -118,14 +119,14 @@ class BatchProgress:
         done = ext.is_batch_done(self.db(), self.consumer, batch.id, self.subconsumer)
         if done and known is not None and known != _end(batch, known):
             raise _another(
-                batch, f"batch {batch.id} there ended at tick {known.tick_id}, another one", where
+                batch, f"batch {batch.id} there ended at another tick, {known.tick_id}", where
             )
         return done
 
     def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
         if not ext.set_batch_done(self.db(), self.consumer, batch.id, self.subconsumer):
             raise StateError(
-                f"batch {batch.id} was done already while it was processed",
+                f"batch {batch.id}: another process finished it during processing",
                 detail=f"consumer {self.consumer} in {describe_dsn(self.db().info.dsn)}",
             )
         ext.note_known_source(self.db(), self.consumer, _end(batch), self.subconsumer)
@@ -135,14 +136,14 @@ class BatchProgress:
         return _stored(self.db(), self.consumer, self.subconsumer, batch)
 
     def forget(self) -> None:
-        """Forgets which queue the batches belong to."""
+        """Deletes the record of the queue of the batches."""
         ext.forget_known_source(self.db(), self.consumer, self.subconsumer)
 
 
 class FileProgress:
-    """The last finished tick in a small JSON file, replaced as a whole.
+    """Last finished tick in a small JSON file, replaced atomically.
 
-    The file says whose position it holds; one of another queue or consumer is refused.
+    The file names its queue and consumer; a file of another one is refused.
     """
 
     def __init__(self, path: Path, queue: str, consumer: str) -> None:
@@ -151,11 +152,11 @@ class FileProgress:
         self.consumer = consumer
 
     def tick(self) -> int | None:
-        """The tick in the file; None when there is no file.  Raises StateError for another's."""
+        """The tick in the file; None without a file.  Raises StateError for a foreign file."""
         return self._load()[0]
 
     def known(self) -> KnownSource | None:
-        """The queue that the position belongs to; None when the file does not say."""
+        """The queue of the position; None if the file does not name it."""
         return self._load()[2]
 
     def _load(self) -> tuple[int | None, list[Outcome], KnownSource | None]:
@@ -178,14 +179,14 @@ class FileProgress:
         except (ValueError, KeyError, TypeError):
             raise PositionLost(
                 f"{self.path}: not a position file",
-                detail="it is written as a whole or not at all, so something else has changed it",
-                hint="put the file back, or accept the queue's position with --reset",
+                detail="position files are replaced atomically, so another program has changed it",
+                hint="restore the file, or accept the queue's position with --reset",
             ) from None
         if owner != (self.queue, self.consumer):
             raise StateError(
-                f"{self.path}: is the position of consumer {owner[1]} on queue {owner[0]}",
-                detail=f"not of {self.consumer} on {self.queue}",
-                hint="give each consumer a local_tracking_file of its own",
+                f"{self.path}: belongs to consumer {owner[1]} on queue {owner[0]}",
+                detail=f"expected consumer {self.consumer} on queue {self.queue}",
+                hint="set a separate local_tracking_file per consumer",
             )
         return tick, returned, known
 
@@ -201,17 +202,17 @@ class FileProgress:
         return self._load()[1]
 
     def set(self, tick: int) -> None:
-        """Sets the position, whatever it was and whichever queue it belonged to."""
+        """Sets the position without any check."""
         self._write(tick, (), None)
 
     def note(self, known: KnownSource | None) -> None:
-        """Notes the queue that the position belongs to; None: the one that is found next."""
+        """Records the queue of the position; None: the next queue that is found."""
         tick, returned, _ = self._load()
         if tick is not None:
             self._write(tick, returned, known)
 
     def _write(self, tick: int, returned: Sequence[Outcome], known: KnownSource | None) -> None:
-        """Replaces the file; after a crash of the machine it is the old one or the new one."""
+        """Replaces the file; after a crash of the machine it is the old or the new one."""
         stored: dict[str, Any] = {"queue": self.queue, "consumer": self.consumer, "tick": tick}
         if returned:
             stored["returned"] = [asdict(outcome) for outcome in returned]
@@ -227,8 +228,8 @@ class FileProgress:
         except OSError as error:
             raise LondisteError(
                 f"{self.path}: cannot be written: {error.strerror}",
-                detail="the batch is not finished and comes again",
-                hint="make room, or correct local_tracking_file",
+                detail="the batch is not finished and will be delivered again",
+                hint="free disk space, or correct local_tracking_file",
             ) from error
 
     def forget(self) -> None:
@@ -250,7 +251,7 @@ def _known_in(stored: dict[str, Any]) -> KnownSource | None:
 
 
 def _end(batch: Batch, known: KnownSource | None = None) -> KnownSource:
-    """The end of a batch as it is noted; generation and registration stay as they are."""
+    """The end of a batch to record; generation and registration stay."""
     return KnownSource(
         batch.queue,
         known.generation if known is not None else None,
@@ -261,7 +262,7 @@ def _end(batch: Batch, known: KnownSource | None = None) -> KnownSource:
 
 
 def _compare(batch: Batch, tick: int | None, known: KnownSource | None, where: str) -> bool:
-    """Whether the batch is done, by the stored tick.  Raises PositionLost when neither fits."""
+    """Whether the batch is done, by the stored tick.  Raises PositionLost if neither end fits."""
     if tick is None:
         raise missing(batch, where)
     if known is not None and known.queue_name != batch.queue:
@@ -272,43 +273,50 @@ def _compare(batch: Batch, tick: int | None, known: KnownSource | None, where: s
     # Of a position that was moved by hand the number alone is known.
     if known is not None and known.tick_id == tick and known.tick_time != ends[tick]:
         raise _another(
-            batch, f"tick {tick} was made at {ends[tick]}, not at {known.tick_time}", where
+            batch, f"tick {tick} was created at {ends[tick]}, not at {known.tick_time}", where
         )
     return tick == batch.tick_id
 
 
 def _another(batch: Batch, why: str, where: str) -> PositionLost:
-    """The error of a position that fits by its number and belongs to another queue."""
+    """The error for a position whose tick id fits, but which belongs to another queue."""
     return PositionLost(
-        f"the position of consumer {batch.consumer} in {where} is not one of queue {batch.queue}",
-        detail=f"{why}: queue or consumer were made anew, restored, or have the name of another",
+        f"consumer {batch.consumer}: its position in {where} does not belong to queue"
+        f" {batch.queue}",
+        detail=(
+            f"{why}: queue or consumer were created again, restored, or share a name with another"
+        ),
         hint=POSITION_HINT,
     )
 
 
 def lost(batch: Batch, tick: int, where: str) -> PositionLost:
-    """The error of a position that is neither the beginning nor the end of the batch."""
+    """The error for a position that is neither start nor end of the batch."""
     return PositionLost(
-        f"consumer {batch.consumer} of queue {batch.queue} is at tick {tick} in {where},"
-        f" the queue hands out ticks {batch.prev_tick_id} to {batch.tick_id}",
+        f"consumer {batch.consumer} of queue {batch.queue} is at tick {tick} in {where}, but"
+        f" the queue delivers ticks {batch.prev_tick_id} to {batch.tick_id}",
         detail="one of the two was restored from a backup, or the consumer was registered again",
-        hint="to begin where the data is: --rewind; to accept where the queue is, leaving out"
-        " or repeating what lies between: --reset",
+        hint=(
+            "to start at the position of the data: --rewind; to accept the queue's position,"
+            " which skips or repeats the events between: --reset"
+        ),
     )
 
 
 def missing(batch: Batch, where: str) -> PositionLost:
-    """The error of a consumer that is registered on the queue and has no stored position."""
+    """The error for a registered consumer without a stored position."""
     return PositionLost(
         f"consumer {batch.consumer} of queue {batch.queue} has no position in {where}",
-        detail="the data there was lost or never begun; registering stores a position",
-        hint="if what is there fits the queue's position: --reset; else register it anew:"
-        " --unregister, then --register",
+        detail="the data was lost or not yet started; registering stores a position",
+        hint=(
+            "if the data fit the queue's position: --reset; else register again: --unregister,"
+            " then --register"
+        ),
     )
 
 
 def _keep_out(conn: Connection, name: str) -> None:
-    """No other session works for this consumer until the transaction ends.
+    """Blocks other sessions of this consumer until the transaction ends.
 
     A process that was cut off and comes back finds the lock taken, or the position moved; one
     whose session has ended cannot commit.

@@ -1,4 +1,4 @@
-"""The loop over batches: sessions, one batch at a time, errors, numbers.
+"""Consumer runner: processes one batch after another.
 
 Made by ``Consumer`` from its settings; it knows source and progress and nothing of where they
 come from.
@@ -36,7 +36,7 @@ BatchFunction = Callable[[Batch, Events, Context], object]
 
 
 class Effects:
-    """The session for effects, opened when it is first needed."""
+    """The session for effects, opened on first use."""
 
     def __init__(self, dsn: str, name: str, lock_timeout: float) -> None:
         self.dsn = dsn
@@ -46,7 +46,7 @@ class Effects:
         self._held = False
 
     def open(self) -> Connection:
-        """A session that is in no transaction."""
+        """A session outside a transaction."""
         if not usable(self._conn):
             self.close()
             name = f"londiste consumer {self.name}"[:40] + f" {os.getpid()}@{socket.gethostname()}"
@@ -63,7 +63,7 @@ class Effects:
         return self._conn
 
     def current(self) -> Connection:
-        """The session as it is, also inside a transaction.
+        """The session in any state, also inside a transaction.
 
         Inside ``transaction`` also when it was lost: a new one would not be in the transaction.
         """
@@ -83,11 +83,11 @@ class Effects:
             self._held = False
 
     def require_idle(self, batch: Batch) -> None:
-        """Raises StateError when the user's function has left a transaction open."""
+        """Raises StateError if the user's function has left a transaction open."""
         if self._conn is not None and not usable(self._conn) and not self._conn.closed:
             raise StateError(
-                f"the function left a transaction open in ctx.db, in batch {batch.id} of queue"
-                f" {batch.queue}",
+                f"batch {batch.id} of queue {batch.queue}: the function left a transaction"
+                " open in ctx.db",
                 detail="finishing the batch would lose what was written in it",
                 hint="write `with ctx.db.transaction():`, or commit",
             )
@@ -103,8 +103,8 @@ class Effects:
 class Runner:
     """One batch after the other.
 
-    progress -- makes the progress for a session of the effects; None when the queue is enough.
-    key -- consumer and subconsumer, as the marks of events know them.
+    progress -- creates the progress for a session of the effects; None if the queue is enough.
+    key -- consumer and subconsumer, as in the marks of events.
     """
 
     source: QueueSource
@@ -120,7 +120,7 @@ class Runner:
     count: int = 0
 
     def batch(self) -> Batch | None:
-        """Works on one batch; None when there is none now."""
+        """Processes one batch; None if there is none."""
         crash.point("consumer.before-batch")
         batch = self.source.next_batch()
         if batch is None:
@@ -138,7 +138,7 @@ class Runner:
         return batch
 
     def close(self) -> None:
-        """Ends the sessions."""
+        """Closes the sessions."""
         self.source.close()
         self.effects.close()
 
@@ -185,11 +185,13 @@ class Runner:
             )
         if not self.delivery.one_transaction:
             return event_loop.plainly(self.policy)
-        return event_loop.carefully(self.policy) if careful else event_loop.hopefully()
+        return (
+            event_loop.with_savepoints(self.policy) if careful else event_loop.without_savepoints()
+        )
 
 
 def by_event(function: EventFunction) -> BatchFunction:
-    """A function for a batch out of one for an event."""
+    """A function for a batch from one for an event."""
 
     def over(batch: Batch, events: Events, ctx: Context) -> None:
         ctx.each(events, function)

@@ -1,7 +1,8 @@
-"""Where batches come from: a queue, alone or shared with other processes.
+"""Batch sources: a queue for one process, or shared by cooperative consumers.
 
-A source has two sessions on the queue's database: one that opens and finishes batches and hears
-of new ticks, and one that reads events, so that the first stays usable while a batch is read.
+A source has two sessions on the queue's database: one that opens and finishes batches and receives
+notifications of new ticks, and one that reads events, so that the first stays usable while a batch
+is read.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Source(Protocol):
         """The session that opens and finishes batches, in autocommit mode between them."""
 
     def next_batch(self) -> Batch | None:
-        """The batch that is open, or the next one; None when there is none yet."""
+        """The open batch, or the next one; None if there is none yet."""
 
     def chunks(self, batch: Batch) -> Iterator[Block]:
         """The events of an open batch in the order of their ids, in blocks of bounded size.
@@ -68,18 +69,18 @@ class Source(Protocol):
         """
 
     def is_open(self, batch: Batch) -> bool:
-        """Whether nobody has finished the batch yet."""
+        """Whether the batch is still open."""
 
     def close(self) -> None:
-        """Ends the sessions."""
+        """Closes the sessions."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """How batches are to be cut and read.
+    """How batches are joined and read.
 
     where -- condition over the columns of an event; None for all events.
-    fetch -- events in a list, at most; 0 for a whole batch in one list.
+    fetch -- maximum events in a list; 0 for a whole batch in one list.
     min_lag, min_count, min_interval -- as in ``pgq.batches.next_batch``.
     """
 
@@ -91,11 +92,11 @@ class Wish:
 
 
 class QueueSource:
-    """A consumer of a queue that has its batches for itself.
+    """A consumer of a queue that shares its batches with no other process.
 
-    alone -- take a lock as long as the session lives, so that a second process of the same name
-        says so at its start instead of doing the same work.
-    own_names -- the session finds unqualified names as its user does; for effects in it.
+    alone -- lock the consumer for the life of the session, so that a second process of the same
+        name fails at its start.
+    own_names -- the session uses its user's search_path; for effects in it.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class QueueSource:
 
     @property
     def name(self) -> str:
-        """What the lock and messages call this consumer."""
+        """The consumer's name for the lock and for messages."""
         return self.consumer
 
     @property
@@ -207,7 +208,7 @@ class QueueSource:
             if error.retry or isinstance(error, StateError):
                 raise
             raise BadCondition(
-                f"the condition of consumer {self.consumer} fails: {error.message}",
+                f"consumer {self.consumer}: its condition fails: {error.message}",
                 detail=f"queue {self.queue}, batch {batch.id}: {' '.join(where.split())}",
                 hint="correct `where` in the class, or the setting consumer_filter",
             ) from error
@@ -223,13 +224,13 @@ class QueueSource:
         return batches.get_batch_info(self.conn_in_use(), batch.id) is not None
 
     def conn_in_use(self) -> Connection:
-        """The session as it is, also inside a transaction; a new one would not be in it."""
+        """The session in any state, also inside a transaction; a new one would not be in it."""
         return self._conn if self._conn is not None else self.conn
 
     # -- registration ----------------------------------------------------------------------
 
     def register(self, tick: int | None = None) -> bool:
-        """Registers the consumer behind a tick (the newest if None); False when it was there."""
+        """Registers the consumer after a tick (the newest if None); False if it is registered."""
         with self.administering() as conn:
             try:
                 if tick is None:
@@ -237,13 +238,13 @@ class QueueSource:
                 return bool(batches.register_consumer_at(conn, self.queue, self.consumer, tick))
             except UnknownQueue as error:
                 raise UnknownQueue(
-                    f"no queue {self.queue} to register consumer {self.consumer} on",
+                    f"consumer {self.consumer}: queue {self.queue} does not exist",
                     detail=f"in {describe_dsn(self.dsn)}",
-                    hint=f"create it first: londiste queue create {shlex.quote(self.queue)}",
+                    hint=f"londiste queue create {shlex.quote(self.queue)}",
                 ) from error
 
     def unregister(self) -> bool:
-        """Forgets the consumer and its position; False when it was not there."""
+        """Unregisters the consumer and deletes its position; False if it was not registered."""
         with self.administering() as conn:
             return bool(batches.unregister_consumer(conn, self.queue, self.consumer))
 
@@ -254,7 +255,7 @@ class QueueSource:
 
     @contextlib.contextmanager
     def administering(self) -> Iterator[Connection]:
-        """A session that neither listens nor competes for the lock."""
+        """A session that neither listens nor takes the lock."""
         conn = self._open("consumer")
         try:
             yield conn
@@ -271,22 +272,25 @@ def position(conn: Connection, queue: str, consumer: str, dsn: str) -> int | Non
 
 
 def not_registered(queue: str, consumer: str, dsn: str) -> UnknownConsumer:
-    """The error of a consumer that nobody has registered."""
+    """The error for a consumer that is not registered."""
     return UnknownConsumer(
         f"consumer {consumer} is not registered on queue {queue}",
         detail=f"in {describe_dsn(dsn)}",
-        hint="register it where its events are to begin, now: --register, or in a program"
-        " consumer.register()",
+        hint=(
+            "register it at the end of the queue: --register, or in a program consumer.register()"
+        ),
     )
 
 
 def superseded(batch: Batch) -> Superseded:
-    """The error of a process whose batch another one has finished."""
+    """The error of a process whose batch another process has finished."""
     return Superseded(
-        f"batch {batch.id} of queue {batch.queue} was finished by another process",
+        f"batch {batch.id} of queue {batch.queue}: another process finished it",
         detail=f"consumer {batch.consumer}, ticks {batch.prev_tick_id} to {batch.tick_id}",
-        hint="let one process run for each consumer name; several share work as cooperative"
-        " consumers: subconsumer_name",
+        hint=(
+            "run one process per consumer name; to share work use cooperative consumers:"
+            " subconsumer_name"
+        ),
     )
 
 
@@ -316,17 +320,18 @@ def _require_alone(conn: Connection, queue: str, name: str) -> None:
     other = acquire_singleton_lock(conn, f"consumer {queue}\n{name}")
     if other is not None:
         raise NodeBusy(
-            f"consumer {name} of queue {queue} runs already in {describe_dsn(conn.info.dsn)}",
+            f"consumer {name} of queue {queue} is already running in {describe_dsn(conn.info.dsn)}",
             detail=other,
-            hint="stop that one; several processes share work as cooperative consumers:"
-            " subconsumer_name",
+            hint=(
+                "stop the other process; to share work use cooperative consumers: subconsumer_name"
+            ),
         )
 
 
 class CoopSource(QueueSource):
     """One of several processes that share a consumer; each batch goes to one of them.
 
-    dead_interval -- take over the batch of a process that gave no sign of life for so long.
+    dead_interval -- take over the batch of a process that was inactive for this interval.
     """
 
     def __init__(
@@ -369,7 +374,7 @@ class CoopSource(QueueSource):
             raise superseded(batch)
 
     def unregister(self) -> bool:
-        """Forgets this process; the others go on.  Raises BatchOpen while it has a batch."""
+        """Unregisters this process; others continue.  Raises BatchOpen while it has a batch."""
         with self.administering() as conn:
             return bool(
                 coop.unregister_subconsumer(conn, self.queue, self.consumer, self.subconsumer)

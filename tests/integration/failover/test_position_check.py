@@ -61,7 +61,7 @@ def test_a_provider_that_was_set_back_is_noticed_before_and_after_it_went_on(lin
     assert write(line, root, 3) == lost
     refused(line, leaf, "it is older than the data")
     done = line.run(leaf, "worker", "--rewind")
-    assert done.code == 3 and f"tick {lost} is another one" in done.err, str(done)
+    assert done.code == 3 and f"tick {lost} is another tick" in done.err, str(done)
     assert "--rewind --force-resync" in done.err
     assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
     assert "it is older than the data" in (line.error(leaf) or "")

@@ -101,8 +101,8 @@ def test_copy_takes_the_fields_that_were_asked_for_in_their_order(conn: Connecti
         (["type", "owner"], ("t", 1), "field owner of an event is unknown"),
         (["type", "ev_txid"], ("t", 1), "field txid of an event is unknown"),
         (["type", "ev_type"], ("t", "t"), "field type of an event is given twice"),
-        (["type", "data"], ("t",), "an event of 1 fields"),
-        (["type", "data"], ("t", "d", "e"), "an event of 3 fields"),
+        (["type", "data"], ("t",), "an event has 1 fields"),
+        (["type", "data"], ("t", "d", "e"), "an event has 3 fields"),
         (["id", "data"], (None, "d"), "event 1 of the list has no id"),
     ],
 )

@@ -186,7 +186,7 @@ def test_errors_are_ours(conn: Connection) -> None:
 
 
 def test_nothing_is_loaded_when_one_row_cannot_be(conn: Connection) -> None:
-    with pytest.raises(BadOption, match="an event of 7 fields"):
+    with pytest.raises(BadOption, match="an event has 7 fields"):
         producer.insert_events(conn, "q", [("t", "d"), tuple("1234567")])
     assert queues.event_count(conn, "q") == 0
 

@@ -233,7 +233,7 @@ def _wake_behind_the_others(crowd: Crowd, victim: Process, place: str, before: i
         assert victim.stop() == 0
     else:
         assert victim.wait() != 0
-        assert "was finished by another process" in victim.said()
+        assert "another process finished it" in victim.said()
     now = Counter(effects(crowd.db))
     if crowd.delivery is Delivery.EXACTLY_ONCE_HERE:
         assert now == done, "the zombie has committed"

@@ -79,7 +79,7 @@ def test_unread_events_are_noticed() -> None:
     for _ in some:
         break
     for unread in (some, events(1)):
-        with pytest.raises(StateError, match="left events of batch 7 of queue q unread"):
+        with pytest.raises(StateError, match="batch 7 of queue q: process_batch left events unread"):
             unread.require_read()
         unread.skip_rest()
         unread.require_read()
@@ -106,7 +106,7 @@ def test_the_context_remembers_what_becomes_of_an_event() -> None:
     ctx.retry(event(2), 0)
     found = [(o.event_id, o.seconds, o.reason) for o in ctx.returned]
     assert found == [(1, 5, "later"), (2, 0, "")]
-    with pytest.raises(StateError, match="again in -1 seconds"):
+    with pytest.raises(StateError, match="invalid retry delay: -1 seconds"):
         ctx.retry(event(1), -1)
     with pytest.raises(StateError, match="cannot make it a dead letter"):
         context(Delivery.AT_MOST_ONCE).dead(event(1), "x")
