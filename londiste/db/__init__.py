@@ -1,1 +1,1 @@
-"""PostgreSQL, and nothing about queues."""
+"""PostgreSQL access: connections, COPY, catalog and DDL; independent of queues."""

@@ -1,4 +1,4 @@
-"""One process for one job: a lock that lives as long as the session that took it."""
+"""Advisory lock that makes a process the only one for a job."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PATIENCE = 3.0
 
 
 def acquire_singleton_lock(conn: Connection, job: str, *, patience: float = PATIENCE) -> str | None:
-    """Takes the lock of a job in this database.  None: it is ours; else a line about who has it.
+    """Takes the lock of a job in this database.  None: taken; else a description of its holder.
 
-    job -- names the lock, for all who compete for it.
-    patience -- seconds to try: the session that has it may be of a process killed a moment ago.
+    job -- names the lock for all competing processes.
+    patience -- seconds to try: the holder may be the session of a process that was killed just now.
     """
     deadline = time.monotonic() + patience
     try:

@@ -1,6 +1,6 @@
-"""What a copy has to know of several tables, in one query for all: sizes, columns, marks.
+"""Bulk catalog queries: size, columns and fingerprint of several tables at once.
 
-``catalog`` and ``marks`` tell the same of one table.
+``catalog`` and ``marks`` return the same for one table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from londiste.errors import from_database
 
 @dataclass(frozen=True)
 class TableFacts:
-    """One of the tables.
+    """Catalog facts of one table.
 
     kind -- ``r`` table, ``p`` partitioned table, ``v`` view, …
     bytes -- of the heap; ``total_bytes`` with its TOAST table.
@@ -40,7 +40,7 @@ class TableFacts:
     _types: dict[str, tuple[int, int, bool]]
 
     def has_domain(self, names: Collection[str]) -> bool:
-        """Whether one of these columns is of a domain."""
+        """Whether one of these columns has a domain as its type."""
         return any(self._types[name][2] for name in names)
 
     def shape(self, names: Sequence[str]) -> Shape:
@@ -53,7 +53,7 @@ class TableFacts:
 
 
 def known(conn: Connection, tables: Collection[TableName]) -> dict[TableName, TableFacts]:
-    """Those of the tables that are there."""
+    """The facts of the existing ones of these tables."""
     found = {}
     for row in _rows(conn, "group_tables", tables):
         name = TableName(row["schema"], row["name"])
@@ -98,7 +98,7 @@ def known(conn: Connection, tables: Collection[TableName]) -> dict[TableName, Ta
 
 
 def sizes(conn: Connection, tables: Collection[TableName]) -> dict[TableName, int]:
-    """Bytes on disk of those of the tables that are there, without indexes."""
+    """Size on disk of the existing ones of these tables, in bytes, without indexes."""
     return {
         TableName(row["schema"], row["name"]): row["total_bytes"]
         for row in _rows(conn, "table_sizes", tables)

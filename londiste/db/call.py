@@ -1,4 +1,4 @@
-"""Calls SQL functions by name; the only place that spells such a call.
+"""SQL function calls by name.
 
 Errors of the database become ours here and nowhere else: SQLSTATE class ``LD``, and the
 ``ret_code`` that management functions return in their first column.
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Ret(NamedTuple):
-    """What a management function answered: 1xx debug, 2xx done, 3xx done with a warning."""
+    """Result of a management function: 1xx debug, 2xx done, 3xx done with a warning."""
 
     code: int
     note: str
@@ -79,10 +79,10 @@ def ret(conn: Connection, function: str, *args: Any, **named: Any) -> Ret:
 
 
 def answered(function: str, answer: dict[str, Any]) -> Ret:
-    """What the row of such a function says; codes of 400 and above raise."""
+    """The result in the row of such a function; codes of 400 and above raise."""
     code, note = int(answer["ret_code"]), str(answer["ret_note"])
     if code >= 400:
-        raise RET_CLASSES.get(code, StateError)(note, detail=f"{function} answered {code}")
+        raise RET_CLASSES.get(code, StateError)(note, detail=f"{function} returned {code}")
     if code >= 300:
         log.warning("%s", note)
     else:
@@ -91,10 +91,10 @@ def answered(function: str, answer: dict[str, Any]) -> Ret:
 
 
 def together(conn: Connection, *calls: Sequence[Any]) -> list[list[dict[str, Any]]]:
-    """Calls several functions in one round trip; the rows of each, in the order of the calls.
+    """Calls several functions in one round trip; the rows of each call, in order.
 
     calls -- name of a function and its arguments.  They run in one transaction, unless the
-        connection is in one already; when one fails, the others have not happened.
+        connection is in one already; if one fails, all are rolled back.
     """
     cursors = []
     try:
@@ -109,7 +109,7 @@ def together(conn: Connection, *calls: Sequence[Any]) -> list[list[dict[str, Any
 
 
 def later(conn: Connection, function: str, *args: Any) -> Callable[[], list[dict[str, Any]]]:
-    """Calls a function inside the caller's pipeline; what is returned gives its rows after it."""
+    """Calls a function inside the caller's pipeline; the returned function gives its rows later."""
     cursor = conn.cursor(row_factory=dict_row)
     cursor.execute(*_statement(function, args, {}))
     return cursor.fetchall
@@ -117,7 +117,7 @@ def later(conn: Connection, function: str, *args: Any) -> Callable[[], list[dict
 
 @contextlib.contextmanager
 def meanwhile(conn: Connection, function: str, *args: Any) -> Iterator[list[dict[str, Any]]]:
-    """Calls a function while the with block does something else; its rows are there behind it.
+    """Calls a function while the with block runs; its rows are available after the block.
 
     The block must not use the connection.
     """

@@ -1,4 +1,4 @@
-"""What the catalog says about a table: columns, constraints, indexes, foreign keys, size.
+"""Catalog of one table: columns, constraints, indexes, triggers, size.
 
 Every function reads one query of ``sql/queries``; a table that does not exist has no columns
 and ``info`` gives None.  Texts of definitions are schema-qualified, because sessions of this
@@ -21,7 +21,7 @@ from londiste.errors import UnknownTable, from_database
 
 @dataclass(frozen=True)
 class TableInfo:
-    """A relation and its size on disk at this moment.
+    """A relation and its present size on disk.
 
     kind -- ``r`` table, ``p`` partitioned table, ``v`` view, …
     pages, bytes -- of the heap; ``total_bytes`` with its TOAST table, without indexes.
@@ -46,7 +46,7 @@ class TableInfo:
 
     @property
     def tree(self) -> bool:
-        """Whether its rows lie in partitions."""
+        """Whether partitions contain its rows."""
         return self.kind == "p"
 
 
@@ -93,7 +93,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Index:
-    """An index; ``constraint`` names the constraint it stands behind.
+    """An index; ``constraint`` names the constraint that it implements.
 
     key -- the columns that it orders by, empty if it has expressions or a condition.
     attached -- part of an index of a partitioned parent, which alone can drop it.
@@ -130,7 +130,7 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class Trigger:
-    """A trigger that somebody made; ``enabled`` is O, R, A or D as in pg_trigger."""
+    """A user trigger; ``enabled`` is O, R, A or D as in pg_trigger."""
 
     name: str
     enabled: str
@@ -172,7 +172,7 @@ def require(conn: Connection, table: TableName) -> TableInfo:
 
 
 def moved(conn: Connection, table: TableName) -> bool:
-    """Whether the rows of a table that this REPEATABLE READ transaction reads cannot be trusted.
+    """Whether this REPEATABLE READ transaction may read wrong rows of a table.
 
     TRUNCATE and ALTER TABLE make a table look empty to older snapshots.  Ask after reading: the
     lock that reading takes keeps both out until the transaction ends.
@@ -182,7 +182,7 @@ def moved(conn: Connection, table: TableName) -> bool:
 
 
 def columns(conn: Connection, table: TableName) -> list[Column]:
-    """The columns in their order; none when the table does not exist."""
+    """The columns in their order; empty if the table does not exist."""
     return [
         Column(
             name=row["name"],
@@ -226,13 +226,13 @@ def key(conn: Connection, table: TableName) -> tuple[str, ...]:
 
 
 def correlation(conn: Connection, table: TableName, column: str) -> float | None:
-    """How the order of a column's values and of the rows agree, -1 to 1; None: nobody knows."""
+    """Correlation of a column's values with the order of rows, -1 to 1; None: unknown."""
     found = _rows(conn, "key_correlation", schema=table.schema, name=table.name, column=column)
     return float(found[0]["correlation"]) if found else None
 
 
 def indexes(conn: Connection, table: TableName) -> list[Index]:
-    """All indexes, those behind constraints included; the primary key's first."""
+    """All indexes, including those of constraints; the primary key's first."""
     return [
         Index(
             schema=row["schema"],
@@ -270,7 +270,7 @@ def foreign_keys(conn: Connection, table: TableName) -> list[ForeignKey]:
 
 
 def triggers(conn: Connection, table: TableName) -> list[Trigger]:
-    """Triggers of the table but the system's own."""
+    """User triggers of the table."""
     return [
         Trigger(
             name=row["name"],

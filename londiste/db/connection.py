@@ -1,4 +1,4 @@
-"""Opens connections whose behaviour does not depend on anybody's settings.
+"""Connections whose behaviour does not depend on settings of role, database or environment.
 
 Every session of the program pins what changes the text of values, and bounds how long it
 can wait for a lock or sit idle in a transaction.  Passwords never leave this module:
@@ -68,19 +68,19 @@ _NETWORK_OF_SERVER: dict[str, str] = {
 
 
 def limit_answers(conn: Connection, seconds: float | None, *, unless_busy: bool = False) -> None:
-    """From now on the session has another ``answer_seconds`` (``connect``).
+    """Changes the ``answer_seconds`` of a session (``connect``).
 
-    unless_busy -- for statements that may rightly take long: when so much time has passed, another
-        session asks the server whether it is at work, and breaks this one only if it is not.
+    unless_busy -- for statements that may take long: after this time another session asks the
+        server whether it is working, and breaks this one only if it is not.
     """
     assert isinstance(conn, _Patient)
     conn.answer_seconds, conn.unless_busy = seconds, unless_busy
 
 
 def ask_backend(conn: Connection) -> None:
-    """Asks which process of the server serves the session: a pooler tells another id.
+    """Finds the server process of the session: a pooler reports another id.
 
-    For a session that ``limit_answers`` lets take long.  Raises NodeUnreachable.
+    For a session with ``limit_answers(unless_busy=True)``.  Raises NodeUnreachable.
     """
     assert isinstance(conn, _Patient)
     try:
@@ -97,7 +97,7 @@ def pins(conn: Connection) -> dict[str, str]:
 
 
 def belongs_to(conn: Connection, node: str) -> None:
-    """What is said of the session from now on names the node that it leads to."""
+    """Sets the name of the node in all later descriptions of the session."""
     assert isinstance(conn, _Patient)
     conn.node = node
 
@@ -134,8 +134,8 @@ def connect(
         given = conninfo.conninfo_to_dict(dsn)
     except psycopg.Error as error:
         raise BadOption(
-            f"not a connection string: {masked(dsn)}",
-            hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
+            f"{masked(dsn)}: not a connection string",
+            hint="write it as for libpq: host=… port=… dbname=… user=…, or postgresql://…",
         ) from error
     params: dict[str, Any] = {**_NETWORK, **{k: v for k, v in given.items() if v is not None}}
     params.update(tls.mode_for(given))
@@ -192,14 +192,15 @@ _warned: set[str] = set()
 
 
 def _warn_of_exposure(conn: _Patient) -> None:
-    """Says in the log that others on the way can read what goes through the session."""
+    """Warns that a session is neither encrypted nor local."""
     address = conn.info.hostaddr
     if conn.place in _warned or not tls.exposed(address, encrypted=conn.pgconn.ssl_in_use):
         return
     _warned.add(conn.place)
     log.warning(
-        "%s: the connection is NEITHER ENCRYPTED NOR LOCAL: whoever is on the way reads all rows;"
-        " hint: sslmode=verify-full and a root certificate, see docs/howto/tls.md",
+        "%s: the connection is not encrypted and not local: anyone on the network path can"
+        " read all rows; hint: sslmode=verify-full and a root certificate, see"
+        " docs/howto/tls.md",
         conn.place,
     )
 
@@ -231,7 +232,7 @@ def _set_all(conn: _Patient, settings: dict[str, str], params: dict[str, Any]) -
 
 
 class _Patient(psycopg.Connection[TupleRow]):
-    """A session that does not wait for ever for a server that is not heard of any more.
+    """A session with a time limit for the server's responses.
 
     role -- statement for the beginning of each transaction; '' for none.
     backend -- process id on the server, where a pooler tells another one.
@@ -259,13 +260,13 @@ class _Patient(psycopg.Connection[TupleRow]):
             yield transaction
 
     def wait(self, gen: Any, *args: Any, **named: Any) -> Any:
-        """What the driver calls for every exchange with the server."""
+        """The driver's entry point for every exchange with the server."""
         if self.answer_seconds is not None:
             gen = self._bounded(gen, self.answer_seconds)
         return super().wait(gen, *args, **named)
 
     def _bounded(self, gen: Any, seconds: float) -> Generator[Any, Any, Any]:
-        """The same exchange; the driver looks in several times a second."""
+        """The same exchange with several checks per second."""
         deadline = time.monotonic() + seconds
         try:
             wanted = next(gen)
@@ -276,13 +277,15 @@ class _Patient(psycopg.Connection[TupleRow]):
                         deadline = time.monotonic() + seconds
                         continue
                     self.pgconn.finish()
-                    raise psycopg.OperationalError(f"the server has not answered for {seconds:g} s")
+                    raise psycopg.OperationalError(
+                        f"the server has not responded for {seconds:g} s"
+                    )
                 wanted = gen.send(ready)
         except StopIteration as end:
             return end.value
 
     def _is_busy(self) -> bool:
-        """Whether the server is at a statement of this session; False when it cannot be asked."""
+        """Whether the server is executing a statement of this session; False if unreachable."""
         try:
             with session(
                 self.dsn, name="londiste watch", autocommit=True, answer_seconds=10
@@ -296,7 +299,7 @@ class _Patient(psycopg.Connection[TupleRow]):
         return row is not None and row[0] == "active"
 
 
-_ACTING = "without it the triggers and foreign keys of the target act on replicated rows"
+_ACTING = "without it triggers and foreign keys of the target act on replicated rows"
 
 
 def keep_role(conn: Connection) -> None:
@@ -306,17 +309,17 @@ def keep_role(conn: Connection) -> None:
 
 
 def server_pid(conn: Connection) -> int:
-    """The process of the server that serves the session, also behind a pooler."""
+    """The server process of the session, also behind a pooler."""
     known = conn.backend if isinstance(conn, _Patient) else None
     return known or conn.info.backend_pid
 
 
 def _replica_statement(conn: Connection) -> str:
-    """What silences triggers and foreign keys until the transaction ends; tried out here.
+    """The tested statement that disables triggers and foreign keys until the transaction ends.
 
     The setting itself (superuser, or GRANT SET ON PARAMETER since PostgreSQL 15), else the
-    function that an administrator may have installed.  Never for the whole session: whoever has
-    its backend next would have the role as well.
+    function that an administrator may have installed.  Never for the whole session: behind a
+    pooler the next client of its backend would get the role as well.
     """
     with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
         statement = "select pg_catalog.set_config('session_replication_role', 'replica', true)"
@@ -331,19 +334,19 @@ def _replica_statement(conn: Connection) -> str:
 
 
 def use_script_role(conn: Connection) -> None:
-    """Until the transaction ends, triggers that capture changes stay silent; all others fire.
+    """Until the transaction ends, capture triggers do not fire; all others do.
 
-    For scripts that every node runs by itself.  Inside a transaction.  Raises AccessDenied.
+    For scripts that every node runs.  Inside a transaction.  Raises AccessDenied.
     """
     _use_role(
         conn,
         "local",
-        "without it the changes of a script would be captured, and made twice elsewhere",
+        "without it the changes of a script would be captured and applied twice on other nodes",
     )
 
 
 def use_replica_role(conn: Connection) -> None:
-    """Until the transaction ends, ordinary triggers and foreign-key checks stay silent.
+    """Until the transaction ends, ordinary triggers and foreign-key checks do not fire.
 
     Inside a transaction.  Raises AccessDenied.
     """
@@ -370,7 +373,7 @@ def _no_role(conn: Connection, without: str) -> AccessDenied:
 
 
 def replica_grants(user: str, version: int) -> list[str]:
-    """What lets a user set session_replication_role: statements for an administrator.
+    """Statements of an administrator that allow a user to set session_replication_role.
 
     Before PostgreSQL 15 only superusers may: the function that ``londiste install`` makes has to
     belong to one, and the user to be a member of the role that may call it.
@@ -399,7 +402,7 @@ def masked(dsn: str) -> str:
 
 
 def describe_dsn(dsn: str) -> str:
-    """Where a connection string leads, in a few words: ``database@host:port``."""
+    """Where a connection string leads, in short: ``database@host:port``."""
     try:
         parts = conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:
@@ -413,7 +416,7 @@ def describe_dsn(dsn: str) -> str:
 
 
 def whereabouts(conn: Connection) -> str:
-    """Where an open connection leads, for messages; safe to ask of one that broke."""
+    """Where an open connection leads, for messages; works for a broken connection."""
     try:
         where = f"{conn.info.dbname}@{conn.info.host or 'local socket'}"
     except psycopg.Error:
@@ -423,7 +426,7 @@ def whereabouts(conn: Connection) -> str:
 
 
 def usable(conn: Connection | None) -> bool:
-    """Whether a session can go on: it is open, and no transaction is left open in it."""
+    """Whether a session is usable: open, and in no transaction."""
     return (
         conn is not None
         and not conn.closed
@@ -432,7 +435,7 @@ def usable(conn: Connection | None) -> bool:
 
 
 def use_own_names(conn: Connection) -> None:
-    """Unqualified names and row security mean what they mean to the user elsewhere.
+    """Resets search_path and row security to the user's own.
 
     For sessions in which the user's own statements run.
     """

@@ -1,8 +1,8 @@
-"""A byte pipe between two sessions: ``COPY (…) TO STDOUT`` into ``COPY … FROM STDIN``.
+"""COPY pipe between two sessions: ``COPY (…) TO STDOUT`` into ``COPY … FROM STDIN``.
 
 No value is decoded and no row object is made.  Between sessions without encryption the bytes
-go from socket to socket (``frames``); otherwise libpq hands out one row per call and the pipe
-joins them to blocks, which takes about four times as much of a processor.
+go from socket to socket (``frames``); otherwise libpq returns one row per call and the pipe
+joins them to blocks, which takes about four times the CPU time.
 
 The pipe runs inside the transactions that the caller has opened and commits nothing.  The
 source session is closed at the end, however it came, unless the caller wants to keep it and all
@@ -38,7 +38,7 @@ _POLL_MS = 500
 
 
 class Copied(NamedTuple):
-    """What went through a pipe; both servers agree on the number of rows."""
+    """Result of a pipe; both servers agree on the number of rows."""
 
     rows: int
     bytes: int
@@ -140,9 +140,9 @@ def pipe(
 def miscounted(read: int, written: int) -> StateError:
     """The error of a copy whose target has another number of rows than were read."""
     return StateError(
-        f"{read} rows were read, {written} written",
-        detail="a trigger or a rule of the target table swallows or adds rows",
-        hint="look at the triggers of the target that are ENABLE ALWAYS or ENABLE REPLICA",
+        f"target wrote {written} rows, but {read} rows were read",
+        detail="a trigger or a rule of the target table drops or adds rows",
+        hint="check the triggers of the target that are ENABLE ALWAYS or ENABLE REPLICA",
     )
 
 
@@ -223,7 +223,7 @@ class _Pump:
         return Copied(_finish_source(self.source), moved + size)
 
     def look_around(self, moved: int = 0) -> None:
-        """Raises Stopped when the caller wants to; waits when it asks for that."""
+        """Raises Stopped on the caller's request; waits if the caller paces the copy."""
         if self.stop is not None and self.stop():
             raise Stopped("the copy was stopped")
         if self.pace is not None:
@@ -245,11 +245,11 @@ class _Pump:
             while (more := self.reading.get_result()) is not None:
                 result = result or more
             if result is None:
-                raise psycopg.OperationalError("the source gave no answer")
+                raise psycopg.OperationalError("the source sent no response")
             raise pg_errors.error_from_result(result, self.source.info.encoding)
 
     def _wait(self, moved: int = 0) -> None:
-        """Until the source has said more."""
+        """Waits for more from the source."""
         ready = self.sockets.poll(_POLL_MS)
         for fd, _ in ready:
             if fd == self.reading.socket:
@@ -261,7 +261,7 @@ class _Pump:
 
 
 def _send(writing: PGconn, data: bytes) -> None:
-    """Hands a block to the target and waits until the kernel has it: memory stays bounded."""
+    """Sends a block to the target and waits until the kernel has it, which bounds the memory."""
     writing.put_copy_data(data)
     if not writing.flush():
         return
@@ -274,7 +274,7 @@ def _send(writing: PGconn, data: bytes) -> None:
 
 
 def _listen(writing: PGconn) -> None:
-    """Reads what the target says in mid-stream.
+    """Reads the target's messages during the stream.
 
     libpq keeps an error back until the stream ends; without a look at the socket the rest
     of the table would be read for nothing.  Encrypted sockets cannot be looked into: there
@@ -329,13 +329,13 @@ def _rows(result: PGresult) -> int:
 def _failed(
     source: Connection, target: Connection, error: psycopg.Error | copy_protocol.TargetAnswered
 ) -> LondisteError:
-    """Which side was it?  The one whose error the other has only suffered from."""
+    """Finds the side that failed first: the other side has only a follow-up error."""
     suffered = _abort(target, "the source failed")
     target_died = target.pgconn.status != psycopg.pq.ConnStatus.OK
     if suffered is not None and (target_died or suffered.sqlstate != _OUR_ABORT):
         return from_database(suffered, where=whereabouts(target))
     if isinstance(error, copy_protocol.TargetAnswered):
-        return NodeUnreachable(f"{whereabouts(target)}: the copy broke off")
+        return NodeUnreachable(f"{whereabouts(target)}: the copy was interrupted")
     return from_database(error, where=whereabouts(source))
 
 
@@ -344,7 +344,7 @@ _OUR_ABORT = "57014"
 
 
 def _abort(target: Connection, reason: str) -> psycopg.Error | None:
-    """Ends the target's stream without its rows; the error that the target gives for it."""
+    """Aborts the target's stream; the error that the target reports for it."""
     try:
         _finish_target(target, reason.encode())
     except psycopg.Error as error:

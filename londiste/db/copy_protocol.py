@@ -1,4 +1,4 @@
-"""A COPY stream as it is on the wire: taken from one socket and put into another unopened.
+"""COPY protocol: forwards the frames of a stream from one socket to another unparsed.
 
 libpq hands out a COPY one row per call, which costs a client more than the copying itself.
 But the frame around a row (``d``, length, bytes) is the same in both directions.  So where
@@ -43,11 +43,11 @@ class Sent(NamedTuple):
 
 
 class TargetAnswered(Exception):
-    """The target has said something in mid-stream that only its session can read."""
+    """The target has sent a message in mid-stream that only its session can read."""
 
 
 def in_the_clear(conn: Connection) -> bool:
-    """Whether the bytes on the socket of this session are the messages themselves.
+    """Whether the socket of this session carries plain protocol messages.
 
     False with TLS and with GSSAPI encryption.
     """
@@ -112,16 +112,16 @@ def _tell_libpq(source: Connection, answers: bytes) -> None:
         while True:
             # It must never wait: nothing more will come from this socket.
             if source.pgconn.is_busy():
-                raise psycopg.OperationalError("the end of a COPY stream is not whole")
+                raise psycopg.OperationalError("the end of a COPY stream is incomplete")
             result = source.pgconn.get_result()
             if result is None:
                 return
             if result.status == ExecStatus.COPY_OUT and source.pgconn.get_copy_data(1)[0] != -1:
-                raise psycopg.OperationalError("the end of a COPY stream is not whole")
+                raise psycopg.OperationalError("the end of a COPY stream is incomplete")
 
 
 class _Stream:
-    """The state between two reads: a buffer with frames, the last of them perhaps in part."""
+    """State between two reads: a buffer with frames, the last one possibly incomplete."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class _Stream:
         self._failure: psycopg.Error | None = None
 
     def run(self) -> None:
-        """Until the source is ready for the next command."""
+        """Reads until the source is ready for the next command."""
         finished = False
         while not finished:
             self._fill()
@@ -160,7 +160,7 @@ class _Stream:
             raise self._failure
 
     def _fill(self) -> None:
-        """Reads until the buffer is full or nothing more is there at the moment."""
+        """Reads until the buffer is full or no more data is available."""
         got = False
         while self.filled < len(self.buffer):
             try:
@@ -214,7 +214,7 @@ class _Stream:
                 return True
 
     def _keep(self, start: int, needed: int) -> bool:
-        """The bytes from ``start`` on wait for the rest of their frame."""
+        """The bytes from ``start`` on stay until their frame is complete."""
         rest = self.filled - start
         if needed > len(self.buffer):
             # One row larger than the buffer: memory is bounded by the largest row.
@@ -256,7 +256,7 @@ class _Stream:
             self.look_around(self.bytes)
 
     def _listen(self, ready: Sequence[tuple[int, int]]) -> bool:
-        """Reads what the target has said; true for an error, or its end.
+        """Reads the target's messages; true for an error or the end.
 
         It has to be read: a server that cannot get rid of its notices stops reading rows.
         """
@@ -273,7 +273,7 @@ class _Stream:
         return first in {b"E", b""}
 
     def _message(self, kind: int, body: bytes) -> bool:
-        """A message that is no row; true for the last one, ReadyForQuery."""
+        """Handles a message other than a row; true for the last one, ReadyForQuery."""
         match chr(kind):
             case "Z":
                 return True

@@ -1,11 +1,11 @@
-"""Statements that take indexes and constraints off a table and put them back.
+"""Statements that drop and restore the indexes and constraints of a table.
 
 A copy into a table without indexes costs about half, and an index built at the end is
-smaller.  What is taken off: every index, and the primary key, unique and exclusion
-constraints.  What stays: NOT NULL, check constraints, triggers, rules, inheritance, indexes
+smaller.  Dropped: every index, and the primary key, unique and exclusion
+constraints.  Kept: NOT NULL, check constraints, triggers, rules, inheritance, indexes
 that belong to a partitioned parent, and invalid indexes.
 
-The statements to put back are plain SQL text, because they are stored in the database
+The statements to restore them are plain SQL text, because they are stored in the database
 (``table_info.dropped_ddl``) where other programs can run them too.  Comments between them tell
 where an index to build begins and ends, so that several can be built at once.
 """
@@ -23,11 +23,11 @@ from londiste.db.names import TableName, quote
 
 @dataclass(frozen=True)
 class Removable:
-    """One index or constraint: how to drop it, and how to make it again.
+    """One index or constraint: how to drop and how to create it.
 
-    build -- what makes the index; other sessions may read the table and build other indexes on
-        it meanwhile.
-    finish -- what follows: keys, comments, marks; needs the table alone, and takes no time, but
+    build -- creates the index; other sessions may read the table and build other indexes on it
+        at the same time.
+    finish -- what follows: keys, comments, marks; needs an exclusive lock, and takes no time, but
         for an exclusion constraint.
     index -- name of the index.
     """
@@ -46,9 +46,9 @@ class Removable:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a stored text that can be run for itself, in the order of the pieces.
+    """A part of a stored text that can run separately, in the order of the parts.
 
-    name -- of the index that it builds; None for a part that needs the table alone.
+    name -- of the index that it builds; None for a part that needs an exclusive lock.
     text -- exactly the part.
     """
 
@@ -59,7 +59,7 @@ class Piece:
 def removable(
     table: TableName, indexes: Sequence[Index], constraints: Sequence[Constraint]
 ) -> list[Removable]:
-    """What can be taken off a table for a copy, in an order in which it can be put back."""
+    """The indexes and constraints to drop for a copy, in an order in which they can be restored."""
     by_name = {c.name: c for c in constraints}
     result = []
     for index in indexes:
@@ -75,7 +75,7 @@ def removable(
 
 
 def script(items: Sequence[Removable]) -> str:
-    """The text to store; run in one transaction it puts everything back."""
+    """The text to store; run in one transaction it restores everything."""
     return "".join(
         _marked(kind, item.name, "".join(f"{statement};\n" for statement in statements))
         for item in items
@@ -93,7 +93,7 @@ _MARK = re.compile(r'-- ([0-9]+) characters: (build|finish) ("[^\n]*")\n')
 
 
 def pieces(text: str) -> list[Piece]:
-    """The parts of a stored text.  What is not marked (by other programs) is one part."""
+    """The parts of a stored text.  Unmarked text (of other programs) is one part."""
     result = []
     at = 0
     while at < len(text):
@@ -182,7 +182,7 @@ def _attributes(table: TableName, index: Index) -> tuple[str, ...]:
 
 
 def literal(text: str) -> str:
-    """A string constant that reads the same whatever standard_conforming_strings says."""
+    """A string constant that is valid with any standard_conforming_strings."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"E'{escaped}'"
 

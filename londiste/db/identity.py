@@ -1,4 +1,4 @@
-"""Whether two sessions are in the same database, whatever the names that led them there."""
+"""Identity of databases: whether two sessions use the same one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from londiste.db.queries import query
 def same_database(one: Connection, other: Connection) -> bool:
     """Whether both are in one database of one server.
 
-    An advisory lock with a random key exists in one database of one server only: whoever cannot
-    take it is in the same one.  A transaction of ``other`` keeps a lock it could take to its end.
-    Raises psycopg.Error.
+    An advisory lock with a random key exists in one database of one server only: a session that
+    cannot take it is in the same one.  A transaction of ``other`` keeps a lock it could take to its
+    end. Raises psycopg.Error.
     """
     key = secrets.randbits(63)
     one.execute(query("advisory_lock"), [key])

@@ -1,4 +1,4 @@
-"""Names of tables and other objects: parse, quote, compare.
+"""Qualified names of tables and other objects: parse, quote, compare.
 
 The queue stores names unquoted as ``schema.name``; only the first dot splits, and a
 name without a dot lives in ``public``.  So a schema with a dot in its name cannot be
@@ -34,7 +34,7 @@ class TableName(NamedTuple):
             schema, name = "public", text
         if not schema or not name or "\0" in text:
             raise BadOption(
-                f"not a table name: {text!r}", hint="write schema.table, or table for public.table"
+                f"{text!r}: not a table name", hint="write schema.table, or table for public.table"
             )
         return cls(schema, name)
 
@@ -52,7 +52,7 @@ class TableName(NamedTuple):
         return sql.Identifier(self.schema, self.name)
 
     def own(self, tree: bool) -> Composed:
-        """The table as a FROM item: without those that inherit from it.
+        """The table as a FROM item, without its child tables.
 
         tree -- it is partitioned: with its partitions, in which all its rows are.
         """

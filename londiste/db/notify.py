@@ -1,4 +1,4 @@
-"""Wake-ups from the database, with polling underneath.
+"""Notifications (LISTEN/NOTIFY) that end a poll interval early.
 
 A notification only ends a sleep early.  It may be lost with a connection, and nothing but
 latency depends on it.
@@ -24,9 +24,9 @@ class Listener:
     """
 
     def __init__(self, conn: Connection, channels: Sequence[str], *, own: bool = True) -> None:
-        """Starts to listen.  Raises what ``errors.from_database`` makes of a refusal.
+        """Starts LISTEN.
 
-        own -- hear also what this connection itself has notified.
+        own -- include notifications of this connection itself.
         """
         self.conn = conn
         self._deaf_to = 0 if own else server_pid(conn)
@@ -39,13 +39,13 @@ class Listener:
             raise from_database(error, where=conn.info.dbname) from error
 
     def fileno(self) -> int:
-        """The file number that gets readable when something arrives, or the connection ends."""
+        """The file number that becomes readable on a notification or at the connection's end."""
         return self.conn.fileno()
 
     def drain(self) -> list[tuple[str, str]]:
-        """What has arrived since the last call, as (channel, payload); does not wait.
+        """Notifications since the last call, as (channel, payload); does not wait.
 
-        Raises NodeUnreachable when the connection is gone.
+        Raises NodeUnreachable if the connection is lost.
         """
         try:
             self.conn.pgconn.consume_input()
@@ -62,7 +62,7 @@ class Listener:
         return result
 
     def close(self) -> None:
-        """Listens no more; the connection may be used for something else."""
+        """Stops LISTEN; the connection may be used for other work."""
         self.conn.remove_notify_handler(self._note)
         try:
             self.conn.execute("unlisten *")

@@ -1,7 +1,7 @@
-"""Writes tables of other roles as their owners.
+"""Writes to tables with the rights of their owners.
 
 What is attached to a table runs when rows are written: triggers, checks, defaults, expressions of
-indexes.  A worker is often a superuser, and must not lend its rights to whoever owns a table.  So
+indexes.  A worker is often a superuser, and must not lend its rights to the owner of a table.  So
 statements on such tables go through ``londiste.write_as_owner``, which has the reasons why nothing
 less would do.
 """
@@ -51,13 +51,13 @@ def guarded(
 
 
 def hit(cursor: psycopg.Cursor[Any]) -> int:
-    """The number of rows that a guarded statement hit."""
+    """The number of rows that a guarded statement changed."""
     row = cursor.fetchone()
     return int(row[0][0]) if row is not None else 0
 
 
 def ask(conn: Connection, shape: Relation, statement: str, data: str) -> list[str | None]:
-    """What a query selects that gives one array of texts, asked as the owner of the table."""
+    """Makes a query that returns one array of texts, run as the owner of the table."""
     cursor = psycopg.RawCursor(conn)
     if shape.of_other:
         cursor.execute(*guarded(conn, shape.oid, statement, data, answer=True))
@@ -68,7 +68,7 @@ def ask(conn: Connection, shape: Relation, statement: str, data: str) -> list[st
 
 
 def run(conn: Connection, table: TableName, statement: str) -> int:
-    """Runs a statement as the owner of the table it writes; the number of rows that it hit.
+    """Runs a statement as the owner of the table it writes; the number of rows it changed.
 
     The errors of the statement come as psycopg raises them.
     """
@@ -82,7 +82,7 @@ def run(conn: Connection, table: TableName, statement: str) -> int:
 
 
 class OwnerStatement:
-    """Where COPY writes the rows of a table: the table, or a temporary one in its place.
+    """The table that COPY writes: the target itself, or a temporary table instead of it.
 
     Made in the transaction of the COPY; ``finish`` follows in it.
     """
@@ -108,7 +108,7 @@ class OwnerStatement:
         return self._insert is None
 
     def finish(self, rows: int) -> None:
-        """Moves the staged rows into the table.  Raises StateError if it has not got so many."""
+        """Moves the staged rows into the table.  Raises StateError if their number differs."""
         if self._insert is None:
             return
         try:
@@ -122,7 +122,7 @@ class OwnerStatement:
 
 
 def copies_directly(conn: Connection, table: int) -> bool:
-    """Whether COPY may write a table of another role: nothing in it runs code of its owner.
+    """Whether COPY may write a table of another role: it runs no code of its owner.
 
     The table is locked so that it stays so until the transaction ends.
     """

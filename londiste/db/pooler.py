@@ -1,4 +1,4 @@
-"""Tells whether a session keeps its backend: a pooler may give each transaction another one.
+"""Pooler detection: whether a session keeps its backend.
 
 What a session sets, locks or listens to belongs to its backend.  Behind a pooler in transaction
 mode all of it stays in a backend that serves other programs next.  So a session of ours is refused
@@ -30,10 +30,10 @@ _BACKEND = "select pg_catalog.pg_backend_pid(), pg_catalog.pg_postmaster_start_t
 
 
 def shared(first: Backend, second: Backend | None, again: Backend) -> bool:
-    """Whether backends are shared, by what two open sessions saw.
+    """Whether backends are shared, by the observations of two open sessions.
 
-    first, again -- of the session in question, before and after; second -- of the other one
-    between the two; None: it got none.
+    first, again -- of the session in question, before and after; second -- of the other one between
+        the two; None: it got none.
     """
     return second == first or again != first
 
@@ -64,7 +64,7 @@ def keeps_backend(
 def _held(
     other: Callable[[], psycopg.Connection[TupleRow]],
 ) -> Iterator[tuple[Backend | None, bool]]:
-    """(the backend that a transaction of a second session has, whether transactions are refused).
+    """(the backend of a second session's transaction, whether transactions are refused).
 
     None when the pooler has none to give.
     """
@@ -103,10 +103,14 @@ def refusal(where: str) -> SharedBackend:
     return SharedBackend(
         f"{where}: a pooler gives each transaction another backend (pool_mode = transaction or"
         " statement)",
-        detail="what a session of ours sets, locks and listens to would stay in backends of"
-        " other programs, whose triggers and foreign keys would stop; nothing was set",
-        hint="connect to the server itself (its own host and port), or give this database"
-        " pool_mode = session in the settings of the pooler",
+        detail=(
+            "session settings, locks and LISTEN would stay in backends of other programs, whose"
+            " triggers and foreign keys would not fire; nothing was set"
+        ),
+        hint=(
+            "connect to the server directly (its own host and port), or set pool_mode = session"
+            " for this database in the pooler"
+        ),
     )
 
 

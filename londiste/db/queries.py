@@ -1,4 +1,4 @@
-"""The catalog queries of ``sql/queries``, by name."""
+"""Catalog queries of ``sql/queries``, by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from londiste.errors import InstallError
 
 
 def sql_root() -> Path:
-    """The folder of our SQL: ``londiste/_sql`` in a wheel, ``sql/`` beside an editable install."""
+    """The SQL folder: ``londiste/_sql`` in a wheel, ``sql/`` beside an editable install."""
     package = Path(londiste.__file__).parent
     for candidate in (package / "_sql", package.parent / "sql"):
         if (candidate / "pgq").is_dir():

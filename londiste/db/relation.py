@@ -1,4 +1,4 @@
-"""What the applier has to know about a table it writes: columns, key, and how keys compare."""
+"""Relations: what the applier needs to know about a target table (columns, key, equality)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from londiste.errors import from_database
 
 
 class Folding(StrEnum):
-    """When two texts stand for equal values of a column's type.
+    """How two texts compare as values of a column's type.
 
     TEXT -- when they are the same text.
     ZEROS -- likewise, zeros behind the decimal point left out (numeric: 1.0 = 1.00).
@@ -33,7 +33,7 @@ class Folding(StrEnum):
     NEVER = "never"
 
     def canonical(self, text: str) -> str:
-        """The one text of all that stand for the same value."""
+        """The normal form of all texts of the same value."""
         if self is Folding.ZEROS and "." in text:
             return text.rstrip("0").rstrip(".")
         if self is Folding.BLANKS:
@@ -116,7 +116,7 @@ def shapes(conn: Connection, tables: Iterable[TableName]) -> dict[TableName, Rel
 
 
 def versions(conn: Connection, oids: Iterable[int]) -> dict[int, str]:
-    """What ``version`` of the shapes is now; cheaper than the shapes."""
+    """The present ``version`` of relations; cheaper than reading them again."""
     return {row["oid"]: row["version"] for row in _rows(conn, "table_versions", list(oids))}
 
 

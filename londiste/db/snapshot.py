@@ -1,4 +1,4 @@
-"""Which transactions a snapshot sees: ``xmin:xmax:xip,xip,…`` as PostgreSQL prints it."""
+"""Snapshots: which transactions are visible (``xmin:xmax:xip,xip,…`` as PostgreSQL prints it)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Snapshot:
         return txid < self.xmax and txid not in self.xip
 
     def covers(self, other: Snapshot) -> bool:
-        """Whether everything that ``other`` sees is seen here too.
+        """Whether everything visible in ``other`` is visible in this one too.
 
         True for any snapshot taken later in the same database.
         """

@@ -1,8 +1,8 @@
-"""By what a table is known again, when its copy has taken days and its processes have changed.
+"""Fingerprint of a table's definition, to detect DDL during a long copy.
 
-A copy pairs columns by name once, and its chunks rely on that for as long as it takes.  What would
-make them wrong is another table of this name, another column behind a name, or values that ALTER
-TABLE has computed anew.  TRUNCATE and VACUUM FULL are no harm.
+A copy pairs columns by name once, and its chunks rely on that for as long as it takes.  They become
+wrong with another table or column of the same name, or with values that ALTER TABLE has rewritten.
+TRUNCATE and VACUUM FULL are allowed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MarkedColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """A table as it was at one moment; ``tree``: it is partitioned."""
+    """A table at one moment; ``tree``: it is partitioned."""
 
     oid: int
     filenode: int
@@ -56,7 +56,7 @@ class Fingerprint:
 
 
 def mark(conn: Connection, table: TableName) -> Fingerprint | None:
-    """The table as it is now; None when there is none of this name."""
+    """The present fingerprint of the table; None if there is no table of this name."""
     try:
         with conn.cursor(row_factory=dict_row) as cursor:
             cursor.execute(query("table_mark"), {"schema": table.schema, "name": table.name})
@@ -79,10 +79,10 @@ def later(conn: Connection, table: TableName) -> Callable[[], Fingerprint | None
 
 
 def shape(conn: Connection, table: TableName, names: Sequence[str]) -> Shape:
-    """What stands behind these columns now, whatever an older snapshot shows of the catalog.
+    """The present definition of these columns, even in a transaction with an older snapshot.
 
     The server names them with the answer to a query, which it plans with the catalog as it is.
-    Locks the table as reading does.  Raises what the server says when a column has gone.
+    Locks the table as reading does.  Raises the server's error for a dropped column.
     """
     try:
         return shape_later(conn, table, names)()
@@ -110,21 +110,21 @@ def shape_later(conn: Connection, table: TableName, names: Sequence[str]) -> Cal
 
 
 def changed(then: Fingerprint, now: Fingerprint | None, names: Sequence[str]) -> str:
-    """Why rows read from these columns then and now do not belong together; '' if they do."""
+    """Why rows read from these columns before and now do not fit together; '' if they do."""
     if now is None:
-        return "the table is gone"
+        return "the table was dropped"
     if now.oid != then.oid:
         return "it is another table of the same name"
     touched = False
     for name in names:
         old, new = then.column(name), now.column(name)
         if old is None or new is None or old.number != new.number:
-            return f"column {name} is gone, or another one"
+            return f"column {name} was dropped, or is another column"
         if (old.type, old.generated) != (new.type, new.generated):
             return f"column {name} has another type: {new.type}"
         touched = touched or old.version != new.version
     if touched and now.filenode != then.filenode:
-        return "ALTER TABLE has written its columns anew"
+        return "ALTER TABLE has rewritten its columns"
     return ""
 
 
@@ -134,12 +134,12 @@ def added(
     pairs: Sequence[tuple[str, str]],
     keeps: Callable[[str], bool] | None = None,
 ) -> str:
-    """Why columns that both sides have got since forbid to go on; '' if they do not.
+    """Why columns that both sides have added since prevent a continuation; '' if they do not.
 
     A new column that is empty is filled by events alone.  One with a default has values that
     neither an event nor the chunks have.
 
-    keeps -- whether a column is wanted; None: each is.
+    keeps -- whether a column is replicated; None: each is.
     """
     known = {target for _, target in pairs}
     for column in source_now.columns:
@@ -148,5 +148,5 @@ def added(
             continue
         if keeps is not None and not keeps(column.name):
             continue
-        return f"column {column.name} has come, with a default"
+        return f"column {column.name} was added with a default"
     return ""

@@ -1,7 +1,8 @@
-"""Encryption of connections: what is asked for by default, and what is told when there is none.
+"""TLS of connections: default sslmode and errors.
 
-libpq encrypts if the server happens to offer it, and proves nothing.  Where a root certificate is
-there, a host that is not a socket has to prove its name, unless ``sslmode`` says otherwise.
+libpq encrypts if the server happens to offer it, and verifies nothing.  Where a root certificate is
+there, a host that is not a socket must have a certificate for its name, unless ``sslmode`` says
+otherwise.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _SIGNS = (
 )
 
 HINT = (
-    "correct the certificate of the server, its name, or sslrootcert; to go on without the proof"
-    " write sslmode=require (or prefer) into the connection string: docs/howto/tls.md"
+    "correct the server's certificate, its name, or sslrootcert; to connect without"
+    " verification set sslmode=require (or prefer) in the connection string:"
+    " docs/howto/tls.md"
 )
 
 
@@ -56,7 +58,7 @@ def mode_for(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def exposed(address: str | None, *, encrypted: bool) -> bool:
-    """Whether others on the way can read a connection to this address; '' or None: a socket."""
+    """Whether the path to this address can be read by others; '' or None: a socket."""
     if encrypted or not address:
         return False
     try:
@@ -66,7 +68,7 @@ def exposed(address: str | None, *, encrypted: bool) -> bool:
 
 
 def is_about_tls(message: str) -> bool:
-    """Whether a connection failed for want of encryption, or of a proof."""
+    """Whether a connection failed for lack of encryption or of a valid certificate."""
     lowered = message.lower()
     return any(sign in lowered for sign in _SIGNS)
 

@@ -27,7 +27,7 @@ def test_nothing_to_do_gives_nothing(carrier: Engine) -> None:
 def test_our_errors_arrive_as_they_were_raised(carrier: Engine) -> None:
     with pytest.raises(BadOption) as caught:
         list(carrier.run(TableName.parse, ["public.t", "."], 2))
-    assert caught.value.message == "not a table name: '.'"
+    assert caught.value.message == "'.': not a table name"
     assert caught.value.hint
 
 

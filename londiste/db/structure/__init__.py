@@ -1,1 +1,1 @@
-"""The structure of tables: read from one database as values, rendered as DDL for another."""
+"""Structure of tables: read from one database as values, rendered as DDL for another."""

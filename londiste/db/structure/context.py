@@ -1,4 +1,4 @@
-"""What all that renders DDL shares: where it is for, which parts, and the names there."""
+"""Context of DDL rendering: the target database, the selected parts, and names in the target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from londiste.db.structure.types import (
 
 @dataclass
 class TargetContext:
-    """The database that DDL is made for.
+    """The database for which the DDL is rendered.
 
     renamed -- tables by their names where they were read, and their names there; those that are
         made and others that are known.
@@ -48,37 +48,37 @@ class TargetContext:
         self._name_sequences(taken)
 
     def to(self, table: TableName) -> TableName:
-        """The name of a table there."""
+        """The name of a table in the target."""
         return self.renamed.get(table, table)
 
     def has(self, table: TableName) -> bool:
-        """Whether a table (by its name where it was read) is there, or being made."""
+        """Whether a table (by its source name) exists in the target, or is being created."""
         return table in self.made or self.to(table) in self.there.relations
 
     def attached_to(self, table: Structure) -> tuple[TableName, ...]:
-        """The parents that the table gets there, by their names where they were read."""
+        """The parents of the table in the target, by their source names."""
         if Part.PARENTS not in self.parts or not all(self.has(p) for p in table.parents):
             return ()
         return table.parents
 
     def of(self, table: Structure, name: str) -> str:
-        """The name there of a constraint, index, trigger or rule of a table."""
+        """The target's name of a constraint, index, trigger or rule of a table."""
         known = self.names.get((table.name, name))
         return known or follow(name, table.name.name, self.to(table.name).name)
 
     def elsewhere(self, text: str) -> TableName | None:
-        """A table that has another name there and that a definition names."""
+        """A table with another name in the target that a definition names."""
         return next(
             (old for old, new in self.renamed.items() if old != new and mentions(text, old)), None
         )
 
     def note(self, text: str) -> None:
-        """Something that is not as it was; said once."""
+        """Records a difference from the source, once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def comment(self, what: str, text: str | None) -> list[str]:
-        """COMMENT ON, where there is one."""
+        """COMMENT ON, if there is a comment."""
         if text is None or Part.COMMENTS not in self.parts:
             return []
         return [f"comment on {what} is {literal(text)}"]
@@ -100,7 +100,7 @@ class TargetContext:
             taken.add(self.statistics[one.name])
 
     def _name_sequences(self, taken: set[TableName]) -> None:
-        """Owned ones belong to one table; one that a default only names may be there already."""
+        """Owned sequences belong to one table; one that a default only names may exist already."""
         every: dict[TableName, tuple[Structure, ColumnSequence]] = {}
         for table in self.found.tables:
             for one in table.sequences:

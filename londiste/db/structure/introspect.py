@@ -1,4 +1,4 @@
-"""Reads the structure of tables, and what a database has of what their DDL names."""
+"""Introspection: reads the structure of tables and of the objects that their DDL names."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def there(
     found: Structures,
     relations: Iterable[TableName],
 ) -> There:
-    """What the database of ``conn`` has of what the tables and ``relations`` name."""
+    """The existing objects of the database of ``conn`` that the tables and ``relations`` name."""
     wanted = list(relations)
     schemas = {name.schema for name in wanted} | {t.name.schema for t in found.types}
     for table in found.tables:

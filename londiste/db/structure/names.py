@@ -1,4 +1,4 @@
-"""Names of objects in another place: they follow the table's name, and are not taken there."""
+"""Names of objects in the target: derived from the table's new name, without conflicts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName, quote
 def follow(name: str, old: str, new: str) -> str:
     """The name of an object of table ``old`` when the table is named ``new``.
 
-    Where the old name stands in it, the new one does; at most 63 bytes.
+    The old table name in it is replaced by the new one; at most 63 bytes.
     """
     return cut(name.replace(old, new)) if old != new and old in name else name
 
 
 def free(name: str, taken: Collection[str]) -> str:
-    """The name, or where it is taken, the first of name_1, name_2 … that is not."""
+    """The name, or if it is in use, the first free one of name_1, name_2 …."""
     if name not in taken:
         return name
     number = 1
@@ -38,9 +38,9 @@ def plain(identifier: str) -> Iterator[str]:
 
 
 def replace_table(text: str, word: str, old: TableName, new: TableName) -> str | None:
-    """The text with another table behind the first ``word`` outside of quotes.
+    """The text with another table after the first ``word`` outside of quotes.
 
-    None when that table does not stand there: then the text is not understood.
+    None if another table is there: then the text is not understood.
     """
     at = after_word(text, word)
     while at is not None:
@@ -62,7 +62,7 @@ def mentions(text: str, table: TableName) -> bool:
 
 
 def after_word(text: str, word: str, start: int = 0) -> int | None:
-    """Where the text goes on behind ``word`` and a blank, outside of quotes; None: nowhere."""
+    """Where the text continues after ``word`` and a blank, outside of quotes; None: nowhere."""
     quoted = ""
     for at, letter in enumerate(text):
         if quoted:
@@ -75,7 +75,7 @@ def after_word(text: str, word: str, start: int = 0) -> int | None:
 
 
 def replace_name(text: str, word: str, old: str, new: str) -> str:
-    """The text with another identifier behind the first ``word``, which is a keyword."""
+    """The text with another identifier after the first ``word``, which is a keyword."""
     at = after_word(text, word)
     if at is not None:
         for form in plain(old):

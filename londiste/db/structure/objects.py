@@ -1,4 +1,4 @@
-"""What belongs to a table: keys, indexes, statistics, triggers, rules, policies, rights."""
+"""DDL of a table's objects: keys, indexes, statistics, triggers, rules, policies, privileges."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def keys(target: TargetContext, table: Structure) -> list[str]:
 
 
 def indexes(target: TargetContext, table: Structure) -> list[str]:
-    """Indexes behind no constraint."""
+    """Indexes that implement no constraint."""
     if Part.INDEXES not in target.parts:
         return []
     dest = target.to(table.name)
@@ -56,7 +56,7 @@ def indexes(target: TargetContext, table: Structure) -> list[str]:
         if one.constraint is not None or _comes_with_parent(target, one):
             continue
         if not one.valid and table.kind == "r":
-            target.note(f"index {one.name} is left out: it is invalid")
+            target.note(f"index {one.name} is skipped: it is invalid")
             continue
         where = _index(target, table, one)
         text = replace_name(one.definition, "INDEX", one.name, where.name)
@@ -110,7 +110,7 @@ def statistics(target: TargetContext, table: Structure) -> list[str]:
 
 
 def replica_identity(target: TargetContext, table: Structure) -> list[str]:
-    """FULL and NOTHING; an index says it for itself."""
+    """FULL and NOTHING; USING INDEX is rendered with the index."""
     word = {"f": "full", "n": "nothing"}.get(table.replica_identity)
     if word is None or Part.OPTIONS not in target.parts:
         return []
@@ -118,7 +118,7 @@ def replica_identity(target: TargetContext, table: Structure) -> list[str]:
 
 
 def triggers(target: TargetContext, table: Structure) -> list[str]:
-    """Triggers that somebody made."""
+    """User triggers."""
     if Part.TRIGGERS not in target.parts:
         return []
     result = []
@@ -141,7 +141,7 @@ def triggers(target: TargetContext, table: Structure) -> list[str]:
 
 
 def rules(target: TargetContext, table: Structure) -> list[str]:
-    """Rewrite rules; one that names a table of another name is left to people."""
+    """Rewrite rules; a rule that names a renamed table is skipped with a note."""
     if Part.RULES not in target.parts:
         return []
     result = []
@@ -153,8 +153,8 @@ def rules(target: TargetContext, table: Structure) -> list[str]:
         other = target.elsewhere(text) if table.name == dest else _beside(target, text, dest)
         if other is not None:
             target.note(
-                f"rule {one.name} of table {dest} is left out: it names {other}, which is"
-                f" {target.to(other)} here; make it by hand"
+                f"rule {one.name} of table {dest} is skipped: it names {other}, which is"
+                f" {target.to(other)} in the target; create it manually"
             )
             continue
         result.append(text)
@@ -176,14 +176,14 @@ def policies(target: TargetContext, table: Structure) -> list[str]:
     if table.force_row_security:
         result.append(f"alter table {dest.quoted} force row level security")
         target.note(
-            f"table {dest} forces row security on its owner: a worker whose role it holds for"
-            " must have BYPASSRLS"
+            f"table {dest} forces row security on its owner: a worker with the owner's role"
+            " needs BYPASSRLS"
         )
     return result
 
 
 def foreign_keys(target: TargetContext, table: Structure) -> tuple[list[str], list[PendingKey]]:
-    """Foreign keys to tables that are there, and those that have to wait."""
+    """Foreign keys to existing tables, and those that have to wait."""
     result: list[str] = []
     pending: list[PendingKey] = []
     if Part.FOREIGN_KEYS not in target.parts:
@@ -198,7 +198,7 @@ def foreign_keys(target: TargetContext, table: Structure) -> tuple[list[str], li
             continue
         if (one.periods or not one.enforced) and target.there.version < NOT_ENFORCED:
             target.note(
-                f"foreign key {one.name} of table {dest} is left out: {one.definition} needs"
+                f"foreign key {one.name} of table {dest} is skipped: {one.definition} needs"
                 " PostgreSQL 18"
             )
             continue
@@ -215,7 +215,7 @@ def foreign_keys(target: TargetContext, table: Structure) -> tuple[list[str], li
             result += target.comment(what, one.comment)
         else:
             pending.append(PendingKey(dest, to, name, text))
-            target.note(f"foreign key {name} of table {dest} waits: table {to} is not there")
+            target.note(f"foreign key {name} of table {dest} waits: table {to} does not exist")
     return result, pending
 
 
@@ -239,7 +239,7 @@ def comments(target: TargetContext, table: Structure) -> list[str]:
 
 
 def rights(target: TargetContext, table: Structure) -> list[str]:
-    """Owner and grants; roles that are missing there are said."""
+    """Owner and grants; missing roles are noted."""
     dest = target.to(table.name)
     roles = target.there.roles or {}
     result = []
@@ -247,8 +247,8 @@ def rights(target: TargetContext, table: Structure) -> list[str]:
         if roles.get(table.owner):
             result.append(f"alter table {dest.quoted} owner to {quote(table.owner)}")
         else:
-            why = "may not be given it by you" if table.owner in roles else "is not there"
-            target.note(f"table {dest} is yours: its owner, role {table.owner}, {why}")
+            why = "cannot be set by you" if table.owner in roles else "does not exist"
+            target.note(f"table {dest} is owned by you: its owner, role {table.owner}, {why}")
         # Those of columns go with their table.
         for one in table.sequences:
             if not one.owned and one in target.new_sequences and roles.get(one.owner):
@@ -260,12 +260,12 @@ def rights(target: TargetContext, table: Structure) -> list[str]:
         table.grants, key=lambda g: (g.grantee, g.grantable, g.sequence, g.column)
     ):
         if grantee is not None and grantee not in roles:
-            target.note(f"nothing is granted to role {grantee}, which is not there")
+            target.note(f"role {grantee} does not exist: its privileges are skipped")
             continue
         words = [g.privilege for g in group]
         if "MAINTAIN" in words and target.there.version < _MAINTAIN:
             words.remove("MAINTAIN")
-            target.note("MAINTAIN is not granted: known since PostgreSQL 17")
+            target.note("MAINTAIN is not granted: it needs PostgreSQL 17")
         if sequence is not None and (
             sequence not in target.sequences or Part.DEFAULTS not in target.parts
         ):
@@ -285,7 +285,7 @@ def _index(target: TargetContext, table: Structure, index: Index) -> TableName:
 
 
 def _comes_with_parent(target: TargetContext, index: Index) -> bool:
-    """Whether ATTACH PARTITION makes it: the parent is there, and not just being made."""
+    """Whether ATTACH PARTITION creates it: the parent exists and is not being created."""
     return (
         index.parent_table is not None
         and index.parent_table not in target.made
@@ -306,7 +306,8 @@ def _index_after(target: TargetContext, table: Structure, index: Index) -> list[
             )
         if index.tablespace:
             target.note(
-                f"index {where.name} is made in the default tablespace, not in {index.tablespace}"
+                f"index {where.name} is created in the default tablespace, not in"
+                f" {index.tablespace}"
             )
     return result
 
@@ -322,11 +323,11 @@ def _no_periods(target: TargetContext, table: Structure, one: Constraint) -> Non
     dest = target.to(table.name)
     if one.kind == "p":
         raise UsageError(
-            f"table {dest} cannot be made here: its primary key is WITHOUT OVERLAPS",
-            detail="that is known since PostgreSQL 18; nothing was made",
-            hint="make the table by hand, with another key",
+            f"table {dest} cannot be created: its primary key is WITHOUT OVERLAPS",
+            detail="that needs PostgreSQL 18; nothing was created",
+            hint="create the table manually, with another key",
         )
-    target.note(f"constraint {one.name} of table {dest} is left out: it needs PostgreSQL 18")
+    target.note(f"constraint {one.name} of table {dest} is skipped: it needs PostgreSQL 18")
 
 
 def _from_other(target: TargetContext, text: str) -> str:
@@ -343,7 +344,7 @@ def _enable(dest: TableName, one: Trigger, name: str) -> list[str]:
 
 
 def _beside(target: TargetContext, text: str, dest: TableName) -> TableName | None:
-    """``elsewhere``, but the table's own new name may stand there."""
+    """``elsewhere``, but the table's own new name is allowed."""
     return target.elsewhere(text.replace(dest.quoted, "", 1))
 
 
@@ -353,10 +354,10 @@ def _policy(target: TargetContext, table: Structure, dest: TableName, one: RowPo
     roles = [role for role in one.roles if role in (target.there.roles or {})]
     for role in one.roles:
         if role not in roles:
-            target.note(f"policy {one.name} of table {dest} leaves out role {role}: not there")
+            target.note(f"policy {one.name} of table {dest} skips role {role}: it does not exist")
     if other is not None or (one.roles and not roles):
-        why = f"it names {other}" if other is not None else "none of its roles is there"
-        target.note(f"policy {one.name} of table {dest} is left out: {why}; make it by hand")
+        why = f"it names {other}" if other is not None else "none of its roles exists"
+        target.note(f"policy {one.name} of table {dest} is skipped: {why}; create it manually")
         return []
     parts = [f"create policy {name} on {dest.quoted}"]
     if not one.permissive:

@@ -1,4 +1,4 @@
-"""DDL that makes tables of one database in another: a function of values, nothing is asked.
+"""DDL rendering: the statements that create tables of one database in another; pure.
 
 The order is that of pg_dump: types, sequences, tables (parents first), partitions attached, keys,
 indexes, everything else, foreign keys, and rights at the end.
@@ -21,15 +21,15 @@ def make(
     renamed: Mapping[TableName, TableName],
     parts: frozenset[Part],
 ) -> Made:
-    """The statements that make all tables of ``found``; run in one transaction.
+    """The statements that create all tables of ``found``; run in one transaction.
 
     there -- read with ``read.there`` for at least the names that the tables get, those of their
         parents and of the tables that they refer to.
     renamed -- old name to new name, also of tables that are there and that foreign keys name.
     parts -- WHOLE, BARE or something between.
 
-    Raises UsageError: a table is unlogged or there already, or needs a type or function that is
-    not there and cannot be made.
+    Raises UsageError: a table is unlogged or there already, or needs a missing type or function
+    that cannot be created.
     """
     target = TargetContext(found, there, renamed, parts)
     ordered = _parents_first(found.tables)
@@ -69,12 +69,12 @@ def lacking(
     renamed: Mapping[TableName, TableName],
     parts: frozenset[Part],
 ) -> list[Lack]:
-    """Functions and types that ``make`` would refuse the tables for, each once."""
+    """Missing functions and types for which ``make`` would reject the tables, each once."""
     return _lacking(TargetContext(found, there, renamed, parts))
 
 
 def others(found: Structures) -> frozenset[TableName]:
-    """The tables that these name: parents, and what foreign keys refer to."""
+    """The tables that these tables name: parents and foreign key targets."""
     names = {parent for table in found.tables for parent in table.parents}
     for table in found.tables:
         names |= {c.to_table for c in table.constraints if c.to_table is not None}
@@ -113,14 +113,14 @@ def _check(target: TargetContext, table: Structure) -> None:
         kind = "unlogged" if table.persistence == "u" else "temporary"
         raise UsageError(
             f"table {table.name} is {kind}",
-            detail="its rows do not outlive a crash of the server; nothing was made",
+            detail="its rows are lost in a crash of the server; nothing was created",
             hint=f"on the provider: alter table {table.name.quoted} set logged",
         )
     if dest in target.there.relations:
         raise UsageError(
-            f"table {dest} is there already",
-            detail=f"table {table.name} was to be made there; nothing was made",
-            hint="remove it, or give the new one another name: --dest-table",
+            f"table {dest} exists already",
+            detail=f"table {table.name} was to be created under this name; nothing was created",
+            hint="drop it, or create the new table under another name: --dest-table",
         )
 
 
@@ -130,7 +130,7 @@ def _lacking(target: TargetContext) -> list[Lack]:
         for need in table.needs:
             if need.signature in target.there.functions or not _wanted(target, table, need):
                 continue
-            hint = f"create it first, or leave that out: --create-without {need.part}"
+            hint = f"create it first, or exclude that part: --create-without {need.part}"
             if need.extension:
                 hint = f"create it first: create extension {quote(need.extension)}"
             wanted_by = f"table {table.name} needs it; for {need.object} ({need.part})"
@@ -139,28 +139,28 @@ def _lacking(target: TargetContext) -> list[Lack]:
 
 
 def _refused(lacks: Sequence[Lack]) -> UsageError:
-    """All at once, so that nobody has to give the command once for each."""
-    needs = "--create-needs creates what it needs"
+    """One error for all missing objects."""
+    needs = "create the missing objects: --create-needs"
     if len(lacks) == 1:
         (one,) = lacks
         why, _, more = one.wanted_by.partition("; ")
         return UsageError(
-            f"{one} is not there, and {why}",
-            detail=f"{more}; nothing was made",
+            f"{one} does not exist, and {why}",
+            detail=f"{more}; nothing was created",
             hint=f"{one.hint}; or {needs}",
         )
     extensions = sorted({one.extension for one in lacks if one.extension})
     hints = [f"create extension {quote(name)}" for name in extensions]
     hints += dict.fromkeys(one.hint for one in lacks if not one.extension)
     return UsageError(
-        f"{len(lacks)} things that the tables need are not there: {', '.join(map(str, lacks))}",
-        detail="; ".join(f"{one}: {one.wanted_by}" for one in lacks) + "; nothing was made",
-        hint=f"{needs}, and with --explain prints the statements; or: {'; '.join(hints)}",
+        f"{len(lacks)} objects that the tables need do not exist: {', '.join(map(str, lacks))}",
+        detail="; ".join(f"{one}: {one.wanted_by}" for one in lacks) + "; nothing was created",
+        hint=f"{needs} (with --explain it prints the statements); or: {'; '.join(hints)}",
     )
 
 
 def _wanted(target: TargetContext, table: Structure, need: Need) -> bool:
-    """Whether the object that calls the function is to be made."""
+    """Whether the object that calls the function is to be created."""
     if need.part != Part.DEFAULTS:
         keys = {i.name for i in table.indexes if i.constraint is not None}
         part = Part.UNIQUE if need.object in keys else Part(need.part)

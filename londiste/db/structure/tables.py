@@ -1,4 +1,4 @@
-"""CREATE TABLE: columns, checks, parents, partitions; and the sequences of columns."""
+"""DDL of tables: columns, checks, parents, partitions, and the sequences of columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPTIONS_SINCE = {
 
 
 def sequences(target: TargetContext) -> list[str]:
-    """CREATE SEQUENCE for those that defaults name."""
+    """CREATE SEQUENCE for sequences that defaults name."""
     result = []
     for one in target.new_sequences:
         if Part.DEFAULTS not in target.parts:
@@ -37,7 +37,7 @@ def create_sequence(one: ColumnSequence, name: TableName, version: int) -> str:
 
 
 def create(target: TargetContext, table: Structure) -> list[str]:
-    """The table with its columns and checks, and what can only be said behind it."""
+    """The table with its columns and checks, and the statements that must follow it."""
     dest = target.to(table.name)
     parents = target.attached_to(table)
     attached = bool(parents) and table.bound is not None
@@ -71,7 +71,9 @@ def create(target: TargetContext, table: Structure) -> list[str]:
     if Part.PARENTS in target.parts and table.parents and not parents:
         names = ", ".join(str(target.to(p)) for p in table.parents)
         word = "a partition of it" if table.bound else "a child of it"
-        target.note(f"{names} is not there: table {dest} is made for itself, not as {word}")
+        target.note(
+            f"{names} does not exist: table {dest} is created as a separate table, not as {word}"
+        )
     for column in table.columns:
         result += _settings(target, table, column)
     for one in table.sequences:
@@ -79,16 +81,16 @@ def create(target: TargetContext, table: Structure) -> list[str]:
             name = target.sequences[one.name].quoted
             result.append(f"alter sequence {name} owned by {dest.quoted}.{quote(one.column)}")
     if table.tablespace:
-        target.note(f"table {dest} is made in the default tablespace, not in {table.tablespace}")
+        target.note(f"table {dest} is created in the default tablespace, not in {table.tablespace}")
     if table.access_method:
-        target.note(f"table {dest} is made with access method heap, not {table.access_method}")
+        target.note(f"table {dest} is created with access method heap, not {table.access_method}")
     if table.is_typed:
-        target.note(f"table {dest} is made with columns of its own, not as one of a type")
+        target.note(f"table {dest} is created with its own columns, not as a typed table")
     return result
 
 
 def attach(target: TargetContext, table: Structure) -> list[str]:
-    """ATTACH PARTITION, for a partition whose parent is there."""
+    """ATTACH PARTITION, for a partition whose parent exists."""
     if table.bound is None or not target.attached_to(table):
         return []
     parent = target.to(table.parents[0])
@@ -105,8 +107,8 @@ def _checks(target: TargetContext, table: Structure) -> list[Constraint]:
             continue
         if not one.enforced and target.there.version < NOT_ENFORCED:
             target.note(
-                f"check {one.name} of table {target.to(table.name)} is left out: NOT ENFORCED is"
-                " not known before PostgreSQL 18"
+                f"check {one.name} of table {target.to(table.name)} is skipped: NOT ENFORCED"
+                " needs PostgreSQL 18"
             )
             continue
         result.append(one)
@@ -137,14 +139,14 @@ def _column(target: TargetContext, table: Structure, column: Column, attached: b
 
 
 def _not_null_after(target: TargetContext, table: Structure, column: Column) -> list[str]:
-    """NOT NULL that is not known to be true of all rows."""
+    """NOT NULL that is not validated for all rows."""
     if not column.not_null or column.not_null_valid:
         return []
     dest = target.to(table.name)
     if target.there.version < NAMED_NOT_NULL or column.not_null_name is None:
         target.note(
-            f"column {column.name} of table {dest} may be NULL: NOT NULL is NOT VALID there, which"
-            " is not known before PostgreSQL 18"
+            f"column {column.name} of table {dest} may be NULL: its NOT NULL is NOT VALID,"
+            " which needs PostgreSQL 18"
         )
         return []
     name = quote(target.of(table, column.not_null_name))
@@ -155,7 +157,7 @@ def _not_null_after(target: TargetContext, table: Structure, column: Column) -> 
 
 
 def _inherited_column(target: TargetContext, table: Structure, column: Column) -> list[str]:
-    """What a column that only a parent defines has of its own."""
+    """The own properties of a column that only a parent defines."""
     dest, name = target.to(table.name).quoted, quote(column.name)
     result = []
     default = None if column.generated or column.identity else _default(target, table, column)
@@ -180,7 +182,7 @@ def _inherited_column(target: TargetContext, table: Structure, column: Column) -
 def _inherited_not_null(target: TargetContext, table: Structure, column: Column) -> list[str]:
     """A named NOT NULL of its own on a column that only a parent defines.
 
-    Within CREATE TABLE it gets its name; later the one that comes from the parent would be there.
+    Within CREATE TABLE it gets its name; later the parent's constraint would exist already.
     """
     if not (column.not_null and column.not_null_local and column.not_null_valid):
         return []
@@ -195,8 +197,8 @@ def _identity(target: TargetContext, table: Structure, column: Column, attached:
         return ""  # it comes from the parent
     if table.partition_key and target.there.version < PARTITIONED_IDENTITY:
         target.note(
-            f"column {column.name} of table {target.to(table.name)} is no identity: a partitioned"
-            " table has none before PostgreSQL 17"
+            f"column {column.name} of table {target.to(table.name)} is no identity: on a"
+            " partitioned table that needs PostgreSQL 17"
         )
         return ""
     when = "always" if column.identity == "a" else "by default"
@@ -217,7 +219,7 @@ def _generated(target: TargetContext, table: Structure, column: Column) -> str:
     elif column.generated == "v":
         target.note(
             f"column {column.name} of table {target.to(table.name)} is stored, not virtual:"
-            " PostgreSQL knows virtual columns since 18"
+            " virtual columns need PostgreSQL 18"
         )
     return f"generated always as ({column.default}) {kind}"
 
@@ -247,8 +249,8 @@ def _options(target: TargetContext, table: Structure) -> tuple[str, ...]:
         since = _OPTIONS_SINCE.get(key, 0)
         if target.there.version < since:
             target.note(
-                f"table {target.to(table.name)} is made without {option}: known since PostgreSQL"
-                f" {since // 10000}"
+                f"table {target.to(table.name)} is created without {option}: it needs"
+                f" PostgreSQL {since // 10000}"
             )
         else:
             result.append(option)

@@ -1,4 +1,4 @@
-"""The structure of a table as the catalog tells it, as values.
+"""Value types for the structure of a table as in the catalog.
 
 Texts of definitions are those of the server that was asked, with every name qualified that is not
 PostgreSQL's own; identifiers are unquoted.
@@ -14,7 +14,7 @@ from londiste.db.names import TableName
 
 
 class Part(StrEnum):
-    """What can be left out when a table is made again."""
+    """The parts that can be excluded when a table is created."""
 
     DEFAULTS = "defaults"
     CHECKS = "checks"
@@ -107,7 +107,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Trigger:
-    """A trigger that somebody made; ``cloned``: a partition has it of its parent."""
+    """A user trigger; ``cloned``: a partition inherits it from its parent."""
 
     name: str
     enabled: str
@@ -188,7 +188,7 @@ class ColumnSequence:
 
 @dataclass(frozen=True)
 class UserType:
-    """A type that PostgreSQL does not bring.
+    """A type outside of PostgreSQL's own.
 
     kind -- e enum, d domain, c composite, r range, b base, p pseudo, t row of a table.
     checks -- (name, definition); attributes -- (name, type, collation).
@@ -223,7 +223,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Lack:
-    """A function or type that tables need and that is not there.
+    """A missing function or type that tables need.
 
     name -- of a function as ``to_regprocedure`` reads it; wanted_by -- what needs it.
     """
@@ -276,7 +276,7 @@ class Structure:
 
 @dataclass(frozen=True)
 class Structures:
-    """Several tables, and the types that their columns need, in the order of making them.
+    """Several tables and the types of their columns, in the order of creation.
 
     version -- server_version_num of where they were read.
     """
@@ -306,7 +306,7 @@ class There:
 
 @dataclass(frozen=True)
 class PendingKey:
-    """A foreign key whose other table is not there yet; ``definition`` makes it."""
+    """A foreign key whose other table does not exist yet; ``definition`` creates it."""
 
     from_table: TableName
     to_table: TableName

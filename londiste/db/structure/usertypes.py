@@ -1,4 +1,4 @@
-"""Types that tables need and PostgreSQL does not bring: made where they are missing, or named."""
+"""User-defined types of columns: created if missing, or reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS = {
 
 
 def lacking(target: TargetContext) -> list[Lack]:
-    """Types that cannot be made (of an extension, a table, in C), and functions that types call."""
+    """Types that cannot be created (extension, table, C), and functions that types call."""
     found = []
     for one in _missing(target):
         word = _WORDS.get(one.kind, "type")
@@ -44,7 +44,7 @@ def _missing(target: TargetContext) -> list[UserType]:
 
 
 def statements(target: TargetContext) -> list[str]:
-    """CREATE TYPE and CREATE DOMAIN for what is missing there, in order."""
+    """CREATE TYPE and CREATE DOMAIN for missing types, in order."""
     result = []
     for one in _missing(target):
         result.append(_create(one))
@@ -59,11 +59,11 @@ def _problem(one: UserType, target: TargetContext) -> str:
     if one.extension:
         return f"create it first: create extension {quote(one.extension)}"
     if one.kind == "t":
-        return f"make table {one.name} first"
+        return f"create table {one.name} first"
     if one.kind in {"b", "p"} or (one.range or {}).get("canonical"):
-        return "make it by hand, with its functions in C"
+        return "create it manually, with its functions in C"
     if Part.TYPES not in target.parts:
-        return "make it by hand; or let it be made with the table: --create-full"
+        return "create it manually, or with the table: --create-full"
     return ""
 
 

@@ -304,7 +304,7 @@ def test_names_follow_the_name_of_the_table(database: Database) -> None:
         "sales", "sales_id_seq", "sales_pkey", "sales_n", "sales_n_1", "plain", "plain_1",
         "sales_z_key", "sales_up_fkey", "sales_n_positive", "sales_t", "nothing_r", "sales_st",
     }  # fmt: skip
-    assert [note for note in made.notes if "orders_r" in note and "make it by hand" in note]
+    assert [note for note in made.notes if "orders_r" in note and "create it manually" in note]
     assert (
         database.value(
             "select pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid = 'sales'::regclass"
@@ -403,7 +403,7 @@ def test_partitions_and_children_find_parents_that_are_there(
         (
             "create function f() returns int language sql as 'select 1';"
             " create table t (id int primary key, v int default f())",
-            "function public.f() is not there",
+            "function public.f() does not exist",
         ),
         (
             "create function f() returns trigger language plpgsql as 'begin return new; end';"
@@ -411,17 +411,20 @@ def test_partitions_and_children_find_parents_that_are_there(
             " create trigger g before insert on t execute function f()",
             "--create-without triggers",
         ),
-        ("create table r (a int); create table t (id int primary key, v r)", "make table public.r"),
+        (
+            "create table r (a int); create table t (id int primary key, v r)",
+            "create table public.r",
+        ),
         (
             "create function f(int) returns bool language sql immutable as 'select true';"
             " create domain d as int check (f(value)); create table t (id int primary key, v d[])",
-            "function public.f(integer) is not there, and type public.d",
+            "function public.f(integer) does not exist, and type public.d",
         ),
         (
             "create function f(int, int) returns float8 language sql immutable as 'select 1.0';"
             " create type r as range (subtype = int, subtype_diff = f);"
             " create table t (id int primary key, v r)",
-            "function public.f(integer,integer) is not there",
+            "function public.f(integer,integer) does not exist",
         ),
         (
             "create function f(int) returns bool language sql immutable as 'select true';"

@@ -32,7 +32,7 @@ def test_a_server_that_is_not_heard_of_any_more_is_unreachable(line: Line) -> No
         assert call.value(conn, "pgq.version")
         line.cut()
         began = time.monotonic()
-        with pytest.raises(NodeUnreachable, match=r"127\.0\.0\.1.*not answered for 1 s"):
+        with pytest.raises(NodeUnreachable, match=r"127\.0\.0\.1.*not responded for 1 s"):
             call.value(conn, "pgq.version")
         assert time.monotonic() - began < 20
         assert conn.closed
@@ -43,7 +43,7 @@ def test_what_is_said_of_a_session_names_its_node(line: Line) -> None:
         sites.call_them({line.dsn: "branch7"})
         conn = sites.at(line.dsn)
         line.cut()
-        with pytest.raises(NodeUnreachable, match=r"^node branch7 .*not answered"):
+        with pytest.raises(NodeUnreachable, match=r"^node branch7 .*not responded"):
             call.value(conn, "pgq.version")
         line.close()
         with pytest.raises(NodeUnreachable, match=r"^node branch7 does not answer"):
@@ -56,7 +56,7 @@ def test_a_session_that_was_given_up_does_nothing_late(line: Line, pgq_db: Datab
         conn = sites.at(line.dsn)
         pid = conn.info.backend_pid
         line.stall()
-        with pytest.raises(psycopg.OperationalError, match="not answered"):
+        with pytest.raises(psycopg.OperationalError, match="not responded"):
             conn.execute("insert into public.done values ('late')")
         again = sites.at(line.dsn)
         assert again.info.backend_pid != pid
@@ -89,10 +89,10 @@ def test_a_long_statement_is_waited_for_as_long_as_the_server_is_at_work(line: L
             row = conn.execute("select 7 from pg_sleep(2.5)").fetchone()
             assert row == (7,)
             line.stall()
-            with pytest.raises(psycopg.OperationalError, match="not answered for 1 s"):
+            with pytest.raises(psycopg.OperationalError, match="not responded for 1 s"):
                 conn.execute("select 1")
         line.mend()
-        with pytest.raises(psycopg.OperationalError, match="not answered for 1 s"):
+        with pytest.raises(psycopg.OperationalError, match="not responded for 1 s"):
             sites.at(line.dsn).execute("select pg_sleep(30)")
 
 

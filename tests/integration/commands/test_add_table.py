@@ -273,7 +273,7 @@ def test_a_missing_type_is_named_and_the_table_is_not_half_made(
     londiste(root.db, "add-table", "m")
     answer = londiste(leaf.db, "add-table", "m", "--create")
     assert answer.code == 2
-    assert "type public.mood is not there" in answer.err
+    assert "type public.mood does not exist" in answer.err
     assert "--create-full" in answer.err
     assert leaf.db.value("select to_regclass('m')") is None
     assert local(leaf) == {}

@@ -66,7 +66,7 @@ def test_one_that_cannot_be_made_and_nothing_is_done(
 ) -> None:
     answer = londiste(leaf.db, "add-table", "--all", "--create-full")
     assert answer.code == 2
-    assert "function public.note() is not there" in answer.err
+    assert "function public.note() does not exist" in answer.err
     assert "--create-without triggers" in answer.err
     assert leaf.db.value("select to_regtype('mood')") is None
 
@@ -113,7 +113,7 @@ def test_everything_that_is_missing_is_named_at_once_and_created_when_asked_for(
     for name in ("lib.twice(public.mood)", "lib.fits(text)", "public.note()"):
         assert f"function {name}" in refused.err
     assert ("create extension" in refused.err) is (needs == NEEDS)
-    assert "hint: --create-needs creates what it needs" in refused.err
+    assert "hint: create the missing objects: --create-needs" in refused.err
     alone = londiste(leaf.db, "add-table", "--all", "--create", "--create-needs")
     assert alone.code == 2
     assert "use --create-full" in alone.err

@@ -79,7 +79,9 @@ def test_unread_events_are_noticed() -> None:
     for _ in some:
         break
     for unread in (some, events(1)):
-        with pytest.raises(StateError, match="batch 7 of queue q: process_batch left events unread"):
+        with pytest.raises(
+            StateError, match="batch 7 of queue q: process_batch left events unread"
+        ):
             unread.require_read()
         unread.skip_rest()
         unread.require_read()
