@@ -1,1 +1,1 @@
-"""Processes that run for a long time: loop, signals, pid file, logging."""
+"""Long-running processes: loop, signals, pid file, logging."""

@@ -1,4 +1,4 @@
-"""A process that this one starts and that never outlives it.
+"""Child process that never outlives its parent.
 
 The child inherits the reading end of a pipe whose writing end only the parent has.  However
 the parent ends, the pipe ends with it, and a thread of the child ends the child.  On Linux the
@@ -46,7 +46,7 @@ class Child:
     ) -> Child:
         """Starts a program that calls ``die_with_parent`` first thing.
 
-        Its stdin is empty; stdout and stderr are ours, or go to ``output``.  It is in a
+        Its stdin is empty; stdout and stderr are inherited, or go to ``output``.  It is in a
         process group of its own: Ctrl-C reaches the parent only, which then decides.
         """
         reader, writer = os.pipe()
@@ -115,7 +115,7 @@ class Child:
         return self.exit_code()
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal if it still runs."""
+        """Sends a signal if the process is still running."""
         self._process.send_signal(number)
 
     def terminate(self, grace: float = 5.0) -> int:
@@ -135,7 +135,7 @@ class Child:
 
 
 def die_with_parent() -> bool:
-    """To be called first thing in a child; does nothing in a process nobody started so.
+    """Call this first in a child; no effect in a process that ``start`` did not start.
 
     Whether this process is a child, also when called again.
     """

@@ -1,7 +1,7 @@
-"""Named places where a test can kill the process: ``LONDISTE_CRASH=point[:n]``.
+"""Crash points: named places where a test can kill the process (``LONDISTE_CRASH=point[:n]``).
 
 At the n-th pass (first by default) through the named point the process kills itself with
-SIGKILL, so nothing of its own can clean up.  Without the variable a point costs one look into
+SIGKILL, so nothing of its own can clean up.  Without the variable a point costs one lookup in
 an empty dictionary.
 
 ``LONDISTE_CRASH=point,point:2`` arms several; ``point:*`` is every pass through one, mark or not.
@@ -24,21 +24,21 @@ from londiste.errors import BadOption
 
 #: Every point of the program, and what has and has not happened there.
 POINTS: dict[str, str] = {
-    "plan.before-step": "a step of a command is about to run, those before it are committed",
-    "plan.after-step": "one step of a command that works in steps is done, the next is not begun",
-    "ticker.before-tick": "the ticker has connected, no tick is made in this round",
+    "plan.before-step": "the next step of a command is about to run, earlier ones are committed",
+    "plan.after-step": "one step of a multi-step command is done, the next is not started",
+    "ticker.before-tick": "the ticker has connected, no tick is created in this round",
     "ticker.after-tick": "ticks of this round are committed",
     "ticker.mid-rotation": "a rotation's step 1 is committed, step 2 is not",
-    "worker.before-batch": "this node was looked at, nothing of the batch is read",
+    "worker.before-batch": "the node was checked, nothing of the batch is read",
     "worker.after-next-batch": "the batch is open on the provider, nothing is applied",
-    "worker.mid-apply": "a part of the batch's rows is written, nothing is committed",
+    "worker.mid-apply": "some rows of the batch are written, nothing is committed",
     "worker.before-commit": "all rows and the position are written, nothing is committed",
-    "worker.after-commit": "rows and position are committed, the branch tick is not made",
-    "worker.reading-ahead": "a part of the next batch is read while this one is written",
-    "worker.read-ahead": "the batch is done here, the next is read, the provider knows neither",
-    "worker.before-finish": "the batch is done here, the provider does not know it",
-    "worker.after-finish": "the provider knows that the batch is finished, until it crashes",
-    "large.begun": "an attempt at a large batch is committed, its tasks are on their way",
+    "worker.after-commit": "rows and position are committed, the branch tick is not created",
+    "worker.reading-ahead": "some of the next batch is read while this one is written",
+    "worker.read-ahead": "the batch is committed, the next is read, the provider knows neither",
+    "worker.before-finish": "the batch is committed, the provider has no record of it",
+    "worker.after-finish": "the provider has recorded the batch as finished, not durably",
+    "large.begun": "an attempt at a large batch is committed, its tasks are starting",
     "large.mid-slice": "a task of a large batch has staged its slice, not committed",
     "large.after-slice": "a task's slice and its mark are committed",
     "large.mid-merge": "the rows of one slice are written into the tables, not committed",
@@ -46,12 +46,12 @@ POINTS: dict[str, str] = {
     "worker.after-state": "a table's next state is committed, its work is not started",
     "script.before": "a script is about to run, rows before it are written, nothing is committed",
     "script.done": "a script has run in an open transaction, nothing is committed",
-    "script.after-first": "a script that comes before its batch is committed, the batch is not",
-    "script.alone-begun": "a statement that runs by itself is noted as begun, nothing is done",
-    "script.alone-done": "a statement that runs by itself is done, it is not noted",
-    "resurrect.before-commit": "a returned root is a branch, its rows undone, nothing is committed",
+    "script.after-first": "a script that precedes its batch is committed, the batch is not",
+    "script.alone-begun": "a non-transactional statement is recorded as started, not executed",
+    "script.alone-done": "a non-transactional statement is done, not recorded",
+    "resurrect.before-commit": "a rejoined root is a branch, its rows are undone, nothing is committed",
     "copy.registered": "the copy's consumer is registered on the provider, nothing is copied",
-    "copy.prepared": "foreign keys and indexes are taken off and stored, the table is empty",
+    "copy.prepared": "foreign keys and indexes are dropped and stored, the table is empty",
     "copy.mid-chunk": "a chunk's rows are written, not committed",
     "copy.after-chunk": "a chunk and its done-mark are committed",
     "copy.all-chunks": "every chunk is committed, the state is still in-copy",
@@ -60,34 +60,34 @@ POINTS: dict[str, str] = {
     "copy.consistent": "the last chunk's snapshot is passed, the state is still in-copy",
     "copy.catching-up": "the state is catching-up, indexes are not built",
     "copy.mid-index": "an index of several is built, not committed",
-    "copy.after-index": "an index is committed, and no longer among those to build",
+    "copy.after-index": "an index is committed and removed from the list of indexes to build",
     "copy.restored": "indexes are built again, no event is replayed",
     "copy.mid-catch-up": "one batch of the catch-up is committed",
     "copy.wanna-sync": "the state is wanna-sync",
-    "copy.before-ok": "the copy stands at the hand-over tick, the state is still do-sync",
+    "copy.before-ok": "the copy is at the hand-over tick, the state is still do-sync",
     "copy.after-ok": "the state is ok, the copy's consumer is still registered",
-    "compare.mid-range": "a task knows the checksum of a range, and has told nobody",
-    "compare.mid-wave": "checksums of a piece are known, those of others are not",
+    "compare.mid-range": "a task has computed the checksum of a range and not reported it",
+    "compare.mid-wave": "checksums of a chunk are known, those of others are not",
     "lake.snapshot-held": "the snapshot of a table's first rows is held, no file is written",
-    "lake.written": "a job has written the files of an epoch, none is in its place",
-    "lake.moved": "the files of an epoch are in their places, no version names them",
-    "lake.published": "the version of an epoch is there, the queue does not know it",
-    "lake.mid-sweep": "what killed attempts have left is about to be removed",
-    "lake.mid-vacuum": "an old version is forgotten, its files are still there",
+    "lake.written": "a job has written the files of an epoch, none is moved into place",
+    "lake.moved": "the files of an epoch are in place, no version names them",
+    "lake.published": "the version of an epoch exists, the queue has no record of it",
+    "lake.mid-sweep": "leftovers of killed attempts are about to be removed",
+    "lake.mid-vacuum": "an old version is removed, its files still exist",
     "repair.mid-plan": "one statement of the plan has run, nothing is committed",
     "sink.mid-stage": "a task of a sink of Spark has staged its rows, not committed",
-    "sink.staged": "a task's rows are staged, the driver does not know it",
-    "sink.mid-commit": "an epoch of a sink and its note are written, not committed",
-    "sink.after-commit": "an epoch of a sink is committed, Spark does not know it",
-    "consumer.before-batch": "a consumer has connected and asked for no batch",
+    "sink.staged": "a task's rows are staged, the driver has no report of it",
+    "sink.mid-commit": "an epoch of a sink and its record are written, not committed",
+    "sink.after-commit": "an epoch of a sink is committed, Spark has no report of it",
+    "consumer.before-batch": "a consumer has connected and requested no batch",
     "consumer.after-next-batch": "the consumer's batch is open, no event is processed",
     "consumer.mid-batch": "one event of the batch is processed, or one list of them",
     "consumer.after-effect": "once per event: the side effect is done, its mark is not written",
     "consumer.after-mark": "once per event: the mark of one event is committed",
     "consumer.processed": "all events are processed, position and outcomes are not written",
     "consumer.before-commit": "effects and position are written together, not committed",
-    "consumer.after-commit": "effects or position are stored, the queue does not know it",
-    "consumer.before-finish": "the finishing transaction has not begun",
+    "consumer.after-commit": "effects or position are stored, the queue has no record of it",
+    "consumer.before-finish": "the finishing transaction has not started",
     "consumer.mid-finish": "retries, dead letters and the batch's end are written, not committed",
     "consumer.after-finish": "the batch is finished on the queue",
 }
@@ -103,11 +103,11 @@ def _parse(setting: str) -> dict[str, int]:
         if name not in POINTS:
             raise BadOption(
                 f"LONDISTE_CRASH: no crash point {name}",
-                hint="londiste debug crash-points lists them",
+                hint="londiste debug crash-points",
             )
         if count and count != "*" and not count.isdigit():
             raise BadOption(
-                f"LONDISTE_CRASH: not a count: {count}", hint="write point:number or point:*"
+                f"LONDISTE_CRASH: not a number: {count}", hint="write point:number or point:*"
             )
         found[name] = _EVERY if count == "*" else int(count or 1)
     return found
@@ -126,7 +126,7 @@ def arm(setting: str | None = None) -> None:
 
 
 def point(name: str) -> None:
-    """The process dies here when this point is armed and its count is used up."""
+    """Kills the process if this point is armed and its count is used up."""
     if name not in _armed:
         return
     every = _armed[name] == _EVERY

@@ -1,4 +1,4 @@
-"""Logging as a file says: TOML or JSON for ``logging.config.dictConfig``, INI for ``fileConfig``.
+"""Logging configuration from a file: TOML or JSON (``dictConfig``), INI (``fileConfig``).
 
 Whatever handlers the file names, their records have the fields of ``logcontext``.
 """
@@ -47,7 +47,10 @@ def read(path: Path, job: str = "") -> Source:
             f"log_config {path}: no such file", hint="correct the setting log_config"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"log_config {path}: cannot be read: {error}", hint="check it") from None
+        raise BadOption(
+            f"log_config {path}: cannot be read: {error}",
+            hint="make the file readable for this user",
+        ) from None
     refuse_readable_password(path, "the file", text, f"log_config {path}")
     text = _filled(text, job)
     try:
@@ -64,13 +67,13 @@ def read(path: Path, job: str = "") -> Source:
         ) from None
     if not isinstance(document, dict):
         raise BadOption(
-            f"log_config {path}: not an object", hint="docs/howto/logging.md has examples"
+            f"log_config {path}: not an object", hint="see the examples in docs/howto/logging.md"
         )
     return document
 
 
 def apply(source: Source, path: Path) -> bool:
-    """Sets up logging; whether the file gives the root logger a level.
+    """Sets up logging; True if the file sets a level of the root logger.
 
     Raises BadOption when a class, a reference or a value in it is wrong; handlers may be half
     set up then.
@@ -86,14 +89,14 @@ def apply(source: Source, path: Path) -> bool:
     except Exception as error:
         raise BadOption(
             f"log_config {path}: {_said(error)}",
-            hint="correct it; docs/howto/logging.md has examples",
+            hint="correct it; see docs/howto/logging.md",
         ) from None
     bind()
     return rooted
 
 
 def bind() -> None:
-    """Every handler of every logger puts the fields of the context on its records."""
+    """Adds the fields of the context to the records of every handler."""
     for handler in handlers():
         if not any(isinstance(one, logcontext.Fields) for one in handler.filters):
             # In front: filters of the user may look at the fields.
@@ -108,7 +111,7 @@ def handlers() -> Iterator[logging.Handler]:
 
 
 def clear(names: set[str]) -> None:
-    """Takes handlers and levels off these loggers, as a file that no longer names them means."""
+    """Removes handlers and levels from these loggers, which the new file does not name."""
     for name in names:
         logger = logging.getLogger(name)
         for handler in logger.handlers[:]:
@@ -120,7 +123,7 @@ def clear(names: set[str]) -> None:
 
 
 def loggers(source: Source) -> set[str]:
-    """The loggers that a file names, without the root."""
+    """The loggers that a file names, except the root."""
     if isinstance(source, configparser.ConfigParser):
         # A parser is a Mapping as well; its get() is another.
         return {
@@ -148,7 +151,7 @@ def _renewed(text: str) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """An error with its causes: logging hides what was wrong behind where it was."""
+    """An error with its causes, which logging hides behind a general message."""
     texts: list[str] = []
     seen: BaseException | None = error
     while seen is not None:

@@ -1,7 +1,7 @@
-"""Which job, queue, batch and tick a line of the log is about.
+"""Log context: job, queue, consumer, batch and tick of a log line.
 
-Work is done inside ``bound(...)``; every record that is logged meanwhile has the fields, whoever
-logs it.  Fields belong to the thread: threads of one process do not see each other's.
+Work is done inside ``bound(...)``; every record logged inside has the fields, from any module.
+Fields belong to the thread: threads of one process do not see each other's.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ R = TypeVar("R")
 
 @contextlib.contextmanager
 def bound(**fields: Any) -> Iterator[None]:
-    """Records of this thread have these fields inside the with block.
+    """Adds these fields to records of this thread inside the with block.
 
     Blocks nest; the inner value wins, None takes a field away.  An error that leaves the block
-    remembers them, so whoever reports it later can bind them again (``of``).  Not for
+    remembers them, so that a later report can bind them again (``of``).  Not for
     generators: between two of their values the fields would be the caller's.
     """
     before = _now.get()
@@ -55,12 +55,12 @@ def bound(**fields: Any) -> Iterator[None]:
 
 
 def current() -> Mapping[str, Any]:
-    """The fields of this thread now, without those that are None."""
+    """The fields of this thread, except those that are None."""
     return {name: value for name, value in _now.get().items() if value is not None}
 
 
 def of(error: BaseException) -> dict[str, Any]:
-    """The fields that were bound where an error, or one of its causes, was raised."""
+    """The fields that were bound at the raise of an error, or of one of its causes."""
     fields: dict[str, Any] = {}
     seen: list[BaseException] = []
     one: BaseException | None = error
@@ -74,7 +74,7 @@ def of(error: BaseException) -> dict[str, Any]:
 
 
 def carried(function: Callable[P, R]) -> Callable[P, R]:
-    """The function with the fields of now, wherever it is called: for the target of a thread."""
+    """The function with the present fields bound in any thread: for the target of a thread."""
     fields = dict(_now.get())
 
     @functools.wraps(function)
@@ -99,7 +99,7 @@ class Fields(logging.Filter):
 
 
 def suffix(record: logging.LogRecord) -> str:
-    """What is bound, for people: `` [queue=q batch=3]``, empty when nothing is."""
+    """The bound fields as text: `` [queue=q batch=3]``, empty without fields."""
     names = [name for name in _SHOWN if getattr(record, name, None) is not None]
     if not names:
         return ""

@@ -1,7 +1,7 @@
-"""The log in a database: a function of the user's is called for every line.
+"""Database logging: calls a function of the user for every line.
 
-A thread does it, with a bounded queue in front: a database that is slow or gone costs lines,
-which are counted and reported, and never time.
+A thread does it, with a bounded queue in front: with a slow or unreachable database lines are
+dropped, counted and reported, but the work never waits.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Line(NamedTuple):
 
 
 class Database(logging.Handler):
-    """Calls ``function(service, level, message)`` in a database for every line.
+    """Log handler that calls ``function(service, level, message)`` in a database for every line.
 
     dsn -- where the function is; keep the password out of it (~/.pgpass, or a service).
     function -- its name, with the schema.
     service -- first argument; the job when empty.
-    lines -- how many may wait.
+    lines -- maximum number of waiting lines.
     stats_period -- seconds; lines of statistics are added up and sent as one per period.
     """
 
@@ -60,9 +60,9 @@ class Database(logging.Handler):
     ) -> None:
         parts = function.split(".")
         if not 1 <= len(parts) <= 2 or not all(parts):
-            raise ValueError(f"function {function!r} is not schema.name")
+            raise ValueError(f"function {function!r}: not in the form schema.name")
         if lines < 1 or stats_period <= 0:
-            raise ValueError("lines and stats_period are above 0")
+            raise ValueError("lines and stats_period must be greater than 0")
         super().__init__()
         self.where = describe_dsn(dsn)
         self.service = service
@@ -101,7 +101,7 @@ class Database(logging.Handler):
             _say(f"log database {self.where}: {error}")
 
     def close(self) -> None:
-        """Sends what waits, for two seconds at most, and says what was lost."""
+        """Sends waiting lines for at most two seconds, and reports the lost ones."""
         self._end.set()
         thread = self._thread
         if thread is not None and self._pid == os.getpid():
@@ -158,7 +158,7 @@ class Database(logging.Handler):
                 conn.close()
 
     def _send(self, conn: Connection | None, line: Line, end: threading.Event) -> Connection | None:
-        """Writes one line, however long the database is away; drops what it refuses."""
+        """Writes one line, waiting for an unreachable database; drops a line that it rejects."""
         pause = _FIRST_PAUSE
         self._at_hand = True
         while True:
@@ -219,7 +219,7 @@ class Database(logging.Handler):
 
 
 def _text(text: str) -> str:
-    """What PostgreSQL takes as text: no zero bytes, no halves of surrogates."""
+    """Text that PostgreSQL accepts: no zero bytes, no surrogate halves."""
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""Where messages of a process go: stderr, a file, syslog; or what a file of the user's says."""
+"""Logging setup: stderr, file, syslog, or a configuration file."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _applied: logconfig.Source | None = None
 class OneLine(logging.Formatter):
     """Control characters in a message are written as ``\\x1b``.
 
-    Names and values come from databases; they must not start a line of their own or move the
-    cursor of whoever reads the log.
+    Names and values come from databases; they must not start a new line or move the cursor of
+    a terminal.
 
-    context -- append what is bound: ``[queue=q batch=3]``.
+    context -- append the context: ``[queue=q batch=3]``.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class OneLine(logging.Formatter):
 
 
 def escaped(text: str) -> str:
-    """The text with everything unprintable in a form that only shows."""
+    """The text with every unprintable character escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
 class File(logging.handlers.WatchedFileHandler):
-    """The log file.  When it cannot be written, stderr hears of it once, and work goes on."""
+    """Log file handler; reports consecutive write failures once on stderr."""
 
     _failing = False
 
@@ -97,10 +97,10 @@ class File(logging.handlers.WatchedFileHandler):
 
 @dataclass(frozen=True)
 class LogTarget:
-    """Where the log of a process goes.
+    """Destinations of a process's log.
 
     logfile -- a file besides stderr.
-    config -- a file for ``logging.config``; it decides alone, the others count for nothing then.
+    config -- a file for ``logging.config``; it replaces the other fields.
     syslog -- ident, facility and address; None for no syslog.
     job -- fills ``%(job_name)s`` in the file.
     """
@@ -112,7 +112,7 @@ class LogTarget:
 
     @classmethod
     def of(cls, settings: Settings) -> LogTarget:
-        """What the settings of a process ask for."""
+        """The destinations in the settings of a process."""
         job = str(getattr(settings, "job_name", "") or settings.sections[0])
         syslog = (settings.syslog_ident or job, settings.syslog_facility, settings.syslog_address)
         return cls(settings.logfile, settings.log_config, syslog if settings.syslog else None, job)
@@ -130,7 +130,7 @@ def setup(
 
     The file is opened again when something has moved it away, so log rotation needs no signal.
     Raises BadOption when it cannot be written, or when ``target.config`` is wrong; then the log
-    goes on as it did.
+    stays as it was.
     """
     target = target or LogTarget(logfile)
     if target.config is None:
@@ -143,7 +143,7 @@ def setup(
 
 
 def _plain(target: LogTarget, *, console: bool, verbose: int) -> list[logging.Handler]:
-    """The handlers of a log without a file that configures it."""
+    """The handlers of a log without a configuration file."""
     handlers: list[logging.Handler] = []
     if console and not _is_stderr(target.logfile):
         handlers.append(logging.StreamHandler(sys.stderr))
@@ -216,7 +216,7 @@ def _by_file(path: Path, job: str) -> bool:
 
 
 def _levels(*, quiet: bool, verbose: int, by_file: bool, rooted: bool) -> None:
-    """``-q`` and ``-v`` win over the file, the file over what is usual."""
+    """Level: ``-q`` and ``-v`` first, then the file, then the default."""
     root, ours, psycopg = (logging.getLogger(name) for name in (None, *OWN_LEVELS))
     if not by_file:
         root.setLevel(logging.WARNING)

@@ -1,7 +1,7 @@
-"""Where lines of the log can go: rotating files, syslog, UDP.
+"""Log handlers: rotating files, syslog, UDP.
 
-All of them hold: logging never raises into the work and never waits for a reader; when lines
-cannot be written, stderr hears of it once, and once more when it is over and fails again.
+No handler raises into the work or waits for a reader.  Failed writes are reported on stderr
+once, and again after a success and a new failure.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _SYSLOG_BYTES = 7000
 
 
 class SaysOnce(logging.Handler):
-    """A handler whose troubles go to stderr, one line for all that follow each other."""
+    """A handler that reports consecutive failures once on stderr."""
 
     _failing = False
     failures = 0
 
     def place(self) -> str:
-        """What to call the handler in a message."""
+        """Name of the handler for messages."""
         return type(self).__name__
 
     def works(self) -> None:
-        """The next trouble is a new one."""
+        """Marks the next failure as a new one."""
         self._failing = False
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 -- logging's name
@@ -51,9 +51,9 @@ class SaysOnce(logging.Handler):
 
 
 class RotatingFile(SaysOnce, logging.handlers.RotatingFileHandler):
-    """A file that is put aside as name.1, name.2 … when it has ``maxBytes``.
+    """Rotating file: renamed to name.1, name.2 … when it reaches ``maxBytes``.
 
-    ``~`` is the home directory.  A file that somebody else has moved is begun anew, so several
+    ``~`` is the home directory.  A file that another program has moved is created again, so several
     processes may write to one name.
     """
 
@@ -114,7 +114,7 @@ class Syslog(SaysOnce, logging.handlers.SysLogHandler):
     ) -> None:
         if isinstance(facility, str) and facility.lower() not in self.facility_names:
             raise ValueError(
-                f"no syslog facility {facility}; there are {', '.join(sorted(self.facility_names))}"
+                f"no syslog facility {facility}; use {', '.join(sorted(self.facility_names))}"
             )
         if isinstance(address, list):
             address = (str(address[0]), int(address[1]))
@@ -144,16 +144,16 @@ class Syslog(SaysOnce, logging.handlers.SysLogHandler):
 
 
 class Udp(SaysOnce):
-    """One JSON object per datagram, to whoever listens; nobody notices when nobody does.
+    """UDP handler: one JSON object per datagram, without acknowledgement.
 
-    max_bytes -- longest datagram; texts are cut until it fits.
+    max_bytes -- maximum size of a datagram; texts are shortened until it fits.
 
     Raises OSError when the host has no address.
     """
 
     def __init__(self, host: str, port: int, max_bytes: int = DATAGRAM_BYTES) -> None:
         if not 512 <= max_bytes <= 65_000:
-            raise ValueError(f"max_bytes {max_bytes}: not between 512 and 65000")
+            raise ValueError(f"max_bytes {max_bytes}: must be between 512 and 65000")
         # Once: a name server that does not answer must not stop the work later.
         found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         family, kind, number, _, address = found

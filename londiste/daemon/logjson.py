@@ -1,4 +1,4 @@
-"""A line of the log as one JSON object, for programs that read logs."""
+"""JSON log lines, for programs that read logs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Json(logging.Formatter):
     """One object per line, in ASCII: nothing in a value can end the line or move a cursor.
 
     time (ISO 8601 with zone), level, logger, message, pid, host, job, queue, consumer, batch,
-    tick are always there, null when nothing is bound; error, sqlstate, detail, hint, exception,
+    tick are always present, null without a value; error, sqlstate, detail, hint, exception,
     and whatever was given as ``extra=``, when there are any.
 
-    limit -- characters after which a text is cut; ``"cut": true`` says so.
+    limit -- maximum characters of a text; ``"cut": true`` marks a shortened one.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Json(logging.Formatter):
         return encoded(self.fields(record), self.limit)
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What is known about a record, by name."""
+        """The fields of a record, by name."""
         when = datetime.fromtimestamp(record.created).astimezone()
         fields: dict[str, Any] = {
             "time": when.isoformat(timespec="milliseconds"),

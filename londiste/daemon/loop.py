@@ -1,4 +1,4 @@
-"""Work, sleep, back off, stop: the loop of every daemon.
+"""Daemon loop: work, sleep, back off after errors, stop.
 
 A unit of work says whether there is more.  After an error the loop waits, longer from time to
 time and never exactly as long as its neighbours, and tries the same unit again: positions are
@@ -31,7 +31,7 @@ Work = Callable[[], bool]
 
 
 def pause(failures: int, *, longest: float = LONGEST_PAUSE, chance: float = 1.0) -> float:
-    """Seconds to wait after so many failures in a row.
+    """Seconds to wait after this number of failures in a row.
 
     Doubles from 0.1 up to ``longest``; ``chance`` (0 to 1) takes off up to a half, so that many
     workers of one server that came back do not knock at the same moment.
@@ -42,7 +42,7 @@ def pause(failures: int, *, longest: float = LONGEST_PAUSE, chance: float = 1.0)
 
 @dataclass
 class Trouble:
-    """Failures in a row: how many, since when, and what the last one said."""
+    """Failures in a row: number, start, and the last message."""
 
     failures: int = 0
     since: datetime | None = None
@@ -60,16 +60,16 @@ class Trouble:
         return not same or self.failures & (self.failures - 1) == 0
 
     def over(self) -> Trouble:
-        """What to go on with after a success."""
+        """Resets the failures after a success."""
         if self.failures:
-            log.info("works again after %d failures", self.failures)
+            log.info("recovered after %d failures", self.failures)
         return Trouble()
 
 
 class Loop:
-    """Runs one kind of work until the process shall end.
+    """Runs one kind of work until a stop request.
 
-    work -- does one unit; true: there is more, go on at once; false: sleep.
+    work -- does one unit; true: there is more, continue at once; false: sleep.
     delay -- seconds of sleep, shortened by signals, wake-ups and input on ``files``.
     longest_pause -- limit in seconds of the pause after errors.
     on_reload -- called between two units after SIGHUP; its errors do not end the loop.
@@ -102,13 +102,13 @@ class Loop:
         self.trouble = Trouble()
 
     def run(self) -> None:
-        """Works until a stop is asked for; the unit at hand is finished or rolled back."""
+        """Runs until a stop request; the current unit is finished or rolled back."""
         try:
             while not self.signals.stopping:
                 self._reload()
                 self.signals.wait(*self._step())
         except Interrupted:
-            log.warning("stopped in the middle of work: it took too long to finish")
+            log.warning("stopped during a unit of work: it took too long to finish")
 
     def _step(self) -> tuple[float, Iterable[int]]:
         """One unit; how long to sleep afterwards, and which input ends the sleep."""
@@ -134,13 +134,13 @@ class Loop:
             return
         try:
             self.on_reload()
-            log.info("settings read again")
+            log.info("reloaded the settings")
         except LondisteError as error:
-            log.error("settings not read again, the old ones stay: %s", describe(error))
+            log.error("settings not reloaded, the old ones stay: %s", describe(error))
 
 
 def started(start: Callable[[], None], signals: Signals) -> bool:
-    """Begins; waits while a server starts or recovers from a crash.  False: a stop was asked for.
+    """Starts the work; waits while a server starts or recovers.  False: a stop was requested.
 
     Raises everything else that ``start`` raises.
     """
@@ -157,12 +157,12 @@ def started(start: Callable[[], None], signals: Signals) -> bool:
                 trouble.over()
                 return True
     except Interrupted:
-        log.warning("stopped before the server was there")
+        log.warning("stopped before the server was ready")
     return False
 
 
 def as_londiste(error: Exception) -> LondisteError:
-    """Any exception as one of ours; a defect is named as one."""
+    """Any exception as a LondisteError; an unexpected one is marked as a defect."""
     if isinstance(error, LondisteError):
         return error
     if isinstance(error, psycopg.Error):
@@ -176,7 +176,7 @@ def as_londiste(error: Exception) -> LondisteError:
 
 
 def report(error: LondisteError, trouble: Trouble | None = None) -> None:
-    """Logs an error with detail and hint: a warning if another try may help by itself."""
+    """Logs an error with detail and hint: a warning if a retry may help."""
     since = ""
     if trouble is not None and trouble.failures > 1 and trouble.since is not None:
         since = f" ({trouble.failures} times since {trouble.since:%Y-%m-%d %H:%M:%S})"

@@ -1,8 +1,7 @@
-"""One process per pid file, and signals to the process that has it.
+"""Pid file: one process per file, and signals to that process.
 
-The process keeps a lock on the file as long as it lives, and the kernel gives it back however
-the process ends.  So a file that is left over is seen as such, and a number that meanwhile
-belongs to another process is never signalled.
+The process locks the file for its life, and the kernel releases the lock however the process ends.
+So a stale file is recognised, and a reused process id is never signalled.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class PidFile:
     def acquire(self) -> None:
         """Takes the file for this process.
 
-        Raises NodeBusy when a living process has it, BadOption when it cannot be written.
+        Raises NodeBusy if a running process has it, BadOption when it cannot be written.
         """
         patience = 5
         while self._file is None:
@@ -47,7 +46,7 @@ class PidFile:
                 raise NodeBusy(
                     f"already running with process id {_pid_of(self.path) or '?'}",
                     detail=f"pid file {self.path}",
-                    hint="stop that one first, with -s",
+                    hint="stop it first: -s",
                 ) from None
             # Its last owner may have removed the file between our open and our lock.
             if _is_at(self.path, file):
@@ -63,7 +62,7 @@ class PidFile:
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Removes the file and gives the lock back."""
+        """Removes the file and releases the lock."""
         if self._file is not None:
             with contextlib.suppress(FileNotFoundError):
                 self.path.unlink()
@@ -79,7 +78,7 @@ class PidFile:
 
 
 def running(path: Path) -> int | None:
-    """Process id of the living owner of a pid file; None when there is none."""
+    """Process id of the running owner of a pid file; None if there is none."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -100,23 +99,23 @@ def running(path: Path) -> int | None:
 def send(path: Path, number: signal.Signals) -> int:
     """Sends a signal to the owner of a pid file; returns its process id.
 
-    Raises StateError when nobody has the file, LondisteError when we may not signal it.
+    Raises StateError if no process has the file, LondisteError without the right to signal it.
     """
     pid = running(path)
     if pid is None:
         raise StateError(
-            "not running",
+            "daemon is not running",
             detail=f"pid file {path} "
-            + ("was left over by a process that died" if path.exists() else "does not exist"),
-            hint="start it with -d",
+            + ("is stale: its process has died" if path.exists() else "does not exist"),
+            hint="start it: -d",
         )
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        raise StateError("not running", detail=f"process {pid} has just ended") from None
+        raise StateError("daemon is not running", detail=f"process {pid} has just ended") from None
     except PermissionError:
         raise LondisteError(
-            f"process {pid} belongs to another user", hint="signal it as its owner"
+            f"process {pid} belongs to another user", hint="send the signal as that user"
         ) from None
     return pid
 
@@ -138,7 +137,7 @@ def control(path: Path | None, *, reload: bool, stop: bool, kill: bool) -> int |
     if not wanted:
         return None
     if len(wanted) > 1:
-        raise BadOption("more than one of -r, -s and -k", hint="give one of them")
+        raise BadOption("-r, -s and -k exclude each other", hint="give only one of them")
     if path is None:
         raise _needs_pidfile("-r, -s and -k")
     return send(path, wanted[0])
@@ -151,7 +150,7 @@ def owned(
     """Holds the pid file (if there is one) inside the with block; ``background`` is ``-d``.
 
     With ``background`` only the daemon gets into the block; the process that was called ends
-    with exit code 0 once the daemon stands.  So call it before starting threads and opening
+    with exit code 0 once the daemon has started.  So call it before starting threads and opening
     connections, and set up logging inside.
     """
     if path is None:
@@ -234,4 +233,6 @@ def _pid_of(path: Path) -> int | None:
 
 
 def _needs_pidfile(what: str) -> BadOption:
-    return BadOption(f"{what}: there is no pid file", hint="set pidfile in the settings (-c FILE)")
+    return BadOption(
+        f"{what}: no pid file is configured", hint="set pidfile in the settings (-c FILE)"
+    )

@@ -1,4 +1,4 @@
-"""A long-running process from start to end: pid file, background, log, signals."""
+"""Daemon process from start to end: pid file, background, log, signals."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def process(
     stop_timeout: float = 5.0,
     break_off_on_second: bool = False,
 ) -> Iterator[Signals]:
-    """What stands around the work of every daemon; gives the signals its loop obeys.
+    """Context of every daemon; gives the signals for its loop.
 
     Enter it before opening connections and starting threads: with ``background`` the calling
-    process ends in here, and only the daemon goes on.  Raises NodeBusy when the pid file
+    process ends in here, and only the daemon continues.  Raises NodeBusy when the pid file
     belongs to a living process, BadOption when the log cannot be set up; nothing runs then.
 
     log -- where the log goes (``Target.of(settings)``); a file that configures it is read again
@@ -57,10 +57,10 @@ def process(
 
 
 def _again(set_up: Callable[[], None], target: logging.LogTarget) -> None:
-    """Reads the file that configures logging again; a wrong one changes nothing."""
+    """Reloads the logging configuration file; an invalid one changes nothing."""
     if target.config is None:
         return
     try:
         set_up()
     except LondisteError as error:
-        log_of_process.error("log_config not read again, the old one stays: %s", describe(error))
+        log_of_process.error("log_config not reloaded, the old one stays: %s", describe(error))

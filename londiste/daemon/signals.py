@@ -1,4 +1,4 @@
-"""What the outside asks of a process: stop, stop now, read the settings again, wake up.
+"""Signals of a daemon: stop, stop now, reload the settings, wake up.
 
 Signal handlers only set flags and write to a pipe; the pipe ends any wait at once.  Other
 threads wake the process the same way.
@@ -28,14 +28,14 @@ _SELECT_LIMIT = 1024
 
 
 class Interrupted(KeyboardInterrupt):
-    """The unit of work did not end in time after a stop; raised inside it.
+    """The unit of work exceeded the time limit after a stop; raised inside it.
 
     Derived from KeyboardInterrupt because psycopg then cancels the statement it waits for.
     """
 
 
 class Signals:
-    """Flags that say what is asked, and a wait that ends when one of them changes.
+    """Flags of requests, and a wait that ends when one of them changes.
 
     stopping -- SIGTERM, SIGINT or ``stop()`` has come: finish the unit of work, then end.
     on_reload -- what the process itself reads again after SIGHUP; called by ``reload_wanted``.
@@ -66,12 +66,12 @@ class Signals:
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Asks for the end, from any thread."""
+        """Requests a stop, from any thread."""
         self._stop.set()
         self.wake()
 
     def reload_wanted(self) -> bool:
-        """Whether SIGHUP has come since the last call."""
+        """Whether SIGHUP has arrived since the last call."""
         wanted = self._reload.is_set()
         self._reload.clear()
         if wanted:
@@ -79,7 +79,7 @@ class Signals:
         return wanted
 
     def wake(self) -> None:
-        """Ends the wait of the process's loop, now or when it next begins."""
+        """Ends the present or next wait of the process's loop."""
         if self._closed:
             return
         # A full pipe wakes as well as a fuller one.
@@ -122,7 +122,7 @@ class Signals:
                 signal.signal(number, handler)
 
     def close(self) -> None:
-        """Gives the pipe back, when nobody waits any more; nothing wakes it afterwards."""
+        """Closes the pipe after the last wait; later wake-ups have no effect."""
         if self._closed:
             return
         self._closed = True
@@ -152,7 +152,7 @@ class Signals:
 
 
 def _readable(files: Sequence[int], seconds: float) -> Sequence[int]:
-    """Those of the files that have input, as soon as there is one; none when the time is over."""
+    """The files with input, as soon as there is one; empty after the timeout."""
     if seconds < _SHORT and max(files) < _SELECT_LIMIT:
         # poll counts in whole milliseconds.
         return select.select(files, (), (), seconds)[0]

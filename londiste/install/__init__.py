@@ -1,6 +1,6 @@
-"""Puts our SQL into a database, and knows what a database has.
+"""Installation of the SQL components in a database.
 
-``source`` reads the files, ``ledger`` reads and writes what a database remembers of them,
-``plan`` decides (pure), ``apply`` acts, ``script`` writes the same for psql, ``compat`` answers
-whether a program and a database fit, ``remove`` takes everything out again.
+``source`` reads the files, ``ledger`` reads and writes the record of installed files,
+``plan`` decides (pure), ``apply`` acts, ``script`` writes the same for psql, ``compat`` checks
+whether a program and a database fit, ``remove`` uninstalls.
 """

@@ -1,9 +1,9 @@
-"""Takes over the schemas of the original's extensions, in place: rows, numbers and triggers stay.
+"""Adoption of the schemas of Londiste 3 and PgQ extensions, in place.
 
-The extensions let go of what is theirs; then the queue's tables, which are those of our first
-version, are upgraded like any older database, and the few rows of the cascade and of replication
-move into tables of ours.  Functions are replaced under their names, so triggers, workers and
-consumers that call them go on.
+Rows, ids and triggers stay.  The extensions release their objects.  The queue tables equal those of
+version 4.0 and are upgraded.  Rows of the cascade and of replication move into new tables.
+Functions are replaced under their names, so triggers, workers and consumers that call them keep
+working.
 
 All of it is one transaction: what fails leaves the extensions as they were.
 """
@@ -33,7 +33,7 @@ _BEFORE_ALL = "3.0.0"
 
 
 def found(conn: Connection) -> list[str]:
-    """The extensions in this database that ``adopt`` takes over, in its order.
+    """The extensions in this database that ``adopt`` adopts, in its order.
 
     Raises InstallError.
     """
@@ -48,8 +48,8 @@ def found(conn: Connection) -> list[str]:
 def grants(conn: Connection, extensions: Sequence[str]) -> list[str]:
     """The GRANT statements that consumers of this database need after ``adopt``.
 
-    In the original everybody may call the functions of pgq_ext and pgq_coop.  To be asked before;
-    only roles are known that are members of a role of the queue.  Raises InstallError.
+    In PgQ of Skytools every role may call the functions of pgq_ext and pgq_coop.  Call
+    this before ``adopt``; only members of queue roles are known.  Raises InstallError.
     """
     try:
         rows = conn.execute(query("adopt_grants"), {"extensions": list(extensions)}).fetchall()
@@ -59,15 +59,14 @@ def grants(conn: Connection, extensions: Sequence[str]) -> list[str]:
 
 
 def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
-    """Makes the extensions' schemas ours, and brings all that belongs to them up to date.
+    """Adopts the extensions' schemas and upgrades them.
 
-    conn -- a connection that is not inside a transaction, of whoever owns the extensions.
+    conn -- a connection that is not inside a transaction, of the owner of the extensions.
 
-    Returns the steps that ran, none when there is no such extension.  Programs of the original
-    go on with the result.  Each trigger is tried on rows of its table, before and after: what
-    writes other events is an error that names it.  Rights given on tables of the cascade and of
-    replication beyond those of the roles are not kept.  Raises InstallError; then nothing is
-    changed.
+    Returns the steps that ran, none when there is no such extension.  Programs of Londiste 3 work
+    with the result.  Each trigger is tested on rows of its table, before and after: a trigger that
+    writes different events is an error.  Rights given on tables of the cascade and of replication
+    beyond those of the roles are not kept.  Raises InstallError; then nothing is changed.
     """
     ran: list[PlanStep] = []
     try:
@@ -93,26 +92,28 @@ def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
     except psycopg.Error as error:
         known = from_database(error, where=conn.info.dbname)
         raise InstallError(
-            f"the extensions cannot be taken over: {known.message}",
+            f"extensions cannot be adopted: {known.message}",
             detail="nothing was changed" + (f"; {known.detail}" if known.detail else ""),
-            hint=known.hint or "correct the cause and run it again: londiste install --adopt",
+            hint=known.hint or "correct the cause, then: londiste install --adopt",
         ) from error
     return ran
 
 
 def _require_same_events(different: Sequence[str]) -> None:
-    """Raises InstallError with the triggers that write other events of the same rows."""
+    """Raises InstallError with the triggers that write different events for the same rows."""
     if different:
         raise InstallError(
-            f"{len(different)} triggers would write other events than before",
+            f"{len(different)} triggers would write different events after adoption",
             detail="nothing was changed; " + "; ".join(different),
-            hint="create these triggers with other arguments (docs/howto/coming-from-pgq.md),"
-            " then run it again: londiste install --adopt",
+            hint=(
+                "create these triggers with other arguments (docs/howto/coming-from-pgq.md),"
+                " then: londiste install --adopt"
+            ),
         )
 
 
 def _let_go(conn: Connection, extension: str) -> None:
-    """The extension is gone, and what it had is still there."""
+    """Drops the extension but keeps its objects."""
     name = sql.Identifier(extension)
     # The types of a table's rows go with the table in servers of 2024 and later, before not.
     for implied in (False, True):
@@ -130,7 +131,7 @@ def _let_go(conn: Connection, extension: str) -> None:
 
 
 def _plan(conn: Connection, component: Component, moved: bool) -> Sequence[PlanStep]:
-    """What makes the component ours, or brings it here when it was no extension."""
+    """The plan that adopts the component, or installs it if it was no extension."""
     if moved:
         return plan(component, Installed()).steps
     installed = ledger.read(conn, component.name)
@@ -143,10 +144,10 @@ def _plan(conn: Connection, component: Component, moved: bool) -> Sequence[PlanS
 
 
 def _set_aside(conn: Connection, schema: str) -> list[str]:
-    """The rows go to temporary tables; the tables, and the functions that speak of their rows, go.
+    """Moves the rows to temporary tables; drops the tables, and the functions with their row types.
 
-    A view that somebody has made on them is an error.  Returns the tables, each behind those
-    that its foreign keys name.
+    A user's view on them is an error.  Returns the tables, each after those that its
+    foreign keys name.
     """
     tables = [name for (name,) in conn.execute(query("schema_tables"), {"schema": schema})]
     for table in tables:
@@ -164,9 +165,9 @@ def _set_aside(conn: Connection, schema: str) -> list[str]:
 
 
 def _move_in(conn: Connection, schema: str, table: str) -> None:
-    """The rows that were set aside are in our table, and its sequences go on behind them.
+    """Moves the saved rows into the new table, and its sequences after them.
 
-    A column that ours does not have is an error: nothing is left behind.
+    A column that the new table lacks is an error: no value is lost.
     """
     aside = _aside(schema, table)
     columns = [name for (name,) in conn.execute(query("temporary_columns"), {"table": aside})]

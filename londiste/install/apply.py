@@ -1,4 +1,4 @@
-"""Runs a plan: one transaction per component, one advisory lock for all installers."""
+"""Installer: runs a plan, one transaction per component, under one advisory lock."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def install(
     after -- also run the upgrades that break programs of the previous release.
     root -- another folder of SQL than the program's own.
 
-    Returns the steps that ran, none when everything was there.  A component is installed
+    Returns the steps that ran, none if everything was installed.  A component is installed
     completely or not at all; those before a failing one stay.  Raises InstallError.
     """
     ran: list[PlanStep] = []
@@ -58,7 +58,7 @@ def plan_for(
     after: bool = False,
     root: Path | None = None,
 ) -> list[InstallPlan]:
-    """What ``install`` would do, one plan per component; changes nothing and takes no lock."""
+    """The plan of ``install`` per component; changes nothing and takes no lock."""
     with conn.transaction():
         return [
             plan(component, ledger.read(conn, component.name), after=after)
@@ -80,7 +80,7 @@ def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanS
                     steps += rest
         except _FileFailed as failed:
             if attempt < _TRIES and failed.collided:
-                log.debug("installing %s again: %s", component.name, failed.error)
+                log.debug("retrying the installation of %s: %s", component.name, failed.error)
                 continue
             raise _explain(failed) from failed.error
         except psycopg.Error as error:
@@ -90,14 +90,14 @@ def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanS
 
 
 def lock(conn: Connection) -> None:
-    """Waits until no other installer works in this database; held to the transaction's end."""
+    """Waits for other installers of this database; the lock lasts until the transaction ends."""
     conn.execute(f"set local lock_timeout = '{WAIT_FOR_INSTALLER}'")
     conn.execute("select pg_catalog.pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
     conn.execute(f"set local lock_timeout = '{WAIT_FOR_TABLE}'")
 
 
 def run(conn: Connection, component: Component, steps: Sequence[PlanStep]) -> None:
-    """Runs and notes the steps of one component, in the caller's transaction."""
+    """Runs and records the steps of one component, in the caller's transaction."""
     if not steps:
         return
     # Function files may name each other in any order.
@@ -119,7 +119,7 @@ def run(conn: Connection, component: Component, steps: Sequence[PlanStep]) -> No
 
 
 class _FileFailed(Exception):
-    """A file of the plan was refused by the server."""
+    """The error for a file that the server rejected."""
 
     def __init__(self, step: PlanStep, error: psycopg.Error) -> None:
         super().__init__(str(error))
@@ -147,7 +147,7 @@ def _explain(failed: _FileFailed) -> LondisteError:
         f"{step.component}/{step.path}{line}: {known.message}",
         detail=f"nothing of {step.component} was changed"
         + (f"; {known.detail}" if known.detail else ""),
-        hint=known.hint or "correct the cause and run it again: londiste install",
+        hint=known.hint or "correct the cause, then: londiste install",
     )
 
 

@@ -1,4 +1,4 @@
-"""Answers whether the SQL in a database and this program fit each other.
+"""Compatibility check of the SQL in a database with this program.
 
 Programs and SQL may be one release apart, so a newer schema is fine until it gave up what this
 program calls; then its ``after`` upgrades have run.  No daemon changes a schema: what does not
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Compat(StrEnum):
-    """How what a database has stands to what this program brings."""
+    """Relation of the installed schema to this program."""
 
     MISSING = "missing"
     OLDER = "older"
@@ -33,7 +33,7 @@ class Compat(StrEnum):
 
     @property
     def fits(self) -> bool:
-        """A daemon may work."""
+        """Whether a daemon may work."""
         return self in {Compat.SAME, Compat.NEWER}
 
 
@@ -57,7 +57,7 @@ def compat(component: Component, installed: Installed) -> Compat:
 
 
 def state(conn: Connection, component: str) -> Compat:
-    """What the database has of a component, by name."""
+    """The installed part of a component, by name."""
     ours = source.select(source.load(), [component])[-1]
     return compat(ours, ledger.read(conn, component))
 
@@ -65,16 +65,16 @@ def state(conn: Connection, component: str) -> Compat:
 def check(conn: Connection, component: str, *, original: bool = False) -> Compat:
     """Raises InstallError with the command to run unless the component fits.
 
-    Looks also at everything the component requires.  Daemons call it after every connect.
+    Includes all required components.  Daemons call it after every connect.
 
-    original -- a schema that others made, with the same functions, is as good.
+    original -- a compatible schema from another installer is accepted.
     """
     result = Compat.SAME
     for ours in source.select(source.load(), [component]):
         installed = ledger.read(conn, ours.name)
         result = compat(ours, installed)
         if original and (result is Compat.OWNED_BY_EXTENSION or installed.foreign):
-            log.debug("schema %s is not ours, but will do", ours.name)
+            log.debug("schema %s was not installed by Londiste, but is compatible", ours.name)
         elif not result.fits:
             raise _misfit(ours, installed, result, conn.info.dbname)
         elif result is Compat.NEWER:
@@ -88,7 +88,7 @@ def check(conn: Connection, component: str, *, original: bool = False) -> Compat
 
 
 def _breaks(path: str, ours: tuple[int, int, int, int, int]) -> bool:
-    """The file took away what programs of our version call."""
+    """Whether the file removes functions that programs of this version call."""
     parts = path.split("/")
     return (
         len(parts) == 3
@@ -112,14 +112,14 @@ def _misfit(component: Component, installed: Installed, found: Compat, where: st
             return InstallError(f"{where}: schema {name} is not installed", hint=install)
         case Compat.OLDER:
             return InstallError(
-                f"{where}: schema {name} has version {installed.version},"
-                f" this program needs {component.version}",
+                f"{where}: schema {name} has version {installed.version}, this program needs"
+                f" {component.version}",
                 detail=_difference(component, installed),
                 hint=install,
             )
         case Compat.EDITED:
             return InstallError(
-                f"{where}: an upgrade of schema {name} was changed after it ran here",
+                f"{where}: an upgrade file of schema {name} was changed after its execution",
                 detail=", ".join(file.path for file in edited(component, installed)),
                 hint="install the released package: pip install --force-reinstall londiste",
             )
@@ -132,8 +132,8 @@ def _misfit(component: Component, installed: Installed, found: Compat, where: st
         case _:
             return InstallError(
                 f"{where}: schema {name} belongs to the extension {installed.extension}",
-                detail="its tables and functions are not the ones this program brings",
-                hint="take it over with its rows and triggers: londiste install --adopt",
+                detail="its tables and functions differ from those of this program",
+                hint="adopt it with its rows and triggers: londiste install --adopt",
             )
 
 
@@ -142,4 +142,4 @@ def _difference(component: Component, installed: Installed) -> str:
     if not files:
         return ""
     rest = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return f"{files[0].path}{rest} has not run here in its present form"
+    return f"{files[0].path}{rest}: the present text was not run in this database"

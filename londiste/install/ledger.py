@@ -1,4 +1,4 @@
-"""What a database remembers of the files that were run in it.
+"""Ledger of the files that were run in a database.
 
 The ledger ``<schema>.installed_file`` lives in the schema it describes, so dropping the schema
 leaves no ghost.  The row ``component.toml`` stands for the component: its version is the
@@ -49,7 +49,7 @@ class LedgerEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Installed:
-    """What one database has of one component."""
+    """The installed part of one component in one database."""
 
     schema_exists: bool = False
     extension: str | None = None
@@ -59,23 +59,23 @@ class Installed:
 
     @property
     def version(self) -> str | None:
-        """Version of the schema; None when nothing of ours is installed."""
+        """Version of the schema; None if it is not installed by Londiste."""
         entry = self.files.get(COMPONENT)
         return entry.version if entry else None
 
     @property
     def foreign(self) -> bool:
-        """The schema has contents, and they did not come from here."""
+        """The schema has contents of another origin."""
         return self.schema_exists and not self.has_ledger and bool(self.names)
 
     @property
     def rowless(self) -> bool:
-        """The schema is a dump of ours without the rows: no queue works there."""
+        """The schema is a dump without rows: no queue works in it."""
         return self.has_ledger and not self.files and len(self.names) > 1
 
 
 def read(conn: Connection, schema: str) -> Installed:
-    """What the database has of the component ``schema``; changes nothing."""
+    """The installed part of component ``schema``; changes nothing."""
     try:
         with conn.cursor(row_factory=dict_row) as cursor:
             state = cursor.execute(query("install_state"), {"schema": schema}).fetchone()
@@ -100,12 +100,12 @@ def read(conn: Connection, schema: str) -> Installed:
 
 
 def create(conn: Connection, schema: str) -> None:
-    """Makes the ledger where there is none; the schema must exist."""
+    """Creates the ledger if it does not exist; the schema must exist."""
     conn.execute(sql.SQL(LEDGER).format(schema=sql.Identifier(schema)))
 
 
 def remember(conn: Connection, schema: str, files: Mapping[str, LedgerEntry]) -> None:
-    """These files are part of the schema now, with these texts."""
+    """Records these files with these texts as part of the schema."""
     conn.execute(
         sql.SQL(
             "insert into {} as f (path, sha256, version)"
@@ -123,7 +123,7 @@ def remember(conn: Connection, schema: str, files: Mapping[str, LedgerEntry]) ->
 
 
 def forget(conn: Connection, schema: str, paths: Sequence[str]) -> None:
-    """These files left nothing in the schema any more."""
+    """Deletes the records of these files."""
     conn.execute(
         sql.SQL("delete from {} where path = any(%s)").format(
             sql.Identifier(schema, "installed_file")

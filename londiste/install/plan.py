@@ -1,8 +1,7 @@
-"""Decides which files have to run in a database; touches nothing.
+"""Installation plan: which files have to run in a database; pure.
 
-Two truths, one result: a new database gets ``tables/`` as they are now and notes the upgrades as
-done; an older one runs the upgrades and notes the tables.  Repeatable files run when their text
-is not the one that ran last.
+Two truths, one result: a new database runs ``tables/`` and records the upgrades as done; an older
+one runs the upgrades and records the tables. Repeatable files run if their text has changed since.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from londiste.install.source import Component, FileKind, SourceFile, version_key
 
 
 class Action(StrEnum):
-    """What happens with a file."""
+    """What to do with a file."""
 
     RUN = "run"  # its text is executed and remembered
     NOTE = "note"  # it is remembered only: the schema has its effect already
@@ -27,7 +26,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class PlanStep:
-    """One file, what happens with it, and why."""
+    """One file, what to do with it, and why."""
 
     component: str
     path: str
@@ -39,7 +38,7 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class InstallPlan:
-    """What has to happen for one component in one database, in order."""
+    """The steps for one component in one database, in order."""
 
     component: str
     version: str
@@ -50,12 +49,12 @@ class InstallPlan:
 
 
 def plan(component: Component, installed: Installed, *, after: bool = False) -> InstallPlan:
-    """The steps that bring ``installed`` to ``component``; no steps when it is there.
+    """The steps that bring ``installed`` to ``component``; no steps if it is up to date.
 
     after -- run the upgrades that break programs of the previous release, too.
 
-    Raises InstallError when the schema is not ours, is newer, or was changed in a way that no
-    file can mend.
+    Raises InstallError if the schema has another origin, is newer, or was changed in a way that no
+    file can repair.
     """
     refuse(component, installed)
     new = installed.version is None
@@ -85,43 +84,43 @@ def plan(component: Component, installed: Installed, *, after: bool = False) -> 
 
 
 def refuse(component: Component, installed: Installed) -> None:
-    """Raises InstallError when nothing may be run in this schema."""
+    """Raises InstallError if nothing may be run in this schema."""
     name = component.name
     if installed.extension is not None:
         raise InstallError(
             f"schema {name} belongs to the extension {installed.extension}",
-            detail="what CREATE EXTENSION made cannot be replaced file by file",
-            hint="take it over with its rows and triggers: londiste install --adopt",
+            detail="objects of an extension cannot be replaced file by file",
+            hint="adopt it with its rows and triggers: londiste install --adopt",
         )
     if installed.foreign:
         raise InstallError(
             f"schema {name} was not made by londiste install",
             detail=f"it has {len(installed.names)} tables and functions and no ledger",
-            hint=f"use another database, or remove it first: DROP SCHEMA {name} CASCADE",
+            hint=f"use another database, or drop the schema first: DROP SCHEMA {name} CASCADE",
         )
     if installed.rowless:
         raise InstallError(
             f"schema {name} was restored without its rows",
             detail=f"it has {len(installed.names)} tables and functions, and its ledger is empty",
-            hint=f"restore the rows as well, or remove it first: DROP SCHEMA {name} CASCADE",
+            hint=f"restore the rows as well, or drop the schema first: DROP SCHEMA {name} CASCADE",
         )
     if installed.version and version_key(installed.version) > version_key(component.version):
         raise InstallError(
-            f"schema {name} has version {installed.version}, this program brings"
-            f" {component.version}",
+            f"schema {name} has version {installed.version}, newer than {component.version}"
+            " of this program",
             hint="upgrade the program: pip install --upgrade londiste",
         )
     for file in edited(component, installed):
         raise InstallError(
-            f"{name}/{file.path} was changed after it ran here",
-            detail="an upgrade runs once; what it does today this database will never get",
+            f"{name}/{file.path} was changed after its execution",
+            detail="an upgrade runs once: this database will not run the changed text",
             hint="restore the file (install the released package) and put the change into a new"
             " upgrade file",
         )
 
 
 def edited(component: Component, installed: Installed) -> list[SourceFile]:
-    """Upgrades whose text is not the one that this database ran."""
+    """Upgrades whose text differs from the one that ran in this database."""
     return [
         file
         for file in component.of(FileKind.UPGRADE, FileKind.AFTER)
@@ -130,7 +129,7 @@ def edited(component: Component, installed: Installed) -> list[SourceFile]:
 
 
 def changed(component: Component, installed: Installed) -> list[SourceFile]:
-    """Repeatable and table files that are new, or whose text is not what ran here last."""
+    """Repeatable and table files that are new, or whose text has changed since their last run."""
     return [
         file
         for file in component.files
@@ -140,7 +139,7 @@ def changed(component: Component, installed: Installed) -> list[SourceFile]:
 
 
 def pending(component: Component, installed: Installed, kind: FileKind) -> list[SourceFile]:
-    """Upgrades that this database has not had."""
+    """Upgrades that did not run in this database yet."""
     return [file for file in component.of(kind) if file.path not in installed.files]
 
 
@@ -183,16 +182,20 @@ def _refuse_changed_tables(
     if not tables or upgrades or installed.version != component.version:
         return
     raise InstallError(
-        f"{component.name}/{tables[0]} was changed without an upgrade",
-        detail=f"this database has {component.name} {installed.version} already;"
-        " files of tables/ run in a new schema only",
-        hint=f"add an upgrade file under upgrades/{component.version}, or make the schema"
-        f" anew: londiste uninstall --force {component.name}, then londiste install",
+        f"{component.name}/{tables[0]} was changed without an upgrade file",
+        detail=(
+            f"this database has {component.name} {installed.version} already; files of tables/"
+            " run in a new schema only"
+        ),
+        hint=(
+            f"add an upgrade file under upgrades/{component.version}, or create the schema"
+            f" again: londiste uninstall --force {component.name}, then londiste install"
+        ),
     )
 
 
 def _waiting(component: Component, installed: Installed) -> tuple[str, ...]:
-    """After-files of the installed release wait; those of a release left behind do not.
+    """After-files of the installed release wait; those of earlier releases do not.
 
     Programs and SQL may be one release apart.  When a newer release comes, no program of the
     release before the installed one may run any more.
@@ -208,7 +211,7 @@ def _waiting(component: Component, installed: Installed) -> tuple[str, ...]:
 
 
 def _gone(component: Component, installed: Installed) -> list[str]:
-    """Remembered files that the component no longer has; upgrades are history and stay."""
+    """Recorded files that the component no longer has; upgrades are history and stay."""
     have = {file.path for file in component.files} | {COMPONENT}
     return sorted(
         path for path in installed.files if path not in have and not path.startswith("upgrades/")
@@ -221,7 +224,7 @@ def _objects(component: Component) -> set[str]:
 
 
 def _object(path: str) -> str:
-    """The table or function a file makes: its name without the number in front."""
+    """The table or function that a file creates: its name without the number prefix."""
     stem = PurePosixPath(path).stem
     number, _, name = stem.partition("_")
     return name if number.isdigit() and name else stem

@@ -1,7 +1,7 @@
-"""Takes components out of a database again, in the reverse order.
+"""Uninstallation of components, in reverse order.
 
-Everything of a component is in its schema; triggers on other tables go with the functions they
-call.  Roles stay: they belong to the whole server and other databases may use them.
+Everything of a component is in its schema; triggers on other tables are dropped with their
+functions. Roles stay: they belong to the whole server, and other databases may use them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from londiste.install.source import Component
 
 @dataclass(frozen=True)
 class DropTrigger:
-    """A trigger on a table that is not ours goes, because it calls what goes."""
+    """Step: drop a trigger on a user table, because its function is dropped."""
 
     table: str
     trigger: str
@@ -35,7 +35,7 @@ class DropTrigger:
 
 @dataclass(frozen=True)
 class DropSchema:
-    """A schema goes, with all in it."""
+    """Step: drop a schema with all its objects."""
 
     schema: str
     version: str
@@ -54,10 +54,10 @@ _GENERATED = {"londiste": ("londiste_capture", "londiste_apply")}
 def plan(
     conn: Connection, components: Sequence[str] | None = None, *, root: Path | None = None
 ) -> list[Removal]:
-    """What ``uninstall`` would remove; nothing for components that are not there.
+    """The objects that ``uninstall`` would remove; empty for components that are not installed.
 
-    Raises InstallError when a component is still required by one that is not named, or when a
-    schema is not ours.
+    Raises InstallError when a component is still required by one that is not named, or if a
+    schema has another origin.
     """
     with conn.transaction():
         return _plan(conn, components, root)
@@ -88,20 +88,20 @@ def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
 
 
 def _sinks(conn: Connection) -> list[str]:
-    """What queries and jobs of Spark have noted here."""
+    """The records of Spark queries and jobs in this database."""
     relation = {"relation": "pgq_ext.sink"}
     if not conn.execute(query("relation_exists"), relation).fetchall()[0][0]:
         return []
     rows = conn.execute(query("uninstall_sinks")).fetchall()
     jobs = [name for name, _, _, is_job in rows if is_job]
     found = [
-        f"sink {name} of Spark, which writes to {target}, has its epoch {epoch} noted here"
+        f"sink {name} of Spark, which writes to {target}, has its epoch {epoch} recorded here"
         for name, target, epoch, is_job in rows
         if not is_job
     ]
     if jobs:
         some = ", ".join(jobs[:3]) + (", …" if len(jobs) > 3 else "")
-        found.append(f"jobs of Spark are noted as done here: {len(jobs)} ({some})")
+        found.append(f"finished jobs of Spark are recorded here: {len(jobs)} ({some})")
     return found
 
 
@@ -114,9 +114,10 @@ def uninstall(
 ) -> list[Removal]:
     """Removes the components (default: all that are installed) in one transaction.
 
-    force -- also when consumers, nodes or positions would be lost.
+    force -- even if consumers, nodes or positions are lost.
 
-    Returns what went.  Raises StateError when something would be lost, InstallError as ``plan``.
+    Returns the removed objects.  Raises StateError if something would be lost, InstallError as
+    ``plan``.
     """
     try:
         with conn.transaction():
@@ -128,7 +129,10 @@ def uninstall(
                 raise StateError(
                     lost[0] + (f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""),
                     detail="; ".join(lost),
-                    hint="drop nodes and consumers first, or lose them: londiste uninstall --force",
+                    hint=(
+                        "drop nodes and consumers first, or accept their loss: londiste"
+                        " uninstall --force"
+                    ),
                 )
             for one in removals:
                 if isinstance(one, DropSchema):
@@ -155,7 +159,7 @@ def _plan(conn: Connection, components: Sequence[str] | None, root: Path | None)
         if needs and other.name not in names and has[other.name].version is not None:
             raise InstallError(
                 f"component {other.name} needs {min(needs)}",
-                hint="remove all that need it: londiste uninstall "
+                hint="remove all dependent components: londiste uninstall "
                 + " ".join(_with_dependents(known, has, names)),
             )
     schemas = sorted([*names, *_generated(names)])
@@ -183,7 +187,7 @@ def _with_dependents(
 
 
 def _ours(component: Component, installed: Installed, named: bool) -> bool:
-    """Whether there is something of ours to remove; foreign things are an error when named."""
+    """Whether there is something to remove; named schemas of another origin are an error."""
     if installed.version is not None and installed.extension is None:
         return True
     if named and installed.extension is not None:

@@ -1,7 +1,7 @@
-"""Compares the events that triggers write before and after their functions are replaced.
+"""Sample events: compares events of triggers before and after a replacement of functions.
 
 A copy of some rows of each captured table is written to, in a temporary table with a trigger of the
-same arguments, once with the functions there were and once with ours.  All of it is taken back.
+same arguments, once with the old and once with the new functions.  Everything is rolled back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Written = Sequence[tuple[Any, ...]] | None
 
 
 class Trigger(NamedTuple):
-    """A trigger for rows that writes events by one of the three functions of pgq.
+    """A row trigger that calls one of the three trigger functions of pgq.
 
     before -- it fires before the change; args -- its arguments, the queue first.
     """
@@ -38,18 +38,18 @@ class Trigger(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A trigger, and the temporary table with rows of its table."""
+    """A trigger, and a temporary table with sample rows."""
 
     trigger: Trigger
     rows: str
 
 
 class _TakenBack(Exception):
-    """Ends a transaction that is to leave nothing."""
+    """Raised to roll back a transaction on purpose."""
 
 
 def take_samples(conn: Connection) -> list[Sample]:
-    """Keeps rows of each captured table until the transaction ends.
+    """Keeps sample rows of each captured table until the transaction ends.
 
     An empty table gives one row without values.
     """
@@ -75,7 +75,7 @@ def take_samples(conn: Connection) -> list[Sample]:
 
 
 def events(conn: Connection, samples: Sequence[Sample]) -> dict[Trigger, dict[str, Written]]:
-    """The events that each trigger writes of its rows now: of INSERT, UPDATE and DELETE."""
+    """The events that each trigger writes for its sample rows: of INSERT, UPDATE and DELETE."""
     found: dict[Trigger, dict[str, Written]] = {}
     for sample in samples:
         found[sample.trigger] = {}
@@ -86,11 +86,11 @@ def events(conn: Connection, samples: Sequence[Sample]) -> dict[Trigger, dict[st
 def differences(
     before: Mapping[Trigger, Mapping[str, Written]], after: Mapping[Trigger, Mapping[str, Written]]
 ) -> list[str]:
-    """Triggers that write other events than they did, with the operations; no values of rows."""
+    """Triggers that write different events than before, with the operations; no row values."""
     lines = []
     for trigger, were in before.items():
         other = [
-            f"{operation} is refused" if now is None else operation
+            f"{operation} fails" if now is None else operation
             for operation, now in after[trigger].items()
             if now != were.get(operation)
         ]
@@ -100,7 +100,7 @@ def differences(
 
 
 def _write(conn: Connection, sample: Sample, found: dict[str, Written]) -> None:
-    """Writes the rows to a table like theirs, in one statement for each operation."""
+    """Writes the rows to a table of the same structure, one statement per operation."""
     trigger, place = sample.trigger, sql.Identifier("pg_temp", "sample_table")
     conn.execute(
         sql.SQL("create temp table sample_table (like {} including generated)").format(
@@ -176,7 +176,7 @@ def _attach(conn: Connection, trigger: Trigger) -> None:
 
 
 def _taken_back(conn: Connection, work: Callable[[], None]) -> None:
-    """Does something that leaves nothing, be it an error of the server or not."""
+    """Runs statements and rolls them back, also after a server error."""
     try:
         with conn.transaction():
             work()

@@ -1,7 +1,7 @@
-r"""Writes the installation as one SQL script for psql.
+r"""Installation script: all SQL as one script for psql.
 
-For people who let nobody else touch their schema.  The script decides in the database what
-``plan`` decides here, from the same list of files, so it serves new, older and up-to-date
+For change processes that review SQL.  The script decides in the database what ``plan`` decides
+in Python, from the same list of files, so it serves new, older and up-to-date
 databases; run twice, it changes nothing the second time.  psql's ``\if`` skips the files that
 need not run; ON_ERROR_STOP and a transaction per component make each all or nothing.
 """
@@ -69,7 +69,7 @@ begin
     if found then
         raise exception using errcode = 'LD200',
             message = format('schema %s belongs to the extension %s', {schema}, v_extension),
-            hint = 'take it over with its rows and triggers: londiste install --adopt';
+            hint = 'adopt it with its rows and triggers: londiste install --adopt';
     end if;
     if exists (
         select from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
@@ -86,7 +86,7 @@ begin
     ) then
         raise exception using errcode = 'LD200',
             message = format('schema %s was not made by londiste install', {schema}),
-            hint = format('use another database, or remove it first: DROP SCHEMA %I CASCADE',
+            hint = format('use another database, or drop the schema first: DROP SCHEMA %I CASCADE',
                 {schema});
     end if;
 end
@@ -152,21 +152,21 @@ begin
     for v_file in select * from pg_temp.londiste_plan order by path loop
         if v_file.key > {own_key} then
             raise exception using errcode = 'LD200',
-                message = format('schema %s has version %s, this script brings %s',
+                message = format('schema %s has version %s, newer than %s of this script',
                     {schema}, v_file.version, {version}),
-                hint = 'upgrade the program, and let it write the script again';
+                hint = 'upgrade the program, then write the script again';
         elsif v_file.kind in ('upgrade', 'after') and v_file.known and not v_file.equal then
             raise exception using errcode = 'LD200',
-                message = format('%s/%s was changed after it ran here', {schema}, v_file.path),
-                hint = 'let the released program write the script again';
+                message = format('%s/%s was changed after its execution', {schema}, v_file.path),
+                hint = 'write the script again with the released program';
         elsif v_file.kind = 'table' and not v_file.equal and not v_file.is_new
             and v_file.version = {version}
             and not exists (
                 select from pg_temp.londiste_plan where kind in ('upgrade', 'after') and run)
         then
             raise exception using errcode = 'LD200',
-                message = format('%s/%s was changed without an upgrade', {schema}, v_file.path),
-                hint = 'let a released program write the script';
+                message = format('%s/%s was changed without an upgrade file', {schema}, v_file.path),
+                hint = 'write the script again with a released program';
         end if;
     end loop;
 end

@@ -1,7 +1,7 @@
-"""The SQL files of a component: which there are, in which order, with which checksum.
+"""SQL files of a component: list, order and checksums.
 
 A component is a folder of ``sql/`` with a ``component.toml``; it owns the schema of its name.
-Folders without that file are not components (``queries``, or a part that is not there yet).
+Folders without that file are not components (for example ``queries``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from londiste.errors import BadOption, InstallError
 
 
 class FileKind(StrEnum):
-    """What a file is for, from its place in the folder."""
+    """The purpose of a file, from its place in the folder."""
 
     SCHEMA = "schema"
     TABLE = "table"
@@ -55,7 +55,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Component:
-    """A folder of ``sql/``: what it is called, needs, and its files in the order they run."""
+    """A component: name, requirements, and its files in the order they run."""
 
     name: str
     version: str
@@ -69,7 +69,7 @@ class Component:
 
     def in_order(self) -> list[SourceFile]:
         """All files as they run: an after-file of this very release drops what the functions of
-        this release replace, so it comes behind them; one of an earlier release has its
+        this release replace, so it runs after them; one of an earlier release has its
         replacement already.
         """
         late = {
@@ -100,12 +100,12 @@ def load(root: Path | None = None) -> dict[str, Component]:
 
 
 def of_queues(components: Mapping[str, Component]) -> list[str]:
-    """The names of those that queues are made of, without the parts that replication needs."""
+    """The names of the queue components, without those of replication."""
     return [name for name in components if name.startswith("pgq") and name != "pgq_node"]
 
 
 def select(components: Mapping[str, Component], names: Sequence[str] | None) -> list[Component]:
-    """The named components and all they require, required ones first; all for None.
+    """The named components and their requirements, required ones first; all for None.
 
     Raises BadOption for a name that is no component.
     """
@@ -126,7 +126,7 @@ _VERSION = re.compile(r"^(\d+)\.(\d+)(?:\.(\d+))?(?:\.?(dev|a|b|rc)(\d+))?$")
 
 
 def version_key(version: str) -> tuple[int, int, int, int, int]:
-    """Sorts versions: 4.0.0.dev1 < 4.0.0a1 < 4.0.0rc1 < 4.0.0 < 4.0.1."""
+    """Sort key of a version: 4.0.0.dev1 < 4.0.0a1 < 4.0.0rc1 < 4.0.0 < 4.0.1."""
     match = _VERSION.match(version)
     if match is None:
         raise InstallError(
@@ -137,7 +137,7 @@ def version_key(version: str) -> tuple[int, int, int, int, int]:
 
 
 def checksum(text: str) -> str:
-    """Same for a file checked out with other line ends."""
+    """Checksum that ignores line ends."""
     return hashlib.sha256(text.replace("\r\n", "\n").encode()).hexdigest()
 
 
@@ -150,11 +150,11 @@ def _component(folder: Path) -> Component:
     except (tomllib.TOMLDecodeError, KeyError) as error:
         raise InstallError(
             f"{folder.name}/component.toml cannot be read: {error}",
-            hint="it needs name, version and requires",
+            hint="add name, version and requires",
         ) from error
     if name != folder.name:
         raise InstallError(
-            f"component {name} is in the folder {folder.name}", hint="give both the same name"
+            f"component {name} is in the folder {folder.name}", hint="use the same name for both"
         )
     version_key(version)
     files = (
@@ -204,7 +204,7 @@ def _place(
     if name not in found:
         raise InstallError(
             f"component {above[-1]} requires {name}, which is missing",
-            hint="install the package again: pip install --force-reinstall londiste",
+            hint="reinstall the package: pip install --force-reinstall londiste",
         )
     if name in above:
         raise InstallError(

@@ -1,1 +1,1 @@
-"""The daemon that cuts queues into ticks and cleans them."""
+"""The ticker: a daemon that creates ticks and maintains queues."""

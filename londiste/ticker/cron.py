@@ -1,4 +1,4 @@
-"""The ticker without a daemon: SQL that has pg_cron do what it does.
+"""pg_cron schedule: SQL that replaces the ticker daemon.
 
 Ticks every few seconds (pg_cron from 1.5 on), retries, and maintenance in which every operation
 is a transaction of its own, as rotation needs.  Vacuum is left to autovacuum.
@@ -27,13 +27,13 @@ class CronJob:
 def jobs(period: int = 1, database: str | None = None) -> list[CronJob]:
     """The jobs for one database.
 
-    period -- seconds between ticks; database -- None: the one in which pg_cron is.
-    Raises BadOption for a period that pg_cron does not have.
+    period -- seconds between ticks; database -- None: the one in which pg_cron is. Raises BadOption
+        for a period that pg_cron does not support.
     """
     if not 1 <= period <= LONGEST_PERIOD:
         raise BadOption(
             f"a period of {period} seconds",
-            detail="pg_cron takes 1 to 59 seconds",
+            detail="pg_cron supports 1 to 59 seconds",
             hint="--period 1",
         )
     of = f" of {database}" if database is not None else ""
@@ -58,11 +58,11 @@ def statements(period: int = 1, database: str | None = None) -> list[str]:
 
 
 def removal(database: str | None = None) -> list[str]:
-    """The SQL that takes the jobs away again."""
+    """The SQL that unschedules the jobs."""
     return [f"select cron.unschedule({_literal(job.name)});" for job in jobs(1, database)]
 
 
 def _literal(text: str) -> str:
     if "\\" in text:
-        raise BadOption(f"a backslash in {text}", hint="rename the database")
+        raise BadOption(f"a backslash in {text} is not supported", hint="rename the database")
     return "'" + text.replace("'", "''") + "'"

@@ -1,7 +1,7 @@
-"""Looks after the queues of one database: one thread ticks, another keeps house.
+"""Ticker of one database: one thread creates ticks, another does maintenance.
 
 Two threads and connections, because a vacuum or a rotation may take minutes and ticks are
-wanted every second.
+due every second.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ LAG_PERIOD = 1.0
 class Periods:
     """Seconds between two runs of each task.
 
-    tick -- the longest; impatient queues with events are looked at more often.
+    tick -- maximum; queues with events and a short lag are checked more often.
     longest_pause -- after errors.
-    lock_timeout -- for rotation and vacuum; a tick waits shorter.
+    lock_timeout -- for rotation and vacuum; a tick uses a shorter one.
     lifetime -- of a connection; then a new one is opened, between two rounds.
     """
 
@@ -55,7 +55,7 @@ class Periods:
 
 @dataclass
 class Counts:
-    """What was done since the counts were taken last."""
+    """Counts since the last call of ``take``."""
 
     ticks: int = 0
     retries: int = 0
@@ -85,7 +85,7 @@ class DatabaseTicker:
             thread.start()
 
     def revive(self) -> int:
-        """Starts threads again that have died, which they never should; how many."""
+        """Restarts threads that have died, which indicates a defect; their number."""
         dead = [
             number
             for number, thread in enumerate(self._threads)
@@ -93,7 +93,7 @@ class DatabaseTicker:
         ]
         for number in dead:
             one = self._rounds[number]
-            log.error("%s: the thread for %s has died; started again", self.place, one.name)
+            log.error("%s: the thread for %s has died; restarted", self.place, one.name)
             one.disconnect()
             self._threads[number] = self._thread(one)
             self._threads[number].start()
@@ -103,12 +103,12 @@ class DatabaseTicker:
         return threading.Thread(target=one.run, name=f"{one.name} {self.place}", daemon=True)
 
     def stop(self) -> None:
-        """Asks both threads to end after what they are doing."""
+        """Asks both threads to stop after their present operation."""
         for one in self._rounds:
             one.signals.stop()
 
     def join(self, deadline: float) -> bool:
-        """Waits for the threads to end, until ``deadline`` (monotonic); false when one runs on."""
+        """Waits for the threads until ``deadline`` (monotonic); false if one is still running."""
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in self._threads):
@@ -118,7 +118,7 @@ class DatabaseTicker:
         return True
 
     def cancel(self) -> None:
-        """Breaks off the statements that still run."""
+        """Cancels the statements that are still running."""
         for one in self._rounds:
             one.cancel()
 
@@ -147,13 +147,13 @@ def once(dsn: str) -> Counts:
         raise LondisteError(
             f"{len(failed)} of {len(troubles)} queues got no tick in {describe_dsn(dsn)}",
             detail="; ".join(f"{name}: {one.message}" for name, one in failed.items()),
-            hint="look at them one by one: londiste tick QUEUE",
+            hint="londiste tick QUEUE",
         )
     return counts
 
 
 class _Round:
-    """One thread: a connection that is opened again when it breaks, and work to do on it."""
+    """One thread: a connection that is opened again after a failure, and the work on it."""
 
     name: str
 
@@ -183,12 +183,12 @@ class _Round:
                 self.disconnect()
 
     def _run(self) -> None:
-        """The loop, which ends when a stop is asked for; nothing else may end it silently."""
+        """The loop until a stop request; every other end is logged."""
         try:
             self.loop.run()
         except BaseException as error:
             log.error(
-                "%s: %s ended by %s: %s; begins again",
+                "%s: %s stopped at %s: %s; restarting",
                 describe_dsn(self.dsn),
                 self.name,
                 type(error).__name__,
@@ -219,13 +219,13 @@ class _Round:
         return self.conn
 
     def on_connect(self, conn: Connection) -> None:
-        """What the kind of work needs on a new connection."""
+        """Prepares a new connection for the kind of work."""
 
     def files(self) -> Iterable[int]:
         return ()
 
     def disconnect(self, error: LondisteError | None = None) -> None:
-        """After any error: whatever state the session is in, a new one has none."""
+        """After an error: closes the session, whose state is unknown."""
         conn, self.conn = self.conn, None
         if conn is not None:
             conn.close()
@@ -257,7 +257,7 @@ class _Ticks(_Round):
         return (self.listener.fileno(),) if self.listener is not None else ()
 
     def work(self) -> bool:
-        """One round of ticks; the sleep is cut short by force_tick and by a lost server."""
+        """One round of ticks; force_tick and a lost server end the sleep early."""
         conn = self.connected()
         assert self.listener is not None
         # Before the ticks: a notification that comes while they are made needs another round.
@@ -278,7 +278,7 @@ class _Ticks(_Round):
         return False
 
     def _look(self, conn: Connection, now: float) -> None:
-        """How impatient the queues are, and whether their consumers keep up."""
+        """Reads the shortest lag of the queues, and whether their consumers keep up."""
         if self.ticked <= self.asked and not self.pace.slowed:
             # What was seen before a quiet time says nothing about what comes after it.
             self.pace = pace.Pace()
@@ -292,9 +292,9 @@ class _Ticks(_Round):
         self.asked = now
 
     def _in_turn(self, now: float, forced: Collection[str]) -> list[str] | None:
-        """The queues that may tick, when there is one whose consumers get more time; else None.
+        """The queues that may tick, if a queue is slowed down for its consumers; else None.
 
-        forced -- queues that somebody has asked to tick, whose turn it always is.
+        forced -- queues with a forced tick, which are always included.
         """
         slowed = self.pace.slowed
         self.due = {name: due for name, due in self.due.items() if name in slowed}
@@ -322,12 +322,12 @@ class _Housekeeping(_Round):
         self.knows_due = original.has(conn, original.NEXT_DUE)
 
     def until_due(self) -> float | None:
-        """Seconds until an event is due that waits; None: none, or the schema cannot say."""
+        """Seconds until a retry or delayed event is due; None: none, or an old schema."""
         conn = self.connected()
         return queues.seconds_until_due(conn) if self.knows_due else None
 
     def work(self) -> bool:
-        """Whatever is due; events that are due at a time do not wait for their task's turn."""
+        """Runs the due tasks; due events do not wait for the period of their task."""
         now = time.monotonic()
         tasks = schedule.due(now, self.last, self.plan)
         if Task.RETRY not in tasks and self.until_due() == 0:

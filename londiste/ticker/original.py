@@ -1,6 +1,6 @@
-"""Schemas ``pgq`` that others made: which of them a ticker works with, and what they lack.
+"""PgQ of Skytools: compatibility of a ticker with its schema.
 
-The original from version 3 on has the same functions, but for some that came later.
+Version 3 and later has the same functions, except for some that Londiste added.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ MAINT_OPERATIONS = "pgq.maint_operations()"
 
 
 def check(conn: Connection) -> None:
-    """Raises InstallError for a database without queue, or with one this ticker cannot serve."""
+    """Raises InstallError for a database without queues, or with an incompatible schema."""
     compat.check(conn, "pgq", original=True)
     version = queues.version(conn)
     if version in ("", "None"):
         raise InstallError(
-            f"{whereabouts(conn)}: schema pgq does not say its version",
-            detail="the original does so only when it was installed as an extension",
+            f"{whereabouts(conn)}: version of schema pgq is unknown",
+            detail="PgQ of Skytools reports a version only if it was installed as an extension",
             hint="CREATE EXTENSION pgq, or londiste install in a database without that schema",
         )
     if version[0] < "3":
         raise InstallError(
             f"{whereabouts(conn)}: schema pgq has version {version}, too old for this ticker",
-            hint="upgrade it to version 3 or later, or keep its own ticker",
+            hint="upgrade PgQ to version 3 or later, or use its own ticker",
         )
 
 
@@ -40,7 +40,7 @@ def has(conn: Connection, function: str) -> bool:
 
 
 def operations(conn: Connection) -> list[tuple[str, str | None]]:
-    """What ``maint_operations`` says, or would say where it does not exist."""
+    """The result of ``maint_operations``, or its equivalent if the function does not exist."""
     if has(conn, MAINT_OPERATIONS):
         return queues.maint_operations(conn)
     names = [str(name) for (name,) in _all(conn, "queue_names")]

@@ -1,9 +1,9 @@
-"""How often a queue ticks while a consumer cannot keep up with a batch for each tick.
+"""Tick pace: ticks of a queue slow down while a consumer falls behind.
 
-A branch takes every tick of its provider by itself, and so does any consumer that joins none.  A
-tick every few milliseconds may be more than it manages; then it would fall back for as long as the
-changes go on.  A queue whose consumer falls back ticks a little more slowly than that consumer
-works, until it has come up; then step by step as fast as ``ticker_max_lag`` asks for.
+A branch applies every tick of its provider as a batch, and so does any consumer that joins no
+ticks.  A tick every few milliseconds may be too many; then the consumer would fall behind while
+changes continue.  A queue whose consumer falls behind ticks a little more slowly than that consumer
+works, until it has caught up; then it returns to ``ticker_max_lag`` step by step.
 
 No clock, no connection: what was seen goes in, seconds come out.
 """
@@ -35,7 +35,7 @@ _EASE = 0.8
 
 @dataclass(frozen=True)
 class Standing:
-    """One look at a queue.
+    """One observation of a queue.
 
     now -- seconds of a clock that never goes back.
     lag -- ticker_max_lag, seconds.
@@ -52,23 +52,23 @@ class Standing:
 
 @dataclass
 class Pace:
-    """The time between two ticks of each queue of a database."""
+    """Times between two ticks for each queue of a database."""
 
     _seen: dict[str, deque[Standing]] = field(default_factory=dict)
     _slowed: dict[str, float] = field(default_factory=dict)
 
     @property
     def lags(self) -> Mapping[str, float]:
-        """Seconds between two ticks of every queue that ticks here, as of the last look."""
+        """Seconds between two ticks of every queue that ticks here, at the last observation."""
         return {name: self._slowed.get(name, looks[-1].lag) for name, looks in self._seen.items()}
 
     @property
     def slowed(self) -> Mapping[str, float]:
-        """Seconds between two ticks of the queues that tick less often than they should."""
+        """Seconds between two ticks of the queues that are slowed down."""
         return self._slowed
 
     def look(self, standings: Iterable[Standing]) -> None:
-        """Takes a look at all queues into account; those that are not in it are forgotten."""
+        """Adds an observation of all queues; queues that are missing in it are removed."""
         seen, slowed = {}, {}
         for one in standings:
             history = self._seen.get(one.queue, deque(maxlen=WINDOW))
@@ -81,10 +81,10 @@ class Pace:
 
 
 def wait(history: Iterable[Standing], before: float) -> float:
-    """Seconds between two ticks of a queue from now on; 0 where nothing is to be waited for.
+    """Seconds between two ticks of a queue from now on; 0 for no slowdown.
 
-    history -- looks at it, the last one at the end.
-    before -- the answer after the look before.
+    history -- observations of it, the last one at the end.
+    before -- the result of the previous observation.
     """
     looks = list(history)
     first, last = looks[0], looks[-1]

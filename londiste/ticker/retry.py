@@ -1,4 +1,4 @@
-"""Puts events into their queue when the time of their retry, or of their sending, has come."""
+"""Retries and delayed events: inserts them into their queue when they are due."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from londiste.pgq import queues
 
 
 def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) -> int:
-    """Moves all events that are due, a few per transaction; returns how many."""
+    """Moves all due events, some per transaction; their number."""
     moved = 0
     while not stopping():
         count = queues.maint_retry_events(conn)

@@ -1,6 +1,6 @@
-"""Rotates the event tables of a database and does the rest of its housekeeping.
+"""Queue maintenance: rotation of event tables and other operations.
 
-The database says what is to be done, and in which order; every operation is a transaction of
+The database lists the due operations in order; every operation is a transaction of
 its own.  Rotation needs that: its second step marks the point where all transactions that
 could write to the old table are over, so it must come after the first has committed.
 """
@@ -26,9 +26,9 @@ MOST_REPEATS = 1000
 
 
 def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) -> int:
-    """Does all that is due now; returns how many operations were done.
+    """Runs all due operations; their number.
 
-    An operation that fails is logged and tried again in the next round; it stops no other.
+    An operation that fails is logged and tried again in the next round; the others continue.
     """
     done = 0
     for name, argument in original.operations(conn):
@@ -59,4 +59,4 @@ def _run(conn: Connection, name: str, argument: str | None, stopping: Callable[[
         again = call.value(conn, name, *arguments)
         if not isinstance(again, int) or not again or stopping():
             return
-    log.debug("%s: goes on in the next round", name)
+    log.debug("%s: continued in the next round", name)

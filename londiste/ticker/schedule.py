@@ -1,4 +1,4 @@
-"""Which tasks are due, and how long until the next one; no clock, no connection."""
+"""Task schedule of the ticker: due tasks and sleep times; pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Task(StrEnum):
-    """What a ticker does for a database, in the order in which it does it."""
+    """A task of the ticker for a database; in order of execution."""
 
     TICK = "tick"
     RETRY = "retry"
@@ -49,12 +49,12 @@ _BUSY_TICKING = 0.5
 def look_pause(
     period: float, lag: float | None, quiet: float, took: float, *, ticked: bool = False
 ) -> float:
-    """Seconds between the end of a look at the queues and the next.
+    """Seconds between the end of one check of the queues and the next.
 
-    period -- the longest pause, which is right for queues where nothing happens.
-    lag -- the shortest time in which a queue wants its events in a tick; None: no queues.
+    period -- the longest pause, for idle queues.
+    lag -- the shortest lag of a queue; None: no queues.
     quiet -- seconds since a tick was made.
-    took -- seconds that the look took.
+    took -- duration of the check.
     ticked -- it made a tick.
 
     While there are events, looks follow each other so fast that the lag is kept: the next tick
@@ -70,10 +70,10 @@ def look_pause(
 
 
 def due_pause(period: float, seconds: float | None) -> float:
-    """Seconds until the next look for events that are due at a time.
+    """Seconds until the next check for due retries and delayed events.
 
-    period -- the longest pause: events may come meanwhile that are due earlier.
-    seconds -- until the first of those that wait now; None: none.
+    period -- the longest pause: new events may be due earlier.
+    seconds -- until the first waiting one; None: none.
     """
     return period if seconds is None else min(period, max(SHORTEST_LOOK, seconds))
 

@@ -1,7 +1,7 @@
-"""The ticker daemon: several databases, each looked after by itself.
+"""Ticker daemon: several databases, each with its own threads.
 
-A database that cannot be reached, or that has no queue, is tried again and again and stops no
-other.  SIGHUP reads the settings again: databases come and go, periods change.
+It retries a database that is unreachable or has no queue; the others continue.  SIGHUP reloads the
+settings: databases and periods may change.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ LIFE_PERIOD = 5.0
 
 @dataclass(frozen=True)
 class Duty:
-    """What the service is to do.
+    """Configuration of the service.
 
     databases -- connection strings.
-    discover -- look after all databases of their servers that have the queue.
-    sources -- connection strings of databases that are only asked which others there are.
-    check_period -- seconds between two looks for databases that were made or dropped.
+    discover -- include all databases of their servers that have schema pgq.
+    sources -- connection strings used only for discovery.
+    check_period -- seconds between two checks for created or dropped databases.
     """
 
     databases: tuple[str, ...]
@@ -55,7 +55,7 @@ class Duty:
 class Service:
     """The running daemon.
 
-    read -- gives the duty; called at the start and after SIGHUP.
+    read -- gives the configuration; called at the start and after SIGHUP.
     """
 
     def __init__(self, read: Callable[[], Duty], signals: Signals) -> None:
@@ -69,7 +69,7 @@ class Service:
         self.ignored: dict[str, str] = {}
 
     def run(self) -> None:
-        """Runs until a stop is asked for; every thread has ended when this returns."""
+        """Runs until a stop request; every thread has ended at its return."""
         with logcontext.bound(job="ticker"):
             self._run()
 
@@ -105,14 +105,14 @@ class Service:
         try:
             duty = self.read()
         except LondisteError as error:
-            log.error("settings not read again, the old ones stay: %s", describe(error))
+            log.error("settings not reloaded, the old ones stay: %s", describe(error))
             return False
         if duty.periods != self.duty.periods:
             # The threads have their periods from their start.
             self._stop(list(self.tickers.values()))
             self.tickers.clear()
         self.duty = duty
-        log.info("settings read again")
+        log.info("reloaded the settings")
         return True
 
     def _databases(self) -> list[str]:
@@ -128,7 +128,7 @@ class Service:
             return sorted({*self.duty.databases, *self.tickers})
         if not found and self.tickers_before != 0:
             log.warning(
-                "no database with a queue found; looking again every %g seconds",
+                "no database with schema pgq found; checking again every %g seconds",
                 self.duty.check_period,
             )
         self.tickers_before = len(found)
@@ -142,7 +142,7 @@ class Service:
             if dsn not in self.tickers:
                 self.tickers[dsn] = DatabaseTicker(dsn, self.duty.periods)
                 self.tickers[dsn].start()
-                log.info("looking after %s", self.tickers[dsn].place)
+                log.info("serving %s", self.tickers[dsn].place)
 
     def _stop(self, tickers: list[DatabaseTicker]) -> None:
         for ticker in tickers:
@@ -150,7 +150,7 @@ class Service:
         deadline = time.monotonic() + self.signals.stop_timeout / 2
         slow = [ticker for ticker in tickers if not ticker.join(deadline)]
         for ticker in slow:
-            log.info("%s: breaking off what it does", ticker.place)
+            log.info("%s: cancelling its statements", ticker.place)
             ticker.cancel()
         for ticker in slow:
             ticker.join(time.monotonic() + 1.0)
@@ -170,9 +170,9 @@ class Service:
 
 
 def discover(duty: Duty, ignored: dict[str, str] | None = None) -> list[str]:
-    """The databases of the duty, and every other one of the servers that has the queue.
+    """The databases of the configuration, and others of their servers with schema pgq.
 
-    ignored -- what was said about databases that are left alone, so that it is not said again.
+    ignored -- logged reasons of ignored databases, so that each is logged once.
 
     Raises LondisteError when a server cannot be asked.
     """
@@ -196,7 +196,7 @@ def discover(duty: Duty, ignored: dict[str, str] | None = None) -> list[str]:
 
 
 def _has_queue(dsn: str, said: dict[str, str]) -> bool:
-    """Whether a database has a queue that this ticker can serve; why not, is said once."""
+    """Whether this ticker can serve a database; the reason against it is logged once."""
     where = describe_dsn(dsn)
     try:
         with session(dsn, name="londiste ticker: discovery", autocommit=True) as conn:
@@ -208,7 +208,7 @@ def _has_queue(dsn: str, said: dict[str, str]) -> bool:
         ours = error if isinstance(error, LondisteError) else from_database(error, where=where)
         text = describe(ours)
         if said.get(where) != text:
-            log.warning("%s is left alone: %s", where, text)
+            log.warning("%s is ignored: %s", where, text)
             said[where] = text
         return False
     said.pop(where, None)
@@ -216,7 +216,7 @@ def _has_queue(dsn: str, said: dict[str, str]) -> bool:
 
 
 def run_once(duty: Duty) -> Counts:
-    """One round for every database; raises the first error after all have been tried."""
+    """One round for every database; raises the first error after all rounds."""
     total, first = Counts(), None
     for dsn in discover(duty):
         try:

@@ -1,4 +1,4 @@
-"""Cuts the queues of one database into ticks.
+"""Tick creation for the queues of one database.
 
 The connection has to be one whose commits are flushed (``connect(synchronous=True)``): a tick
 says that everything its snapshot sees is there for good, and flushing its commit flushes the
@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 def run_once(
     conn: Connection, troubles: dict[str, Trouble], only: Collection[str] | None = None
 ) -> int:
-    """Gives every queue that needs one a tick; returns how many got one.
+    """Creates a tick for every queue that needs one; their number.
 
-    The database decides which need one.  One call serves all queues; when it fails, each queue
-    gets its own, so that a queue in trouble stops no other.
+    The database decides which need one.  One call serves all queues; if it fails, each queue
+    gets its own call, so that a failing queue does not stop the others.
 
     troubles -- failures in a row by queue, kept by the caller from round to round.
-    only -- the queues that may get one; None: all.
+    only -- the queues that may tick; None: all.
 
     Raises LondisteError when the database cannot be asked at all.
     """
@@ -41,7 +41,7 @@ def run_once(
     except NodeUnreachable:
         raise
     except LondisteError as error:
-        log.debug("ticking each queue by itself: %s", error)
+        log.debug("ticking each queue separately: %s", error)
         return _each(conn, troubles, _ticking(conn))
 
 

@@ -1,4 +1,4 @@
-"""Vacuums a table of the queue, where autovacuum is off."""
+"""Vacuum of queue tables without autovacuum."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ STATEMENTS: dict[str, sql.SQL] = {
 def run_once(conn: Connection, operation: str, table: str) -> None:
     """Runs one of STATEMENTS on a table that is named as in SQL; the connection is autocommit.
 
-    A table that has gone meanwhile needs none.
+    A dropped table needs none.
     """
     try:
         found = conn.execute(query("relation_name"), {"relation": table}).fetchone()
         if found is None:
-            log.debug("no table %s to vacuum", table)
+            log.debug("table %s does not exist: no vacuum", table)
             return
         conn.execute(STATEMENTS[operation].format(sql.Identifier(*found)))
     except psycopg.Error as error:

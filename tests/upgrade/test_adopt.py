@@ -116,7 +116,7 @@ def test_a_view_of_somebody_stops_it_and_nothing_is_changed(database: Database) 
     database.execute("create view mine as select * from londiste.table_info")
     before = everything(database)
     conn = database.connect()
-    with pytest.raises(InstallError, match="cannot be taken over") as caught:
+    with pytest.raises(InstallError, match="cannot be adopted") as caught:
         adopt.adopt(conn)
     assert "view public.mine" in str(caught.value.detail)
     assert everything(database) == before

@@ -67,7 +67,7 @@ def test_a_trigger_that_would_write_other_events_is_named_and_nothing_is_changed
     )
     content = extended.execute("select * from t order by 1")
     conn = extended.connect()
-    with pytest.raises(InstallError, match="1 triggers would write other events") as caught:
+    with pytest.raises(InstallError, match="1 triggers would write different events") as caught:
         adopt.adopt(conn)
     assert "trigger other of public.t: INSERT" in str(caught.value.detail)
     assert "fine" not in str(caught.value.detail)

@@ -68,4 +68,4 @@ def test_a_worker_waits_while_its_server_recovers(
     root.database.execute("insert into a values (1)")
     line.wait_position(leaf, line.tick())
     assert leaf.database.execute("select * from a") == [(1,)]
-    assert worker.running() and "works again after" in worker.said()
+    assert worker.running() and "recovered after" in worker.said()

@@ -137,5 +137,5 @@ def test_what_sinks_have_noted_is_not_uninstalled_unasked(nodes_of: Nodes) -> No
     with pytest.raises(StateError) as caught:
         remove.uninstall(conn, ["pgq_ext"])
     assert "sink alarms of Spark, which writes to queue q, has its epoch 7" in str(caught.value)
-    assert "jobs of Spark are noted as done here: 1 (monday)" in caught.value.detail
+    assert "finished jobs of Spark are recorded here: 1 (monday)" in caught.value.detail
     assert remove.uninstall(conn, ["pgq_ext"], force=True)

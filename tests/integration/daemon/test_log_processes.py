@@ -88,15 +88,15 @@ def test_sighup_reads_the_file_again_and_a_wrong_one_changes_nothing(
     def messages(name: str) -> list[str]:
         return [one["message"] for one in lines(tmp_path / name)]
 
-    wait_for(lambda: any("looking after" in m for m in messages("one")), what="the first file")
+    wait_for(lambda: any("serving" in m for m in messages("one")), what="the first file")
     config.write_text(CONFIG.format(path=tmp_path / "two"))
     running.signal(signal.SIGHUP)
-    wait_for(lambda: "settings read again" in messages("two"), what="the second file")
-    assert "settings read again" not in messages("one")
+    wait_for(lambda: "reloaded the settings" in messages("two"), what="the second file")
+    assert "reloaded the settings" not in messages("one")
     config.write_text("[root]\nlevel = 'LOUD'")
     running.signal(signal.SIGHUP)
     wait_for(
-        lambda: any("log_config not read again" in m for m in messages("two")),
+        lambda: any("log_config not reloaded" in m for m in messages("two")),
         what="the refusal in the old log",
     )
     assert {one["job"] for one in lines(tmp_path / "two")} == {"ticker"}

@@ -46,7 +46,7 @@ def test_a_number_that_now_belongs_to_another_process_is_never_signalled(tmp_pat
     assert pidfile.running(path) is None
     with pytest.raises(StateError, match="not running") as caught:
         pidfile.send(path, signal.SIGKILL)
-    assert "left over" in caught.value.detail
+    assert "is stale" in caught.value.detail
     with PidFile(path):
         assert pidfile.running(path) == os.getpid()
 
@@ -143,14 +143,14 @@ def test_a_daemon_goes_into_the_background_and_obeys(
     pid = pidfile.running(settings.with_suffix(".pid"))
     assert pid is not None
     assert os.getsid(pid) != os.getsid(0)
-    wait_for(lambda: "looking after" in log.read_text(), what="its log")
+    wait_for(lambda: "serving" in log.read_text(), what="its log")
 
     code, text = londiste("-d")
     assert code == 3
     assert f"already running with process id {pid}" in text
 
     assert londiste("-r")[0] == 0
-    wait_for(lambda: "settings read again" in log.read_text(), what="the reload")
+    wait_for(lambda: "reloaded the settings" in log.read_text(), what="the reload")
 
     code, text = londiste(how)
     assert (code, text) == (0, f"process {pid} was signalled\n")
@@ -167,7 +167,7 @@ def test_a_daemon_without_pid_file_is_refused(program: Callable[..., Program]) -
     for arguments in (["-d", "--db", "host=x"], ["-r"], ["-s"], ["-k"]):
         done = program("ticker", *arguments)
         assert done.end() == 2
-        assert "there is no pid file" in done.text
+        assert "no pid file is configured" in done.text
 
 
 CHILD = (

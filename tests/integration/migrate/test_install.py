@@ -121,11 +121,11 @@ def test_an_upgrade_edited_after_it_ran_is_refused(database: Database, tmp_path:
     apply.install(conn, root=write_component(tmp_path, "aa", "1.0", files))
     files["upgrades/1.0/01-a.sql"] += " -- one more thing"
     root = write_component(tmp_path, "aa", "1.0", files)
-    with pytest.raises(InstallError, match="was changed after it ran here"):
+    with pytest.raises(InstallError, match="was changed after its execution"):
         apply.install(conn, root=root)
     refused = psql(database, script(root=root))
     assert refused.returncode == 3
-    assert "was changed after it ran here" in refused.stderr
+    assert "was changed after its execution" in refused.stderr
 
 
 def test_a_changed_function_runs_again_and_only_that(database: Database, tmp_path: Path) -> None:

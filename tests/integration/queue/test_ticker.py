@@ -221,7 +221,7 @@ def test_a_schema_that_the_original_made_is_looked_after_as_well(
     conn.execute("drop table pgq.installed_file")
     daemon = program(*FAST, "-v", "ticker", "--db", pgq_db.dsn)
     wait_for_tick(conn)
-    daemon.says("schema pgq is not ours, but will do")
+    daemon.says("schema pgq was not installed by Londiste, but is compatible")
 
 
 def test_sigterm_ends_it_within_seconds_and_leaves_no_session(
@@ -337,11 +337,11 @@ def test_a_file_of_pgqd_looks_after_all_databases_of_a_server_also_new_ones(
         pgqd_file(tmp_path, f"base_connstr = {base}\ncheck_period = 0.2\nlogfile =\n"), "ticker"
     )
     wait_for_tick(conn)
-    daemon.says("does not say its version")
+    daemon.says("version of schema pgq is unknown")
     apply.install(two.connect())
     wait_for_tick(queue_in(two))
     assert none.name not in daemon.text
-    assert daemon.text.count("does not say its version") == 1
+    assert daemon.text.count("version of schema pgq is unknown") == 1
     assert "Traceback" not in daemon.text
 
 

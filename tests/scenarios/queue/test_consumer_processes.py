@@ -297,7 +297,7 @@ def test_a_second_signal_breaks_the_batch_off(
             process.send(signal.SIGTERM)
             process.wait()
     assert effects(db) == []
-    assert "stopped in the middle of work" in process.said()
+    assert "stopped during a unit of work" in process.said()
 
 
 def test_a_lost_connection_is_made_anew(db: Database, processes: Processes, tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_a_reload_takes_new_settings_without_losing_a_batch(
         wait_for(lambda: effects(db) == ["a"], what="the first event")
         file.write_text(f'[consumer]\ndb = "{db.dsn}"\nloop_delay = 0.05\nevent_types = ["u"]\n')
         process.send(signal.SIGHUP)
-        wait_for(lambda: "settings read again" in process.said(), what="the reload")
+        wait_for(lambda: "reloaded the settings" in process.said(), what="the reload")
         producer.send("t", "left out")
         producer.send("u", "b")
         wait_for(lambda: "b" in effects(db), what="the second event")

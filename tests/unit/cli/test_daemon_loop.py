@@ -97,7 +97,7 @@ def test_errors_are_tried_again_and_a_success_forgets_them(
     assert rounds == 4
     messages = [record.getMessage() for record in caplog.records]
     assert "hint: start it" in messages[0]
-    assert messages[-1] == "works again after 3 failures"
+    assert messages[-1] == "recovered after 3 failures"
     assert all(r.levelno == logging.WARNING for r in caplog.records[:-1])
 
 
