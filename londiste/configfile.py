@@ -1,6 +1,6 @@
-"""The text of a file of settings: sections of keys, in TOML or INI, and where they stand.
+"""Settings file: parses TOML or INI into sections of keys, and finds their lines.
 
-What the keys mean is not known here.
+The meaning of the keys is in ``londiste.settings``.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from londiste.errors import BadOption
 def read(file: Path) -> tuple[str, dict[str, dict[str, Any]]]:
     """The text of a file, and its sections; keys before the first are those of section ``""``.
 
-    Raises BadOption for a file that is not there, cannot be read, or is not what its name says.
+    Raises BadOption for a missing or unreadable file, or one of another format than its name.
     """
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise BadOption(
-            f"{file}: no such file", hint="londiste config worker prints one to start from"
+            f"{file}: no such file", hint="print a template: londiste config worker"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"{file}: cannot be read: {error}", hint="check the file") from None
+        raise BadOption(
+            f"{file}: cannot be read: {error}", hint="make the file readable for this user"
+        ) from None
     return text, _ini(file, text) if file.suffix == ".ini" else _toml_sections(file, text)
 
 
 def line(text: str, section: str, key: str | None) -> int:
-    """The line of a section's head, or of a key in it; 1 when it cannot be told."""
+    """The line of a section's head, or of a key in it; 1 if it is unknown."""
     current = ""
     for number, line in enumerate(text.splitlines(), 1):
         head = re.match(r"\s*\[\s*\"?([^\]\"]+?)\"?\s*\]", line)
@@ -50,15 +52,15 @@ def line(text: str, section: str, key: str | None) -> int:
 
 
 def refuse_readable_password(file: Path, key: str, value: Any, where: str) -> None:
-    """Raises BadOption for a password in a file that others can read."""
+    """Raises BadOption for a password in a file that other users can read."""
     if not isinstance(value, str) or not re.search(
         r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]*@", value
     ):
         return
     if stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise BadOption(
-            f"{where}: a password in {key}, in a file that others can read",
-            hint=f"chmod 600 {file}, or better keep it in ~/.pgpass or a service file",
+            f"{where}: a password in {key}, in a file that other users can read",
+            hint=f"chmod 600 {file}, or better: store it in ~/.pgpass or a service file",
         )
 
 

@@ -1,15 +1,15 @@
-"""The errors of the whole program, and how PostgreSQL's errors become them.
+"""Error classes, and the translation of PostgreSQL's errors into them.
 
-Every error has a message (one line, lower case, the thing first), a detail, a
-hint that can be typed or done, and the exit code of its class:
+Every error has a message (one line, lower case, the object first), a detail, a hint (a command or
+one imperative sentence), and the exit code of its class:
 
     LondisteError           1
-    |__ UsageError      2   the request cannot be right
-    |__ StateError      3   right request, wrong moment
+    |__ UsageError      2   invalid request
+    |__ StateError      3   not possible in the current state
     |__ InstallError    4   the SQL in the database does not fit this program
     |__ NothingReplicated 4 the node has no table to wait for
     |__ EventError      5   an event that cannot be decoded or applied
-    |__ TransientError  6   worth another try; daemons retry by themselves
+    |__ TransientError  6   temporary failure; daemons retry automatically
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import psycopg
 
 
 class LondisteError(Exception):
-    """Base of all errors this program raises on purpose."""
+    """Base class of all errors that Londiste raises deliberately."""
 
     exit_code: ClassVar[int] = 1
     retry: ClassVar[bool] = False
@@ -39,13 +39,13 @@ class LondisteError(Exception):
         return self.message
 
     def say_more(self, detail: str, hint: str = "") -> None:
-        """Adds what only a caller knows to the detail; another hint takes the place of ours."""
+        """Adds facts of the caller to the detail; a hint replaces the present one."""
         self.detail = "; ".join(filter(None, [self.detail, detail]))
         self.hint = hint or self.hint
         self._note()
 
     def _note(self) -> None:
-        # Programs that do not catch it see in the traceback what our own command line prints.
+        # The traceback of a program that does not catch the error contains detail and hint.
         self.__notes__ = []
         for word, text in (("detail", self.detail), ("hint", self.hint)):
             if text:
@@ -53,7 +53,7 @@ class LondisteError(Exception):
 
 
 class UsageError(LondisteError):
-    """The request cannot be right, now or later."""
+    """Invalid request (wrong name, option or value). Retrying does not help."""
 
     exit_code = 2
 
@@ -71,11 +71,11 @@ class UnknownNode(UsageError):
 
 
 class UnknownTable(UsageError):
-    """No such table in the database, or it is not replicated here."""
+    """No such table in the database, or the table is not replicated in it."""
 
 
 class BadOption(UsageError):
-    """A value that an option, a setting or a parameter does not take."""
+    """Invalid value of an option, a setting or a parameter."""
 
 
 class AccessDenied(UsageError):
@@ -83,15 +83,15 @@ class AccessDenied(UsageError):
 
 
 class NotSecured(UsageError):
-    """The connection cannot be encrypted, or the server does not prove who it is."""
+    """The connection cannot be encrypted, or the server does not prove its identity."""
 
 
 class SharedBackend(UsageError):
-    """A pooler on the way gives each transaction another backend."""
+    """A connection pooler gives each transaction another backend."""
 
 
 class StateError(LondisteError):
-    """A right request at the wrong moment."""
+    """The operation is not possible in the current state."""
 
     exit_code = 3
 
@@ -105,11 +105,11 @@ class NodeBusy(StateError):
 
 
 class BatchOpen(StateError):
-    """A batch is open and has to be finished first."""
+    """A batch is open and must be finished first."""
 
 
 class CombinedClosed(StateError):
-    """A queue merges into one that takes no events here: its root changes."""
+    """The combined queue of a merge leaf takes no events: its root changes."""
 
 
 class Superseded(StateError):
@@ -117,19 +117,19 @@ class Superseded(StateError):
 
 
 class PositionLost(StateError):
-    """The stored position and the queue do not fit each other."""
+    """The stored position does not fit the queue."""
 
 
 class NoKey(StateError):
-    """A table of this node has no index to find rows by, as a resumable copy needs it."""
+    """A table of this node has no index to find rows by; a resumable copy requires one."""
 
 
 class TableChanged(StateError):
-    """ALTER TABLE, TRUNCATE or the like came in the middle of a copy, which begins again."""
+    """ALTER TABLE, TRUNCATE or a similar command ran during a copy, which starts again."""
 
 
 class TooFewIds(StateError):
-    """The server has not handed out as many transaction ids as a restored queue needs."""
+    """The server has not yet assigned as many transaction ids as a restored queue needs."""
 
 
 class InstallError(LondisteError):
@@ -140,19 +140,20 @@ class InstallError(LondisteError):
 
 @dataclass(frozen=True)
 class ApplyError:
-    """What is known of an event that cannot be applied, for the person who has to decide.
+    """Facts about an event that cannot be applied, for the operator's decision.
 
-    kind -- missing: an update or delete finds no row; exists: an insert finds its row there; many:
-        more rows than one have the key; constraint: another constraint refuses the row; value: a
-        value does not fit its column; structure: a table or column is missing; refused: the server
-        says no for another reason; shared: TRUNCATE of a table that others fill too; unproven: a
-        control event that nobody entitled has written; other: the event is no good itself.
+    kind -- missing: no row matches the key of an update or delete; exists: the key of an insert
+        exists already; many: several rows match the key; constraint: another constraint rejects
+        the row; value: a value does not fit its column; structure: a table or column is missing;
+        refused: the server rejects it for another reason; shared: TRUNCATE of a table with
+        several sources; unproven: a control event without proof of an entitled writer; other: the
+        event itself is invalid.
     row -- of a packed event, from 1; 0: the event has one.
-    table -- as the event names it; dest -- here; '' where nobody knows, then the event cannot be
-        left out, unless it is unproven.
+    table -- as the event names it; dest -- the target table; '' if unknown, then the event cannot
+        be skipped, unless it is unproven.
     op -- insert, update, delete or truncate.
-    image -- of the row, as the event has it; here -- the row that is here, as JSON; None: there is
-        none, or it was not looked for.
+    image -- of the row, as the event has it; here -- the target row, as JSON; None: there is none,
+        or it was not read.
     """
 
     kind: str = "other"
@@ -168,13 +169,13 @@ class ApplyError:
 
 
 class NothingReplicated(LondisteError):
-    """A node has no table: what was to be waited for will not come."""
+    """The node has no table: there is nothing to wait for."""
 
     exit_code = 4
 
 
 class EventError(LondisteError):
-    """An event that cannot be decoded or applied; replication halts in front of it."""
+    """An event cannot be decoded or applied; replication stops before it."""
 
     exit_code = 5
 
@@ -197,14 +198,14 @@ class EventError(LondisteError):
 
 
 class PartialEvent(EventError):
-    """An event does not tell a whole row by its key, as a resumable copy needs it."""
+    """The event has no full row image; a resumable copy requires one."""
 
 
 class ScriptFailed(EventError):
-    """A statement of a script fails on a node; a person has to decide what becomes of it.
+    """A statement of a script fails on a node; an operator must decide how to continue.
 
-    statement -- its number in the script; None when it is not about one.
-    known -- it has failed before, and is not tried again.
+    statement -- its number in the script; None if the error is not about a statement.
+    known -- it has failed before, and is not retried.
     """
 
     def __init__(
@@ -223,14 +224,14 @@ class ScriptFailed(EventError):
 
 
 class TransientError(LondisteError):
-    """Worth another try."""
+    """Temporary failure; retry."""
 
     exit_code = 6
     retry = True
 
 
 class NodeDropped(TransientError):
-    """The node of a running worker is no node any more."""
+    """The node of a running worker was dropped."""
 
 
 class NodeUnreachable(TransientError):
@@ -254,7 +255,7 @@ class DiskFull(TransientError):
 
 
 class SparkUnavailable(TransientError):
-    """The master of Spark does not answer, or it has no executor for us."""
+    """The Spark master does not answer, or has no executor for Londiste."""
 
 
 class JavaMissing(LondisteError):
@@ -269,13 +270,13 @@ class ServerBinariesMissing(LondisteError):
     exit_code = 4
 
 
-#: Whom the functions of the queue are for.
+#: Roles of the queue functions.
 _GRANTS = (
     "grant the missing privilege; in a queue's database: grant pgq_writer (to produce), pgq_reader"
     " (to consume) or pgq_admin to the user"
 )
 
-#: SQLSTATE raised by our SQL functions -> class.  docs/reference/errors.md lists them.
+#: SQLSTATE raised by Londiste's SQL functions -> class.  docs/reference/errors.md lists them.
 LD_CLASSES: dict[str, type[LondisteError]] = {
     "LD001": UnknownQueue,
     "LD002": UnknownConsumer,
@@ -312,10 +313,10 @@ RET_CLASSES: dict[int, type[LondisteError]] = {
 
 
 def from_database(error: psycopg.Error, *, where: str = "") -> LondisteError:
-    """The error of this program that stands for a database error.
+    """The LondisteError for an error of the driver.
 
-    ``where`` names the node or database for the reader; it must hold no password.
-    The caller raises the result ``from`` the original.
+    ``where`` names the node or database in the message; it must not contain a password.
+    The caller raises the result ``from`` the error.
     """
     state = error.sqlstate or ""
     diag = error.diag
@@ -360,12 +361,12 @@ def from_database(error: psycopg.Error, *, where: str = "") -> LondisteError:
             place + message,
             detail=detail,
             hint=(f"in database {where}: " if where else "run: ")
-            + "londiste install; where the original's extensions are: londiste install --adopt",
+            + "londiste install; with extensions of Londiste 3: londiste install --adopt",
         )
     return LondisteError(place + message, detail=detail or f"SQLSTATE {state}", hint=hint)
 
 
-#: What a server says that is there and takes no connections yet (SQLSTATE 57P03).
+#: Messages of a server that does not accept connections yet (SQLSTATE 57P03).
 _STARTING = re.compile(
     r"the database system is (starting up|in recovery mode|not( yet)? accepting connections)"
 )
@@ -376,7 +377,7 @@ def _connection_lost(error: psycopg.Error) -> bool:
 
 
 def _from_connection(place: str, message: str, detail: str, hint: str) -> LondisteError:
-    """libpq reports a refused login without SQLSTATE; only its text tells it from a dead host."""
+    """The error of a failed connection: libpq reports a refused login without SQLSTATE."""
     lowered = message.lower()
     if any(
         sign in lowered
@@ -396,7 +397,7 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
         )
     if _STARTING.search(lowered):
         return ServerStarting(
-            place + message, detail=detail, hint=hint or "wait until its recovery is over"
+            place + message, detail=detail, hint=hint or "wait until its recovery has finished"
         )
     return NodeUnreachable(
         place + message,
@@ -406,7 +407,7 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
 
 
 def first_line(text: str) -> str:
-    """The first line that says something; libpq puts one line per address tried."""
+    """The first non-empty line; libpq writes one line per address tried."""
     for line in text.splitlines():
         if line.strip():
             return line.strip()

@@ -49,7 +49,7 @@ POINTS: dict[str, str] = {
     "script.after-first": "a script that precedes its batch is committed, the batch is not",
     "script.alone-begun": "a non-transactional statement is recorded as started, not executed",
     "script.alone-done": "a non-transactional statement is done, not recorded",
-    "resurrect.before-commit": "a rejoined root is a branch, its rows are undone, nothing is committed",
+    "resurrect.before-commit": "a rejoined root is a branch, rows are undone, nothing is committed",
     "copy.registered": "the copy's consumer is registered on the provider, nothing is copied",
     "copy.prepared": "foreign keys and indexes are dropped and stored, the table is empty",
     "copy.mid-chunk": "a chunk's rows are written, not committed",

@@ -1,1 +1,1 @@
-"""Two databases come into step before your eyes."""
+"""Demo: replication between two temporary servers (``londiste demo``)."""

@@ -1,4 +1,4 @@
-"""The tables of the demo: a shop with everything that is awkward to replicate, and pgbench's.
+"""Demo data: a shop with difficult types and constraints, and the tables of pgbench.
 
 Foreign keys that cascade, names that need quotes, composite and textual keys, jsonb, arrays,
 numerics of any size, infinite timestamps, bytea; two tables without a key that only grow
@@ -201,7 +201,7 @@ select i, (i - 1) / 100000 + 1, 0, '' from generate_series(1, {scale} * 100000) 
 
 
 def create(cluster: Cluster, dbname: str, *, orders: int = 20_000, scale: int = 5) -> None:
-    """Makes and fills all tables in a database of ``cluster``.
+    """Creates and fills all tables in a database of ``cluster``.
 
     orders -- rows of shop.orders; the whole shop has about 6 times as many, 25 MB for 20,000.
     scale -- of pgbench: 100,000 accounts and 13 MB each.
@@ -219,7 +219,7 @@ def create(cluster: Cluster, dbname: str, *, orders: int = 20_000, scale: int = 
 
 
 def create_schema(conn: psycopg.Connection) -> None:
-    """Makes the shop's schemas, sequences and empty tables, on a root or a leaf."""
+    """Creates the shop's schemas, sequences and empty tables, on a root or a leaf."""
     conn.execute(_SCHEMA)
 
 
@@ -236,7 +236,7 @@ def fill(conn: psycopg.Connection, *, orders: int = 20_000) -> None:
 def create_pgbench(
     dsn: str, scale: int, program: Path | None, environment: dict[str, str] | None = None
 ) -> None:
-    """Makes pgbench's tables with ``program``, or by ourselves when that is None.
+    """Creates the tables of pgbench with ``program``, or by SQL if it is None.
 
     Raises StateError when the program fails.
     """
@@ -252,13 +252,13 @@ def create_pgbench(
         env=environment,
     )
     if done.returncode != 0:
-        raise StateError("pgbench could not make its tables", detail=done.stderr.strip()[-400:])
+        raise StateError("pgbench could not create its tables", detail=done.stderr.strip()[-400:])
 
 
 def torn_tokens(conn: psycopg.Connection) -> int:
     """Slots whose three tokens differ as this statement sees them: halves of a transaction.
 
-    Always 0 on the root, and on a leaf once all three tables are in step.
+    Always 0 on the root, and on a leaf once all three tables are in sync.
     """
     return _number(
         conn,
@@ -269,12 +269,12 @@ def torn_tokens(conn: psycopg.Connection) -> int:
 
 
 def repeated_rows(conn: psycopg.Connection) -> int:
-    """Rows of shop.audit that are there more than once: changes applied twice."""
+    """Duplicate rows of shop.audit: changes applied twice."""
     return _number(conn, "select count(*) - count(distinct token) from shop.audit")
 
 
 def audit_rows(conn: psycopg.Connection) -> int:
-    """Rows of shop.audit that the writer has added: one per transaction it committed."""
+    """Rows of shop.audit that the writer has added: one per committed transaction."""
     return _number(conn, "select count(*) from shop.audit where token > 0")
 
 

@@ -1,4 +1,4 @@
-"""The demo: two servers, a writer that never stops, and every command a user would type.
+"""Demo run: two servers, a writer that never stops, and the commands of a user.
 
 Nothing here reaches into the program: tables are added, copied and compared by the same
 commands, in processes of their own, as on a real installation.  What the demo adds is the
@@ -49,7 +49,7 @@ _COMMAND_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Summary:
-    """What the demo found at its end."""
+    """Result of the demo."""
 
     equal: bool
     tables: int
@@ -70,7 +70,7 @@ class Summary:
 
 @dataclass
 class Demo:
-    """One run.  ``home`` keeps servers, settings and logs; the caller removes it, or does not."""
+    """One run.  ``home`` contains servers, settings and logs; the caller may remove it."""
 
     home: Path
     engine: str
@@ -82,7 +82,7 @@ class Demo:
     writer: subprocess.Popen[bytes] | None = None
 
     def run(self) -> Summary:
-        """Everything, in order.  Raises LondisteError when a step fails."""
+        """Runs the whole demo.  Raises LondisteError if a step fails."""
         started = time.monotonic()
         self._servers()
         self._cascade()
@@ -93,7 +93,7 @@ class Demo:
         committed = self._stop_writer()
         self._once_each(committed)
         summary = self._compare(started)
-        self._say("every table is equal" if summary.equal else "[red]tables differ[/red]")
+        self._say("all tables are equal" if summary.equal else "[red]tables differ[/red]")
         if self.keep:
             # Only now: whatever kills the demo before leaves no server behind.
             for cluster in (self.root, self.leaf):
@@ -102,7 +102,7 @@ class Demo:
         return summary
 
     def stop(self) -> None:
-        """Ends the processes; servers too unless they are to be kept."""
+        """Ends the processes, and the servers unless they are to be kept."""
         if self.writer is not None and self.writer.poll() is None:
             self.writer.kill()
             self.writer.wait()
@@ -113,7 +113,7 @@ class Demo:
                 cluster.close()
 
     def connection_help(self) -> str:
-        """How to get at what ``--keep`` left."""
+        """Prints how to use the servers that ``--keep`` left running."""
         assert self.root is not None
         assert self.leaf is not None
         lines = []
@@ -138,7 +138,7 @@ class Demo:
             cluster.create_database(DATABASE)
         for name, cluster in (("root", self.root), ("leaf", self.leaf)):
             self._settings_file(name, cluster)
-        self._say("making data on the root")
+        self._say("creating data on the root")
         data.create(self.root, DATABASE)
 
     def _cascade(self) -> None:
@@ -156,7 +156,7 @@ class Demo:
 
     def _writer(self) -> None:
         assert self.root is not None
-        self._say("a writer starts, and will not stop before the end")
+        self._say("starting a writer, which runs until the end")
         # The writer looks after its parent by itself: nothing is left of it after a kill -9.
         with (self.home / "writer.log").open("wb") as log:
             self.writer = subprocess.Popen(
@@ -181,14 +181,14 @@ class Demo:
         self._wait_sync()
 
     def _kill_worker(self) -> None:
-        self._say("the worker is killed with SIGKILL, and started again")
+        self._say("killing the worker with SIGKILL, then restarting it")
         worker = self.daemons.pop("worker")
         worker.signal(signal.SIGKILL)
         worker.wait()
         self._londiste("leaf", "worker", background=True)
 
     def _stop_writer(self) -> int:
-        """Ends the writer and waits for the leaf to have it all; transactions committed."""
+        """Ends the writer and waits until the leaf has caught up; transactions committed."""
         assert self.writer is not None
         self.writer.send_signal(signal.SIGTERM)
         out, _ = self.writer.communicate(timeout=60)
@@ -198,19 +198,20 @@ class Demo:
                 detail=(self.home / "writer.log").read_text(errors="replace")[-400:],
             )
         committed = int(json.loads(out)["transactions"])
-        self._say(f"the writer stops: {committed:,} transactions committed")
+        self._say(f"the writer has stopped: {committed:,} transactions committed")
         self._londiste("leaf", "wait-root")
         return committed
 
     def _once_each(self, committed: int) -> None:
-        """The table without a key has one row per transaction: it tells loss and repetition."""
+        """Checks the table without a key: one row per transaction shows loss and duplicates."""
         assert self.leaf is not None
         with session(self.leaf.dsn(DATABASE)) as conn:
             found, repeated = data.audit_rows(conn), data.repeated_rows(conn)
             torn = data.torn_tokens(conn)
         if found != committed or repeated or torn:
             raise LondisteError(
-                f"the leaf has {found} of {committed} transactions, {repeated} twice, {torn} torn"
+                f"leaf: {found} of {committed} transactions, {repeated} duplicated, {torn}"
+                " incomplete"
             )
         self._say("  each of them arrived once, none of them in halves")
 
@@ -265,8 +266,8 @@ class Demo:
                 if time.monotonic() > deadline:
                     left = ", ".join(f"{t} {s}" for t, s in states.items() if s != "ok")
                     raise StateError(
-                        f"no table has got further for {_COMMAND_SECONDS:g} s: {left}",
-                        hint=f"look at {self.home}/worker.log",
+                        f"tables without progress for {_COMMAND_SECONDS:g} s: {left}",
+                        hint=f"see {self.home}/worker.log",
                     )
                 time.sleep(0.1)
 
@@ -278,7 +279,7 @@ class Demo:
                 raise StateError(f"the {name} ended with exit code {code}", detail=log[-800:])
         if self.writer is not None and self.writer.poll() is not None:
             log = (self.home / "writer.log").read_text(errors="replace")
-            raise StateError("the writer ended before its time", detail=log[-800:])
+            raise StateError("the writer ended too early", detail=log[-800:])
 
     def _londiste(
         self,
@@ -331,7 +332,7 @@ class Demo:
 
 @contextlib.contextmanager
 def demo(*, engine: str, keep: bool, console: Console) -> Iterator[Demo]:
-    """A run with its directory; everything is gone afterwards unless ``keep``."""
+    """A run with its directory; everything is removed afterwards unless ``keep``."""
     home = throwaway_home(prefix="londiste-demo-", shared=True)
     run = Demo(home, engine, keep, console)
     try:
@@ -343,7 +344,7 @@ def demo(*, engine: str, keep: bool, console: Console) -> Iterator[Demo]:
 
 
 def _server(home: Path, name: str, version: int) -> Cluster:
-    """The version that the demo wants to show, or any that is there."""
+    """The preferred version of the demo, or any available one."""
     try:
         return Cluster.start(home, name, version=version)
     except ServerBinariesMissing:
@@ -370,7 +371,7 @@ def _bar(bars: Progress, name: str, total: int) -> TaskID:
 
 
 def _finish(bars: Progress, task: TaskID | None, conn: Connection, table: ReplicatedTable) -> None:
-    """The bar of a table that is in step; many are so small that nobody has seen them before."""
+    """The bar of a table in sync; small tables finish before their first display."""
     task = _bar(bars, str(table.name), 1) if task is None else task
     size = catalog.require(conn, table.dest)
     total = bars.tasks[bars.task_ids.index(task)].total
@@ -388,7 +389,7 @@ def _megabytes(size: int) -> str:
 
 
 def _environment() -> Mapping[str, str]:
-    """Our environment without what would lead a child to somebody's server."""
+    """The environment without variables that would lead a child to a user's server."""
     return {key: value for key, value in os.environ.items() if not key.startswith("PG")}
 
 

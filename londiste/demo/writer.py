@@ -1,4 +1,4 @@
-"""Writes random transactions to the demo's tables until it is told to stop.
+"""Demo writer: random transactions on the demo's tables until it gets a stop request.
 
     python -m londiste.demo.writer DSN [--rate N] [--connections N] [--seed N] [--parent PID]
 
@@ -63,7 +63,7 @@ _SESSION = {
 
 
 class RollBack(Exception):
-    """This transaction is to be given up, on purpose."""
+    """Rolls back this transaction on purpose."""
 
 
 class Session:
@@ -93,7 +93,7 @@ class Session:
                 self._conn.close()
 
     def _one(self, stop: threading.Event) -> None:
-        """One transaction; done again after a deadlock, looked after when the server is away."""
+        """One transaction; repeated after a deadlock, checked after a lost connection."""
         self._token += 1000
         work = self.random.choices(list(_WORK), list(_WORK.values()))[0]
         away_since: float | None = None
@@ -145,7 +145,7 @@ class Session:
         return self._conn
 
     def _arrived(self, conn: psycopg.Connection) -> bool:
-        """Whether the commit that got no answer took place."""
+        """Whether a commit without an answer took place."""
         found = conn.execute("select 1 from shop.audit where token = %s", [self._token])
         return found.fetchone() is not None
 
@@ -219,7 +219,7 @@ def change_product(cur: Cursor, rnd: random.Random, token: int, counts: Counter[
 
 
 def rename_customer(cur: Cursor, rnd: random.Random, token: int, counts: Counter[str]) -> None:
-    """A changed key, which the foreign key carries on to the orders."""
+    """A changed key, which foreign keys cascade to the orders."""
     cur.execute(
         "update shop.customers set id = nextval('shop.customer_number') where id ="
         " (select id from shop.customers where id >= %s order by id limit 1)",
@@ -229,7 +229,7 @@ def rename_customer(cur: Cursor, rnd: random.Random, token: int, counts: Counter
 
 
 def move_order(cur: Cursor, rnd: random.Random, token: int, counts: Counter[str]) -> None:
-    """Half of a composite key changed, carried on to lines and payments."""
+    """Half of a composite key changed, cascaded to lines and payments."""
     region, order = _order(cur, rnd)
     cur.execute(
         "update shop.orders set region = %s where region = %s and id = %s",
@@ -239,7 +239,7 @@ def move_order(cur: Cursor, rnd: random.Random, token: int, counts: Counter[str]
 
 
 def delete_order(cur: Cursor, rnd: random.Random, token: int, counts: Counter[str]) -> None:
-    """A row, and by its foreign keys those that hang on it."""
+    """A row, and by its foreign keys the dependent rows."""
     region, order = _order(cur, rnd)
     cur.execute("delete from shop.orders where region = %s and id = %s", [region, order])
     counts["deletes"] += cur.rowcount
@@ -320,7 +320,7 @@ def bank(cur: Cursor, rnd: random.Random, token: int, counts: Counter[str]) -> N
 
 
 def change_mind(cur: Cursor, rnd: random.Random, token: int, counts: Counter[str]) -> None:
-    """A savepoint whose work is taken back, then other work."""
+    """A savepoint that is rolled back, then other work."""
     try:
         with cur.connection.transaction():
             place_order(cur, rnd, token, Counter())
@@ -369,7 +369,7 @@ _WORK: dict[Work, int] = {
 
 
 def _order(cur: Cursor, rnd: random.Random) -> tuple[str, int]:
-    """Some order that is there and nobody else is at work on."""
+    """An existing order that no other session has locked."""
     cur.execute(
         "select region, id from shop.orders where region = %s and id >= %s"
         " order by region, id limit 1 for update skip locked",
@@ -409,14 +409,16 @@ def _maybe(rnd: random.Random, value: T) -> T | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Writes until told to stop; the exit code."""
+    """Writes until a stop request; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m londiste.demo.writer")
     parser.add_argument("dsn")
     parser.add_argument("--rate", type=float, default=100, help="transactions per second")
     parser.add_argument("--connections", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     # It may be gone before this process can ask who it is.
-    parser.add_argument("--parent", type=int, default=os.getppid(), help="ends when it has ended")
+    parser.add_argument(
+        "--parent", type=int, default=os.getppid(), help="end when the process PID has ended"
+    )
     options = parser.parse_args(argv)
 
     stop = threading.Event()

@@ -1,1 +1,1 @@
-"""PostgreSQL clusters and a Java out of wheels, for the demo and the tests."""
+"""Embedded PostgreSQL servers and Java from wheels, for the demo and the tests."""

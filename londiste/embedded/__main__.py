@@ -1,4 +1,4 @@
-"""PostgreSQL servers in one command: ``python -m londiste.embedded [NAME…]``.
+"""Command line of the embedded servers: ``python -m londiste.embedded [NAME…]``.
 
 They run until Ctrl-C or SIGTERM and leave nothing behind; with ``--keep DIRECTORY`` they stay,
 and the next call with the same directory finds them.
@@ -18,16 +18,18 @@ from londiste.errors import LondisteError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Starts the servers, prints a connection string for each, waits; the exit code."""
+    """Starts the servers, prints their connection strings, and waits; the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m londiste.embedded",
-        description="Starts PostgreSQL servers and prints how to connect to them.",
+        description="Start PostgreSQL servers and print their connection strings.",
     )
-    parser.add_argument("name", nargs="*", default=["postgres"], help="a server per name")
+    parser.add_argument("name", nargs="*", default=["postgres"], help="names of the servers")
     parser.add_argument("--version", type=int, metavar="N", help="major version of PostgreSQL")
     parser.add_argument("--port", action="store_true", help="listen on 127.0.0.1, too")
-    parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="keep servers and files")
-    parser.add_argument("--list", action="store_true", help="list the versions that are there")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIRECTORY", help="keep servers and files after the end"
+    )
+    parser.add_argument("--list", action="store_true", help="list the available versions")
     options = parser.parse_args(argv)
     stops = {signal.SIGINT, signal.SIGTERM}
     try:
@@ -44,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for server in servers:
                 print(f"{server.name}\t{server.dsn()}", flush=True)
             if options.keep is None:
-                print("Ctrl-C ends them", file=sys.stderr, flush=True)
+                print("press Ctrl-C to stop", file=sys.stderr, flush=True)
                 signal.pthread_sigmask(signal.SIG_BLOCK, stops)
                 signal.sigwait(stops)
     except KeyboardInterrupt:

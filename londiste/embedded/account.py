@@ -1,8 +1,8 @@
-"""The account that embedded servers run as.
+"""Operating system account of embedded servers.
 
 PostgreSQL refuses to run as root.  An ordinary user runs its servers itself; root borrows
-an account that exists on every system.  None is created, and no mode of a directory that
-is not ours is changed: what the account cannot reach is copied, or refused with a hint.
+an account that exists on every system.  No account is created, and no mode of a foreign
+directory is changed: programs that the account cannot reach are copied, or refused with a hint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BORROWED = ("postgres", "nobody", "daemon")
 
 @dataclass(frozen=True)
 class Account:
-    """Who runs the server; ``switch`` when this process has to become somebody else."""
+    """Who runs the server; ``switch`` when the server needs another account than this process."""
 
     name: str
     uid: int
@@ -36,13 +36,13 @@ class Account:
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def own(self, path: Path, mode: int) -> None:
-        """Gives a file or directory of ours to the account."""
+        """Changes the owner of a file or directory to the account."""
         path.chmod(mode)
         if self.switch:
             os.chown(path, self.uid, self.gid)
 
     def can_enter(self, directory: Path) -> bool:
-        """True when every directory on the way, and itself, lets the account pass."""
+        """True if the account may enter every directory on the path, and the path itself."""
         if not self.switch:
             return os.access(directory, os.X_OK)
         path = directory.resolve()
@@ -77,7 +77,7 @@ def server_account() -> Account:
         if entry.pw_uid != 0:
             return Account(name, entry.pw_uid, entry.pw_gid, switch=True)
     raise StateError(
-        "PostgreSQL does not run as root, and there is no account to run it as",
+        "PostgreSQL does not run as root, and no other account was found",
         detail=f"looked for {', '.join(_BORROWED)}",
         hint="run the command as an ordinary user",
     )
@@ -87,9 +87,10 @@ def require_reach(account: Account, directory: Path) -> None:
     """Raises BadOption when the account cannot get into ``directory``."""
     if not account.can_enter(directory):
         raise BadOption(
-            f"the server's account {account.name} cannot enter {directory}",
-            detail="PostgreSQL does not run as root, so its files must be within that"
-            " account's reach",
+            f"directory {directory}: the server's account {account.name} cannot enter it",
+            detail=(
+                "PostgreSQL does not run as root, so that account must be able to reach its files"
+            ),
             hint="choose a directory such as /var/tmp/londiste, or run as an ordinary user",
         )
 
@@ -101,6 +102,6 @@ def short_temp_dir(account: Account) -> Path:
         if len(os.fsencode(path)) <= 40 and path.is_dir() and account.can_enter(path):
             return path
     raise BadOption(
-        f"the server's account {account.name} cannot enter {tempfile.gettempdir()}",
+        f"directory {tempfile.gettempdir()}: the server's account {account.name} cannot enter it",
         hint="set TMPDIR to a directory that every user can enter, with a short path",
     )

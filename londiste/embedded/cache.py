@@ -1,7 +1,7 @@
-"""Directories where files are kept from one run to the next.
+"""Cache directories that persist between runs.
 
 Programs are started from there, so a directory is used only when it belongs to this user
-and nobody else can write to it.
+and no other user can write to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def user_caches() -> Iterator[Path]:
 def system_caches() -> Iterator[Path]:
     """Cache directories of root that every user can read, best first.
 
-    root's own cache is below a directory that nobody else may enter.
+    root's own cache is below a directory that no other user may enter.
     """
     yield from _usable([*_given(), Path("/var/cache/londiste"), _temporary()])
 

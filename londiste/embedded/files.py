@@ -1,4 +1,4 @@
-"""The files of a cluster: made by initdb, then its settings."""
+"""Files of a cluster: initdb and settings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def initdb(
         raise StateError(
             f"initdb failed for the cluster {directory.name}",
             detail=tail(log),
-            hint=f"see whether there is space left in {directory.parent}",
+            hint=f"check the free space in {directory.parent}",
         )
     (building / "pg_hba.conf").write_text(_HBA)
     building.rename(directory / "data")
@@ -102,5 +102,5 @@ def read(path: Path) -> str:
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log, for an error's detail."""
+    """The last lines of a log, for the detail of an error."""
     return "\n".join(read(log).split("\n")[-5:])

@@ -1,4 +1,4 @@
-"""Directories that hold clusters; those that are made here go with the last cluster in them."""
+"""Home directories of clusters; created ones are removed with their last cluster."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _shared: set[Path] = set()
 def throwaway_home(
     parent: Path | None = None, *, prefix: str = "londiste-", shared: bool = False
 ) -> Path:
-    """A new directory for throw-away clusters; it disappears with the last of them.
+    """A new directory for throw-away clusters; it is removed with the last of them.
 
     parent -- where it is made; None is the temporary directory.
     shared -- the caller keeps files of its own in it: it removes the directory itself, and when
-        it is killed, whatever is in there goes with the clusters.
+        it is killed, its files are removed with the clusters.
     """
     parent = parent or short_temp_dir(server_account())
     home = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
@@ -29,7 +29,7 @@ def throwaway_home(
 
 
 def ready_home(home: Path) -> Path:
-    """The directory by its full name; made, with those above it, when it is not there."""
+    """The absolute directory; created with its parents if it does not exist."""
     if not home.exists():
         for directory in reversed([p for p in (home, *home.parents) if not p.exists()]):
             directory.mkdir(exist_ok=True)
@@ -40,17 +40,17 @@ def ready_home(home: Path) -> Path:
 
 
 def was_made(home: Path) -> bool:
-    """Whether this process made the directory."""
+    """Whether this process created the directory."""
     return home in _made
 
 
 def is_shared(home: Path) -> bool:
-    """Whether a killed process leaves files in the directory that are to go with the clusters."""
+    """Whether files of a killed process in the directory must be removed with the clusters."""
     return home in _shared
 
 
 def leave_home(home: Path) -> None:
-    """Removes a directory that was made here, once it is empty."""
+    """Removes a created directory once it is empty."""
     if home in _made:
         with contextlib.suppress(OSError):
             home.rmdir()

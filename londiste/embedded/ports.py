@@ -1,4 +1,4 @@
-"""TCP ports of 127.0.0.1 for embedded servers."""
+"""Free TCP ports of 127.0.0.1 for embedded servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 
 
 def choose_port(wanted: bool | int, remembered: str) -> int | None:
-    """A port; None when none is wanted.
+    """A port; None if no port is wanted.
 
     wanted -- True: the remembered one if it is free, else any free one; a number: that one.
     """

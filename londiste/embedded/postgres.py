@@ -1,9 +1,9 @@
-"""PostgreSQL servers that this program starts itself: throw-away, or kept.
+"""Embedded PostgreSQL servers: temporary or kept.
 
 A throw-away cluster lives as long as the process that started it.  ``remove``, leaving
 its ``with`` block, the end of the process and the death of the process (``kill -9`` too)
-end the server and remove its files; a small watcher process sees to the last case.  It
-does not flush to disk: nobody will read it after a power failure.
+end the server and remove its files; a small watcher process handles the last case.  It
+does not flush to disk, because its data need not survive a power failure.
 
 A kept cluster outlives the process.  Starting it again under the same name adopts the
 running server, or starts one on the same files.
@@ -58,7 +58,7 @@ _STOP_SECONDS = 60.0
 
 
 class Cluster:
-    """One running server with its files; made by ``start``."""
+    """A running server with its files; created by ``start``."""
 
     name: str
     version: int
@@ -71,7 +71,7 @@ class Cluster:
     template: str | None  # for callers that keep a database to copy from
 
     def __init__(self, home: Path, name: str, account: Account, binaries: Binaries) -> None:
-        """Not for callers: use ``Cluster.start``."""
+        """For ``Cluster.start`` only."""
         self.home = home
         self.name = name
         self.directory = home / name
@@ -102,21 +102,21 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         keep: bool = False,
     ) -> Cluster:
-        """Starts the server ``name`` with its files in ``home/name``; returns when it answers.
+        """Starts the server ``name`` in ``home/name``; returns when it accepts connections.
 
-        home -- made when it does not exist; None is a new temporary directory.
+        home -- created if it does not exist; None is a new temporary directory.
         version -- major version; None is that of existing files, else the first one found.
         port -- False: Unix socket only; True: a free port of 127.0.0.1; or the port.
         settings -- lines for postgresql.auto.conf, over the defaults of this module.
-        keep -- the server outlives this process; existing files and servers are taken over.
+        keep -- the server outlives this process; existing files and servers are adopted.
 
         Raises ServerBinariesMissing, BadOption (directory out of reach, other version,
         port taken) and StateError (files exist already, the server does not come up).
         """
         if not name or "/" in name or name in {".", ".."}:
-            raise BadOption(f"not a name for a cluster: {name!r}", hint="use letters and digits")
+            raise BadOption(f"{name!r}: not a name of a cluster", hint="use letters and digits")
         if home is None and keep:
-            raise BadOption("a kept cluster needs a directory", hint="name one")
+            raise BadOption("a kept cluster needs a directory", hint="give a directory")
         home = throwaway_home() if home is None else ready_home(home)
         try:
             return cls._start(home, name, version, port, dict(settings or {}), keep)
@@ -139,14 +139,14 @@ class Cluster:
         directory = home / name
         if not keep and directory.exists():
             raise StateError(
-                f"there is a cluster in {directory} already",
-                hint="choose another name or directory; a kept cluster is started with keep=True",
+                f"a cluster exists in {directory} already",
+                hint="choose another name or directory, or keep=True to start a kept cluster",
             )
         existing = files.data_version(directory / "data")
         if existing and version and existing != version:
             raise BadOption(
                 f"the cluster in {directory} has PostgreSQL {existing}, not {version}",
-                hint=f"ask for version {existing}, or remove the directory",
+                hint=f"request version {existing}, or remove the directory",
             )
         binaries = within_reach(find_binaries(version or existing), account)
         cluster = cls(home, name, account, binaries)
@@ -177,7 +177,7 @@ class Cluster:
 
     @property
     def bindir(self) -> Path:
-        """Where this server's programs are."""
+        """The directory of this server's programs."""
         return self._binaries.bindir
 
     @property
@@ -190,11 +190,11 @@ class Cluster:
         return self._binaries.program(name)
 
     def environment(self) -> dict[str, str]:
-        """An environment for those programs: nothing in it depends on the user's settings."""
+        """An environment for those programs, independent of the user's settings."""
         return process.environment()
 
     def create_database(self, name: str, template: str | None = None) -> None:
-        """Creates a database, as a copy of ``template`` when given."""
+        """Creates a database, as a copy of ``template`` if given."""
         statement = sql.SQL("create database {}").format(sql.Identifier(name))
         if template is not None:
             # Measured without fsync: 8 to 23 ms in a memory file system, the default 20 to 25.
@@ -216,7 +216,7 @@ class Cluster:
         return self._pid is not None and watcher.alive(self._pid)
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stops the server and leaves its files; ``immediate`` is a crash without warning.
+        """Stops the server and keeps its files; ``immediate`` is a crash without warning.
 
         Does nothing when it is down.  ``restart`` and ``up`` start it again.
         """
@@ -245,7 +245,7 @@ class Cluster:
         self._launch()
 
     def keep(self) -> None:
-        """From now on the server and its files outlive this process."""
+        """Detaches the server and its files, which then outlive this process."""
         self.kept = True
         for name in files.THROWAWAY:
             self._settings.pop(name, None)
@@ -269,7 +269,7 @@ class Cluster:
         atexit.unregister(self._at_exit)
 
     def close(self) -> None:
-        """Ends the use: a throw-away cluster is removed, a kept one goes on running."""
+        """Ends the use: a temporary cluster is removed, a kept one keeps running."""
         if not self.kept:
             self.remove()
 
@@ -314,7 +314,7 @@ class Cluster:
         (self.directory / "port").write_text("" if self.port is None else str(self.port))
 
     def _adopt(self) -> bool:
-        """Takes over a server that runs on these files; False when there is none."""
+        """Adopts a server that runs on these files; False if there is none."""
         lines = files.read(self.data / "postmaster.pid").split("\n")
         if len(lines) < 5 or not lines[0].isdigit() or not watcher.alive(int(lines[0])):
             return False
@@ -346,7 +346,7 @@ class Cluster:
         self._account.own(self._socket_dir, 0o700)
 
     def _launch(self) -> None:
-        """Starts the server process and waits until it takes connections."""
+        """Starts the server process and waits until it accepts connections."""
         self._write_settings()
         with self.log.open("ab") as log:
             command: list[str | Path] = [self.program("postgres"), "-D", self.data]

@@ -1,4 +1,4 @@
-"""Starts programs of PostgreSQL so that nothing of ours reaches into them."""
+"""Starts PostgreSQL programs in a clean environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def start(
 
 @functools.cache
 def environment() -> dict[str, str]:
-    """PG* variables, locales and time zones of the user change what a server does."""
+    """Removes PG* variables, locales and time zones of the user, which change a server."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "LC_ALL": "C",

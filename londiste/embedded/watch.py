@@ -1,4 +1,4 @@
-"""This side of the watcher: a process that ends a server when this process is gone."""
+"""Parent side of the watcher, a process that ends a server when its parent dies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Watch:
     def __init__(self, data: Path, home: Path | None, directories: Iterable[Path]) -> None:
         """Watches the server on ``data``.
 
-        directories -- removed when this process is gone; ``home``, too, if it is empty then.
+        directories -- removed when this process has ended; ``home``, too, if it is empty then.
         """
         self._process = subprocess.Popen(
             [
@@ -32,15 +32,15 @@ class Watch:
         )
 
     def started(self, pid: int) -> None:
-        """A process that has to go when this one is gone."""
+        """Registers a process that must end with this one."""
         self._tell(f"+{pid}")
 
     def ended(self, pid: int) -> None:
-        """It has ended; somebody else may get its number."""
+        """Unregisters a process that has ended; its id may be reused."""
         self._tell(f"-{pid}")
 
     def keep(self) -> None:
-        """Ends the watch and leaves everything as it is."""
+        """Ends the watch without any action."""
         self._tell("keep")
         self.end()
 

@@ -1,4 +1,4 @@
-"""Ends a throw-away server when the process that started it is gone.
+"""Watcher: ends a temporary server when the process that started it has died.
 
 Started as a program of its own, in its own session, with the standard library only:
 
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def wait_for_end(parent: int) -> set[int] | None:
-    """The processes that ran when the parent ended; None when the server is to be kept."""
+    """The processes to end after the parent's death; None if the server is to be kept."""
     pids: set[int] = set()
     text = b""
     while True:
@@ -88,7 +88,7 @@ def kill(pid: int, number: signal.Signals) -> None:
 
 
 def alive(pid: int) -> bool:
-    """False for a dead process that nobody has reaped yet, too."""
+    """False also for a zombie process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 -- once every 20 ms
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")

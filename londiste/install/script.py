@@ -165,7 +165,8 @@ begin
                 select from pg_temp.londiste_plan where kind in ('upgrade', 'after') and run)
         then
             raise exception using errcode = 'LD200',
-                message = format('%s/%s was changed without an upgrade file', {schema}, v_file.path),
+                message = format('%s/%s was changed without an upgrade file', {schema},
+                    v_file.path),
                 hint = 'write the script again with a released program';
         end if;
     end loop;

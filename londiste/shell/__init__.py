@@ -1,1 +1,1 @@
-"""The language of ``londiste queue shell``: text to statements, statements to results."""
+"""Queue shell (``londiste queue shell``): parses text to statements and runs them."""

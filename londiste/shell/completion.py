@@ -1,4 +1,4 @@
-"""What may be typed next: a function of the text before the cursor and what the database has."""
+"""Completion: possible next words for the text before the cursor, from names of the database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from londiste.shell.lexer import Token
 
 @dataclass(frozen=True)
 class Catalog:
-    """The names there are.
+    """Names in the database for the completion.
 
     consumers, subconsumers -- by queue, the latter by (queue, consumer).
     tables, sequences -- as they are registered with a queue, ``schema.name``.
@@ -53,7 +53,7 @@ _BEFORE_TABLE = {"from", "join", "into", "update", "table", "truncate", "analyze
 def complete(text: str, catalog: Catalog, queue: str | None = None) -> list[str]:
     """The words that may replace the last one of ``text``, which is all up to the cursor.
 
-    queue -- the chosen one; None: none.  Names that need quotes come with them.
+    queue -- the chosen one; None: none.  Names are quoted where necessary.
     """
     found, begun = _last_word(text)
     candidates = dict.fromkeys(_candidates(found, catalog, queue))
@@ -63,7 +63,7 @@ def complete(text: str, catalog: Catalog, queue: str | None = None) -> list[str]
 
 
 def begun(text: str) -> str:
-    """The last word as far as it was typed: what a candidate replaces."""
+    """The typed part of the last word: the text that a candidate replaces."""
     return _last_word(text)[1]
 
 
@@ -147,7 +147,7 @@ def _of_sql(found: list[Token], catalog: Catalog) -> Iterable[str]:
 
 
 def quoted(name: str) -> str:
-    """A name as it can be typed."""
+    """A name in the form in which it can be typed."""
     if re.fullmatch(r"[A-Za-z0-9_.\-:/@]+", name) and "--" not in name:
         return name
     return '"' + name.replace('"', '""') + '"'

@@ -1,7 +1,7 @@
-"""The grammar: one line per form, read by the parser and by the completion alike.
+"""Grammar of the queue shell: one line per form, for parser and completion.
 
-In a form, words stand for themselves, ``<kind:field>`` for a name or value, ``[...]`` for what
-may be left out (several in a row come in any order), ``(a|b)`` for a choice of words.  ``<kind*>``
+In a form, words stand for themselves, ``<kind:field>`` for a name or value, ``[...]`` for optional
+parts (several in a row in any order), ``(a|b)`` for a choice of words.  ``<kind*>``
 also takes ``*``; ``<kind,>`` takes several with commas; ``<settings>`` is ``name = value, …`` and
 ``<options>`` the same where a value may be missing.
 """
@@ -33,7 +33,7 @@ class Word:
 class Slot:
     """A name or a value.
 
-    kind -- what it names, for the completion; field -- of the statement.
+    kind -- what it stands for, for the completion; field -- of the statement.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Maybe:
-    """What may be left out."""
+    """An optional part."""
 
     elements: tuple[Element, ...]
 
@@ -54,7 +54,7 @@ Element = Word | Slot | Maybe
 
 @dataclass(frozen=True)
 class Form:
-    """A form of a statement, and what is made of the values found in it."""
+    """A form of a statement, and the function that builds it from its values."""
 
     text: str
     build: Callable[..., Statement]
@@ -90,24 +90,32 @@ CONNECT_WORDS = ("dbname", "host", "port", "user", "service", "queue", "node")
 def forms() -> tuple[Form, ...]:
     """All forms, in the order of the help."""
     return (
-        _form("connect <connection:parameters>", s.Connect, "another database, queue or node"),
-        _form("install <component:component>", s.Install, "bring the SQL into the database"),
+        _form(
+            "connect <connection:parameters>",
+            s.Connect,
+            "connect to another database, queue or node",
+        ),
+        _form("install <component:component>", s.Install, "install or upgrade the SQL"),
         _form("create queue <new:queue>", s.CreateQueue, "create a queue"),
-        _form("drop queue <queue:queue> [force]", s.DropQueue, "drop it with its events"),
+        _form("drop queue <queue:queue> [force]", s.DropQueue, "drop a queue with its events"),
         _form(
             "alter queue <queue*:queue> set <settings:settings>",
             s.AlterQueue,
             "set parameters of one queue or all",
         ),
-        _form("show queue [<queue*:queue>]", s.ShowQueue, "queues, or the parameters of one"),
+        _form(
+            "show queue [<queue*:queue>]", s.ShowQueue, "list queues, or show the parameters of one"
+        ),
         _form(
             "show consumer [<consumer*:consumer>] [on <queue:queue>]", s.ShowConsumer, "positions"
         ),
-        _form("show node [<node*:node>] [on <queue:queue>]", s.ShowNode, "nodes of the cascade"),
-        _form("show batch <batch:batch>", s.ShowBatch, "a batch, by number or consumer"),
-        _form("show table <table:table>", s.ShowTable, "a replicated table"),
-        _form("show sequence <sequence:sequence>", s.ShowSequence, "a replicated sequence"),
-        _form("show version", s.ShowVersion, "of program, schemas and server"),
+        _form(
+            "show node [<node*:node>] [on <queue:queue>]", s.ShowNode, "list nodes of the cascade"
+        ),
+        _form("show batch <batch:batch>", s.ShowBatch, "show a batch, by number or consumer"),
+        _form("show table <table:table>", s.ShowTable, "show a replicated table"),
+        _form("show sequence <sequence:sequence>", s.ShowSequence, "show a replicated sequence"),
+        _form("show version", s.ShowVersion, "show versions of program, schemas and server"),
         _form("show help", s.ShowHelp, "this"),
         _form(
             "register consumer <new:consumer> [on <queue:queue>] [at <tick:tick>]"
@@ -118,7 +126,7 @@ def forms() -> tuple[Form, ...]:
         _form(
             "unregister consumer <consumer*:consumer> [from <queue:queue>]",
             s.UnregisterConsumer,
-            "forget a consumer and its position",
+            "unregister a consumer and delete its position",
         ),
         _form(
             "register subconsumer <new:subconsumer> for <consumer:consumer> [on <queue:queue>]",
@@ -129,7 +137,7 @@ def forms() -> tuple[Form, ...]:
             "unregister subconsumer <subconsumer*:subconsumer> for <consumer:consumer>"
             " [from <queue:queue>] [close [batch]]",
             s.UnregisterSubconsumer,
-            "forget it, with its open batch",
+            "unregister a cooperative consumer, with its open batch",
         ),
         _form(
             "londiste add table <table,:tables> [with <options:options>]",
@@ -137,13 +145,17 @@ def forms() -> tuple[Form, ...]:
             "replicate tables",
         ),
         _form("londiste add sequence <sequence,:sequences>", s.AddSequences, "replicate sequences"),
-        _form("londiste remove table <table,:tables>", s.RemoveTables, "stop it"),
-        _form("londiste remove sequence <sequence,:sequences>", s.RemoveSequences, "stop it"),
-        _form("londiste tables", s.ListTables, "replicated tables and their states"),
-        _form("londiste seqs", s.ListSequences, "replicated sequences"),
-        _form("londiste missing", s.ListMissing, "what could be replicated"),
+        _form("londiste remove table <table,:tables>", s.RemoveTables, "stop replicating tables"),
+        _form(
+            "londiste remove sequence <sequence,:sequences>",
+            s.RemoveSequences,
+            "stop replicating sequences",
+        ),
+        _form("londiste tables", s.ListTables, "list replicated tables and their states"),
+        _form("londiste seqs", s.ListSequences, "list replicated sequences"),
+        _form("londiste missing", s.ListMissing, "list tables that are not replicated"),
         _form("help", s.ShowHelp, "this"),
-        _form("exit", s.Exit, "leave; also quit, ^D"),
+        _form("exit", s.Exit, "leave the shell; also quit, ^D"),
         _form("quit", s.Exit, "leave"),
     )
 
@@ -159,9 +171,9 @@ _OURS_WITH = {
 
 
 def parse(text: str) -> Statement:
-    """A statement, without its ``;``.  What is not of this language is SQL.
+    """A statement, without its ``;``.
 
-    Raises BadOption that names the word it cannot read, and what could stand there.
+    Other text is SQL.  Raises BadOption with the unreadable word and the expected ones.
     """
     found = lexer.tokens(text)
     if not _is_ours(found):
@@ -175,7 +187,7 @@ def parse(text: str) -> Statement:
 
 
 def expectations(found: Sequence[Token]) -> list[tuple[Element, Mapping[str, Any]]]:
-    """What may come behind these tokens, with the values that were read before."""
+    """The possible next elements after these tokens, with the values that were read before."""
     result: list[tuple[Element, Mapping[str, Any]]] = []
     for form in forms():
         expected: dict[int, list[Element]] = {}
@@ -187,7 +199,7 @@ def expectations(found: Sequence[Token]) -> list[tuple[Element, Mapping[str, Any
 
 
 def help_lines() -> list[tuple[str, str]]:
-    """Every form as people read it, and what it is for."""
+    """Every form as shown to users, and its purpose."""
     return [(_readable(form.text) + ";", form.help) for form in forms()] + [
         ("SQL …;", "anything else goes to the server")
     ]
@@ -239,10 +251,10 @@ def _match(
     expected: dict[int, list[Element]],
     seen: dict[str, Any] | None = None,
 ) -> Found:
-    """Every way to read tokens from ``at`` on: where it ends, and the values.
+    """Every parse of the tokens from ``at`` on: its end, and the values.
 
-    expected -- gets what could have stood at each place that was reached.
-    seen -- gets the values that were read on any way.
+    expected -- collects the possible elements at each position that was reached.
+    seen -- collects the values of all parses.
     """
     if seen is not None:
         seen.update(values)
@@ -303,7 +315,7 @@ def _assignments(
     while at < len(found) and found[at].kind == "word":
         name = found[at].text.lower()
         if name in values:
-            raise BadOption(f"{name} is given twice", hint="leave one of them away")
+            raise BadOption(f"{name} is given twice", hint="give it once")
         at += 1
         if at < len(found) and _sign(found[at], "="):
             if at + 1 >= len(found):
@@ -371,12 +383,12 @@ def _unreadable(found: Sequence[Token], expected: dict[int, list[Element]]) -> B
     wanted = [*slots, *words, *(["the end"] if can_end else [])]
     if place >= len(found):
         said = " ".join(token.text for token in found)
-        return BadOption(f"unfinished: {said}", hint=f"next comes {_either(wanted)}")
+        return BadOption(f"unfinished: {said}", hint=f"expected next: {_either(wanted)}")
     word = found[place].text
     close = difflib.get_close_matches(word.lower(), words, n=1)
     before = " ".join(token.text for token in found[:place])
     return BadOption(
-        f"cannot read {word!r}" + (f" behind: {before}" if before else ""),
+        f"cannot read {word!r}" + (f" after: {before}" if before else ""),
         hint=f"did you mean {close[0]}?" if close else f"expected {_either(wanted)}",
     )
 

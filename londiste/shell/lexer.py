@@ -1,4 +1,4 @@
-"""Cuts what is typed into words, and into statements at the ``;`` that end them.
+"""Lexer of the queue shell: tokens, and statements separated by ``;``.
 
 Knows SQL well enough for that: strings, quoted names, dollar quotes, nested comments,
 parentheses, and bodies between BEGIN ATOMIC and END.
@@ -21,8 +21,8 @@ class Token:
     """A piece of text.
 
     kind -- ``word``, ``name`` (in double quotes), ``text`` (in single quotes), ``dollar``,
-        ``sign``; comments and white space are left out.
-    text -- without quotes; start, end -- where it stands.
+        ``sign``; comments and white space are skipped.
+    text -- without quotes; start, end -- its position.
     closed -- false for one whose closing quote is missing.
     """
 
@@ -50,9 +50,9 @@ def tokens(text: str) -> list[Token]:
 
 
 def split(text: str) -> tuple[list[str], str]:
-    """The statements that a ``;`` ends, without it, and the unfinished rest.
+    """The statements before each ``;``, and the unfinished rest.
 
-    Statements of nothing but space and comments are left out.
+    Empty statements are skipped.
     """
     statements: list[str] = []
     begin, depth, blocks, words = 0, 0, 0, 0

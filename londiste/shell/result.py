@@ -1,4 +1,4 @@
-"""What a statement answers."""
+"""Result of a shell statement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Result:
-    """A table, lines for people, or both.
+    """A table, text lines, or both.
 
     columns -- empty when there is no table; end -- the session is over.
     """

@@ -1,7 +1,7 @@
-"""Carries statements out: a connection, the queue that was chosen, and what each form does.
+"""Session of the queue shell: connection, current queue, and execution of statements.
 
 Autocommit, unless the user has typed BEGIN: queue commands then take part in that transaction.
-What works in steps on several nodes (``londiste …``, ``install``) needs to be outside of one.
+Multi-node commands (``londiste …``, ``install``) must run outside a transaction.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _IDLE = psycopg.pq.TransactionStatus.IDLE
 
 
 class Session:
-    """A connection and what was chosen on it.
+    """A connection, and the current queue on it.
 
-    queue -- for statements that name none; notice -- gets what the server says aside.
+    queue -- for statements that name none; notice -- receives notices of the server.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Session:
         return f"{self.conn.info.dbname}{queue}={sign}> "
 
     def execute(self, text: str) -> Result:
-        """One statement, without its ``;``; LondisteError.  Opens a lost connection again."""
+        """Runs one statement, without its ``;``.  Opens a lost connection again."""
         statement = language.parse(text)
         try:
             return self._do(statement)
@@ -90,7 +90,7 @@ class Session:
                 self.conn = self._open(self.dsn)
 
     def catalog(self) -> Catalog:
-        """The names there are now; empty where there is nothing, or in a failed transaction."""
+        """The names in the database; empty in a failed transaction."""
         if self.conn.closed or self.conn.info.transaction_status not in {_IDLE, _IN_TRANSACTION}:
             return Catalog()
         try:
@@ -180,7 +180,8 @@ class Session:
         words = [token.text.lower() for token in lexer.tokens(text) if token.kind == "word"]
         if words[:1] == ["copy"] and {"stdin", "stdout"} & set(words):
             raise BadOption(
-                "no COPY from or to this program", hint="use psql, or a file of the server"
+                "COPY from or to the client is not supported",
+                hint="use psql, or a file of the server",
             )
         with self.conn.cursor() as cursor:
             # Bytes: the text goes to the server as it was typed, % and all.
@@ -200,8 +201,8 @@ class Session:
         unknown = sorted(set(parameters) - set(language.CONNECT_WORDS))
         if unknown:
             raise BadOption(
-                f"connect has no {unknown[0]}",
-                hint="it has " + ", ".join(f"{word}=" for word in language.CONNECT_WORDS),
+                f"connect has no option {unknown[0]}",
+                hint="options: " + ", ".join(f"{word}=" for word in language.CONNECT_WORDS),
             )
         self._outside("connect")
         given = dict(parameters)
@@ -221,7 +222,7 @@ class Session:
                 if node not in known:
                     raise UnknownNode(
                         f"no node {node} of queue {chosen}",
-                        hint="the nodes are " + ", ".join(known) if known else "it has none",
+                        hint="nodes: " + ", ".join(known) if known else "the queue has no nodes",
                     )
                 dsn = conninfo.make_conninfo(known[node])
                 other = self._open(dsn)
@@ -249,7 +250,7 @@ class Session:
         if wanted is None:
             raise BadOption(f"nothing to install: {component}", hint="install pgq or londiste")
         steps = apply.install(self.conn, wanted)
-        return Result(lines=[f"{len(steps)} files ran" if steps else "was there, nothing to do"])
+        return Result(lines=[f"{len(steps)} files ran" if steps else "up to date"])
 
     def _version(self) -> Result:
         rows: list[Sequence[object]] = [["londiste", londiste.__version__]]
@@ -321,7 +322,7 @@ class Session:
         if node not in (None, "*") and node not in {one.name for one in members}:
             raise UnknownNode(
                 f"no node {node} of queue {chosen}",
-                hint="the nodes are " + ", ".join(one.name for one in members),
+                hint="nodes: " + ", ".join(one.name for one in members),
             )
         wanted = local.name if node is None else node
         rows = []
@@ -377,7 +378,9 @@ class Session:
         for queue in self._queues_of_nodes():
             for one in tables.get_table_list(self.conn, queue):
                 if name in (one.name, one.dest):
-                    rows.append([f"queue {queue}", one.state or ("-" if one.local else "not here")])
+                    rows.append(
+                        [f"queue {queue}", one.state or ("-" if one.local else "not on this node")]
+                    )
                     rows += [[f"attribute {key}", value] for key, value in one.attrs.items()]
         found = self._rows("table_triggers_by_name", relation=name.quoted)
         rows += [[f"trigger {trigger}", text] for trigger, text in found]
@@ -453,7 +456,7 @@ class Session:
                     raise AssertionError(statement)
             done: list[str] = []
             plan.execute(todo.steps, sites, lambda step: done.append(step.describe()))
-        return Result(lines=[*done, *(f"{name}: was done before" for name in todo.already)])
+        return Result(lines=[*done, *(f"{name}: done before" for name in todo.already)])
 
     # -- help -------------------------------------------------------------------------------------
 
@@ -480,7 +483,7 @@ class Session:
     def _outside(self, what: str) -> None:
         if self.conn.info.transaction_status != _IDLE:
             raise StateError(
-                f"{what} does not work inside a transaction", hint="commit or rollback first"
+                f"{what} does not work inside a transaction", hint="commit or roll back first"
             )
 
     def _queues_of_nodes(self) -> list[str]:
@@ -517,7 +520,7 @@ class Session:
 
 
 def table_options(given: dict[str, str | None]) -> TableOptions:
-    """The options of ``londiste add table``; BadOption for what is none."""
+    """The options of ``londiste add table``; BadOption for an unknown one."""
     flags = ""
     arguments: list[str] = []
     words: dict[str, bool] = {}
@@ -556,7 +559,7 @@ def _number(text: str, what: str) -> int:
 
 
 def _no_queue(example: str) -> BadOption:
-    return BadOption("no queue is chosen", hint=f"name it in the statement, or: {example};")
+    return BadOption("no current queue", hint=f"name it in the statement, or: {example};")
 
 
 def _text(value: bytes | None) -> str | None:

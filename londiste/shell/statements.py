@@ -1,4 +1,4 @@
-"""What can be said in the shell, as values.  ``queue`` None is the queue that was chosen."""
+"""Statements of the queue shell as values.  ``queue`` None is the current queue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Connect:
-    """To another database, or another queue or node of it."""
+    """Connect to another database, or another queue or node of it."""
 
     parameters: dict[str, str]
 
@@ -31,7 +31,7 @@ class DropQueue:
 
 @dataclass(frozen=True)
 class AlterQueue:
-    """``queue`` is ``*`` for all of them."""
+    """``queue`` is ``*`` for all queues."""
 
     queue: str
     settings: dict[str, str]
@@ -91,7 +91,7 @@ class RegisterConsumer:
 
 @dataclass(frozen=True)
 class UnregisterConsumer:
-    """``consumer`` is ``*`` for all of them."""
+    """``consumer`` is ``*`` for all consumers."""
 
     consumer: str
     queue: str | None = None
@@ -106,7 +106,7 @@ class RegisterSubconsumer:
 
 @dataclass(frozen=True)
 class UnregisterSubconsumer:
-    """``subconsumer`` is ``*`` for all of them."""
+    """``subconsumer`` is ``*`` for all subconsumers."""
 
     subconsumer: str
     consumer: str
@@ -116,7 +116,7 @@ class UnregisterSubconsumer:
 
 @dataclass(frozen=True)
 class AddTables:
-    """``options`` as written behind WITH: name to value, None for a mere word."""
+    """``options`` as written after WITH: name to value, None without a value."""
 
     tables: tuple[str, ...]
     options: dict[str, str | None] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Exit:
 
 @dataclass(frozen=True)
 class Sql:
-    """Anything else, for the server."""
+    """SQL for the server."""
 
     text: str
 

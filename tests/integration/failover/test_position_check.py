@@ -124,7 +124,7 @@ def test_a_worker_that_is_registered_again_behind_its_back_says_so_while_nothing
     worker.send(signal.SIGCONT)
     line.wait(lambda: line.error(leaf), "an error without another tick")
     line.wait(lambda: "has lost its position" in worker.said(), "that it stays")
-    assert "works again" not in worker.said()
+    assert "recovered after" not in worker.said()
     assert "has lost its position" in line.run(leaf, "status").out
     worker.stop()
     assert line.run(leaf, "worker", "--rewind").code == 0

@@ -155,7 +155,7 @@ ID, V = (
         (mark(ID, V._replace(number=3)), "dropped, or is another column"),
         (mark(ID), "dropped, or is another column"),
         (mark(ID, V, oid=2), "another table"),
-        (None, "the table is gone"),
+        (None, "the table was dropped"),
     ],
 )
 def test_what_makes_a_table_another_one(now: Fingerprint | None, reason: str) -> None:
