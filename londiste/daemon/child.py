@@ -14,10 +14,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO
-
-from londiste.daemon.forked import WATCHER, Forked, fork
 
 _FILE = "LONDISTE_PARENT_FILE"
 _PID = "LONDISTE_PARENT_PID"
@@ -26,13 +24,16 @@ _PR_SET_PDEATHSIG = 1
 
 EXIT_PARENT_GONE = 75
 
+#: Name of the thread that waits for the end of the parent.
+WATCHER = "parent"
+
 _is_child = False
 
 
 class Child:
     """A running child process."""
 
-    def __init__(self, process: subprocess.Popen[bytes] | Forked, pipe: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], pipe: int) -> None:
         self._process = process
         self._pipe: int | None = pipe
 
@@ -67,28 +68,6 @@ class Child:
                 },
                 pass_fds=(reader,),
                 process_group=0,
-            )
-        except OSError:
-            os.close(writer)
-            raise
-        finally:
-            os.close(reader)
-        return cls(process, writer)
-
-    @classmethod
-    def fork(cls, main: Callable[[], int], argv: Sequence[str]) -> Child:
-        """The same without the start of a program: a copy of this process that calls ``main``.
-
-        ``main`` calls ``die_with_parent`` first thing; its result is the exit code.  ``argv`` is
-        what ``ps`` shows.  Only when ``forked.may_fork``.
-        """
-        reader, writer = os.pipe()
-        try:
-            process = fork(
-                main,
-                argv,
-                keep=[reader],
-                environment={_FILE: str(reader), _PID: str(os.getpid()), _SIGNAL: "1"},
             )
         except OSError:
             os.close(writer)

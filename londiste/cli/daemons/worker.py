@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 
 import click
 
-# Also what the copy process needs: a copy of this process has it then.
-from londiste.cli import cli, copy, errors, options, output
-from londiste.cli.copy import run as copying
+from londiste.cli import options, output
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
@@ -81,13 +78,8 @@ def worker(
         quiet=ctx.quiet,
         verbose=ctx.verbose,
     ) as signals:
-        arguments = _copy_arguments(ctx)
-        work = Worker(
-            read,
-            signals,
-            copy_argv=[sys.executable, "-m", "londiste", *arguments],
-            copy_main=lambda: _copy_main(arguments),
-        )
+        copy_argv = [sys.executable, "-m", "londiste", *_copy_arguments(ctx)]
+        work = Worker(read, signals, copy_argv=copy_argv)
         if once:
             work.run_once()
         else:
@@ -102,11 +94,3 @@ def _copy_arguments(ctx: options.Context) -> list[str]:
     for key, value in ctx.overrides.items():
         argv += ["--set", f"{key}={value}"]
     return [*argv, *["-v"] * ctx.verbose, *["-q"] * ctx.quiet, "copy"]
-
-
-def _copy_main(arguments: Sequence[str]) -> int:
-    """The copy process, in a copy of this one."""
-    return errors.run(cli, arguments)
-
-
-__all__ = ["copy", "copying", "worker"]

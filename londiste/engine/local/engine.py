@@ -13,16 +13,18 @@ import contextlib
 import gc
 import multiprocessing
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from londiste.daemon import crash
-from londiste.daemon.forked import may_fork
+from londiste.daemon.child import WATCHER
 from londiste.engine import group_task, tasks
 from londiste.engine.local import threads
 from londiste.engine.spec import (
@@ -64,7 +66,7 @@ class LocalEngine:
         """
         size = _size(parallel)
         with self._lock:
-            if self._pool is not None or size > _MOST_AHEAD or not may_fork():
+            if self._pool is not None or size > _MOST_AHEAD or not _may_fork():
                 return
             pool = self._made(size, "fork")
             # Only then all are there before the pool starts threads.
@@ -148,6 +150,20 @@ class LocalEngine:
             # A crash point has fired; the following tasks must not repeat it.
             self._armed = False
         _kill(pool)
+
+
+def _may_fork() -> bool:
+    """Whether a fork of this process is safe: on Linux, from its only thread.
+
+    The watcher of the parent holds no lock and does not count.
+    """
+    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
+        return False
+    watchers = sum(thread.name == WATCHER for thread in threading.enumerate())
+    try:
+        return len(list(Path("/proc/self/task").iterdir())) == 1 + watchers
+    except OSError:
+        return False
 
 
 def _size(parallel: int) -> int:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from londiste.daemon.child import Child
-from londiste.daemon.forked import may_fork
 from londiste.daemon.loop import pause
 
 log = logging.getLogger(__name__)
@@ -20,19 +19,11 @@ class Copies:
     """At most one copy process.
 
     argv -- its command line.  The process exits when no table is left to copy.
-    main -- its function, where it can be forked from this process, which is half a second faster.
     failures -- how often in a row it has failed.
     """
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        longest_pause: float,
-        main: Callable[[], int] | None = None,
-    ) -> None:
+    def __init__(self, argv: Sequence[str], *, longest_pause: float) -> None:
         self._argv = list(argv)
-        self._main = main
         self._longest_pause = longest_pause
         self._child: Child | None = None
         self._started = 0.0
@@ -54,7 +45,7 @@ class Copies:
             self._child = None
             self._ended(code, now)
         if wanted and now >= self._next_start:
-            self._child = self._begin()
+            self._child = Child.start(self._argv)
             self._started = now
             log.info("copy process %d started", self._child.pid)
 
@@ -63,12 +54,6 @@ class Copies:
         if self._child is not None:
             self._child.terminate()
             self._child = None
-
-    def _begin(self) -> Child:
-        # After a failure nothing of this process is taken for granted.
-        if self._main is not None and not self.failures and may_fork():
-            return Child.fork(self._main, self._argv)
-        return Child.start(self._argv)
 
     def _ended(self, code: int, now: float) -> None:
         if code == 0:

@@ -70,7 +70,6 @@ class Worker:
 
     read -- returns the settings; called at the start and after SIGHUP.
     copy_argv -- command line of the copy process.
-    copy_main -- its function, where it can be forked from this process.
     sessions -- opens its sessions.
     """
 
@@ -80,13 +79,12 @@ class Worker:
         signals: Signals,
         *,
         copy_argv: Sequence[str] = (),
-        copy_main: Callable[[], int] | None = None,
         sessions: Callable[[WorkerSettings], Sessions] = Sessions,
     ) -> None:
         self.read = read
         self.settings = read()
         self.signals = signals
-        self.copies = Copies(copy_argv, longest_pause=self.settings.max_retry_delay, main=copy_main)
+        self.copies = Copies(copy_argv, longest_pause=self.settings.max_retry_delay)
         self._sessions = sessions(self.settings)
         self._steps = Steps(
             self.settings.db,
