@@ -6,10 +6,7 @@ A batch that the queue delivers again after a crash is recognised as done, and o
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -20,6 +17,7 @@ from uuid import UUID
 import psycopg
 
 from londiste.consumer.outcome import Outcome
+from londiste.daemon.files import write_atomically
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.queries import query
 from londiste.errors import BadOption, LondisteError, PositionLost, StateError, from_database
@@ -224,7 +222,7 @@ class FileProgress:
                 "tick_time": known.tick_time.isoformat(),
             }
         try:
-            _replace(self.path, json.dumps(stored) + "\n")
+            write_atomically(self.path, json.dumps(stored) + "\n")
         except OSError as error:
             raise LondisteError(
                 f"{self.path}: cannot be written: {error.strerror}",
@@ -342,22 +340,3 @@ def _stored(conn: Connection, consumer: str, sub: str, batch: Batch) -> list[Out
         Outcome(event.event_id, event.seconds, event.reason or "", event.max_attempts)
         for event in ext.get_returned_events(conn, consumer, batch.id, sub)
     ]
-
-
-def _replace(path: Path, text: str) -> None:
-    file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(file, "w", encoding="utf-8") as output:
-            output.write(text)
-            output.flush()
-            os.fsync(output.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
 import uuid
@@ -28,6 +27,7 @@ from typing import Any
 from urllib.parse import quote
 
 from londiste.daemon import crash
+from londiste.daemon.files import flush, write_atomically
 from londiste.db.names import TableName
 from londiste.errors import LondisteError, StateError, Superseded
 from londiste.lake.columns import LakeColumn
@@ -240,15 +240,15 @@ class Store:
             path = Path("data", part, f"{self._attempt}-{number:05d}{source.suffix}")
             target = self.directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            _to_disk(source)
+            flush(source)
             source.rename(target)
-            _to_disk(target.parent)
+            flush(target.parent)
             found.append(
                 File(str(path), part, rows(target), target.stat().st_size, _digest(target))
             )
         if found:
-            _to_disk(self.directory / "data")
-            _to_disk(self.directory)
+            flush(self.directory / "data")
+            flush(self.directory)
         shutil.rmtree(written, ignore_errors=True)
         return tuple(found)
 
@@ -319,14 +319,7 @@ class Store:
 
 def link_once(path: Path, text: str) -> None:
     """Makes a file that is there as a whole or not at all.  Raises FileExistsError."""
-    beside = path.with_name(f".{uuid.uuid4().hex}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        _to_disk(beside)
-        os.link(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-    _to_disk(path.parent)
+    write_atomically(path, text, replace=False, private=False)
 
 
 def _unescaped(text: str) -> str:
@@ -337,14 +330,6 @@ def _unescaped(text: str) -> str:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _remove(path: Path) -> None:

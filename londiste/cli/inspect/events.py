@@ -16,6 +16,7 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
+from londiste.daemon.files import write_atomically
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, StateError, UsageError
 from londiste.monitor import apply_errors
@@ -199,13 +200,11 @@ def export(context: options.Context, file: str, addresses: Sequence[str], every:
 def _write(path: Path, text: str) -> None:
     """It has rows in it: nobody else may read it."""
     try:
-        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        write_atomically(path, text, replace=False)
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror}", hint="name a file that is not there"
         ) from error
-    with os.fdopen(number, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 @events.command()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from pathlib import Path
 
 import click
@@ -17,6 +14,7 @@ from londiste.compare import context as parties
 from londiste.compare import repair as repairs
 from londiste.compare import repair_plan as plans
 from londiste.compare.result import Comparison
+from londiste.daemon.files import write_atomically
 from londiste.errors import BadOption, UsageError
 from londiste.settings import WorkerSettings
 
@@ -161,15 +159,7 @@ def _writable(path: Path, force: bool) -> None:
 def _write(path: Path, text: str) -> None:
     """Whole or not at all, and for nobody else to read: it has the rows' values."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+        write_atomically(path, text)
     except OSError as error:
         raise BadOption(
             f"--plan {path}: {error.strerror}", hint="name a file in a directory of yours"

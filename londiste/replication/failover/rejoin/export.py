@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import IO, Any
 from uuid import UUID
 
 from londiste.changes.types import ExecuteScript, Op, RowChange, Truncate
+from londiste.daemon.files import atomic_file
 from londiste.db.ddl import line_literal, line_name
 from londiste.db.names import TableName
 from londiste.errors import StateError
@@ -161,22 +160,11 @@ def _value(text: str | None) -> str:
 def _new(path: Path) -> Iterator[IO[str]]:
     """A file that gets its name when complete, readable by its owner only."""
     try:
-        handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise _trouble("write", path, error) from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        # A file of that name has the same content, from a run that was killed after writing it.
+        with contextlib.suppress(FileExistsError), atomic_file(path, replace=False) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            # Of the same change, from a run that was killed between the two.
-            return
-        os.link(temporary, path)
     except OSError as error:
         raise _trouble("write", path, error) from error
-    finally:
-        Path(temporary).unlink()
 
 
 def _trouble(verb: str, path: Path, error: Exception) -> StateError:
