@@ -65,6 +65,12 @@ class Context:
         """The events with an outcome other than success, and their outcomes."""
         return list(self.outcomes.values())
 
+    def counters(self) -> Counter[str]:
+        """The function's own numbers, and those of retries and dead letters."""
+        numbers = Counter(self.stats)
+        numbers.update("dead" if o.seconds is None else "retried" for o in self.outcomes.values())
+        return numbers
+
     def each(self, events: Iterable[Event], function: EventFunction) -> None:
         """Calls ``function(event, ctx)`` for every event, as the consumer calls ``process_event``.
 

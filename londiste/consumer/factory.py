@@ -34,7 +34,7 @@ from londiste.consumer.progress import (
 )
 from londiste.consumer.runner import BatchFunction, Effects, Runner
 from londiste.consumer.source import CoopSource, QueueSource, Wish
-from londiste.consumer.statistics import ConsumerStatistics
+from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import query
 from londiste.errors import BadOption, PositionLost, StateError, from_database
@@ -82,7 +82,7 @@ class Parts:
             delivery=self.delivery,
             function=function,
             policy=FailurePolicy(settings.max_attempts, settings.retry_seconds),
-            statistics=ConsumerStatistics(settings.stats_period, settings.keepalive_stats),
+            statistics=BatchStatistics(settings.stats_period, settings.keepalive_stats),
             progress=self.progress() if self.delivery in KEEPING else None,
             key=(settings.consumer, settings.subconsumer_name),
             stopping=self.stopping,

@@ -22,9 +22,9 @@ from londiste.consumer.event_loop import FailurePolicy, NeedsSavepoints, One
 from londiste.consumer.event_stream import Events
 from londiste.consumer.progress import Progress
 from londiste.consumer.source import QueueSource
-from londiste.consumer.statistics import ConsumerStatistics
 from londiste.daemon import crash
 from londiste.daemon.logcontext import bound
+from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, connect, usable, use_own_names
 from londiste.errors import StateError
 from londiste.pgq.types import Batch
@@ -112,7 +112,7 @@ class Runner:
     delivery: Delivery
     function: BatchFunction
     policy: FailurePolicy
-    statistics: ConsumerStatistics
+    statistics: BatchStatistics
     progress: Callable[[Callable[[], Connection]], Progress] | None = None
     key: tuple[str, str] = ("", "")
     stopping: Callable[[], bool] = lambda: False
@@ -134,7 +134,8 @@ class Runner:
             except NeedsSavepoints:
                 # Everything was rolled back; the batch is still open and is read again.
                 done = STEPS[self.delivery](self._job(batch, careful=True), batch)
-            self.statistics.count(self.count, time.monotonic() - started, done)
+            counters = {} if done is None else done.counters()
+            self.statistics.count(self.count, time.monotonic() - started, counters)
         return batch
 
     def close(self) -> None:

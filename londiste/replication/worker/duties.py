@@ -12,6 +12,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Hold, WorkerState
 from londiste.cascade.worker_role import BatchActions
 from londiste.daemon import crash, logcontext
+from londiste.daemon.statistics import BatchStatistics
 from londiste.daemon.loop import Loop
 from londiste.errors import CombinedClosed
 from londiste.pgq import batches
@@ -29,7 +30,6 @@ from londiste.replication.worker.copy_launcher import Copies
 from londiste.replication.worker.fkey_validator import ForeignKeys
 from londiste.replication.worker.provider import Source
 from londiste.replication.worker.sessions import Sessions
-from londiste.replication.worker.statistics import WorkerStatistics
 from londiste.replication.worker.watermarks import Watermarks
 from londiste.settings import WorkerSettings
 
@@ -56,7 +56,7 @@ class WorkerParts:
     steps: Steps
     keys: ForeignKeys
     watermarks: Watermarks
-    statistics: WorkerStatistics
+    statistics: BatchStatistics
     follower: AutoAdd
 
 
@@ -196,7 +196,10 @@ class ApplyDuties(_Duties):
                     self._loop.delay = COPY_DELAY
                     return False
             self._closed_at = None
-            self._parts.statistics.count(stats)
+            conflicts = {"conflicts": stats.conflicts} if stats.conflicts else {}
+            self._parts.statistics.count(
+                stats.events, stats.seconds, {"ignored": stats.ignored, **conflicts}
+            )
             self._watermarks.report(self._sessions.node(), source, state, duty, batch)
             self._keys.look_after(self._sessions.node(), outlook.tables)
             source.finish(batch)

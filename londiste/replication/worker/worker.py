@@ -30,6 +30,7 @@ from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.cascade.worker_role import duties
 from londiste.daemon import logcontext
 from londiste.daemon.loop import Loop, started
+from londiste.daemon.statistics import BatchStatistics
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, describe_dsn, session, usable
 from londiste.errors import (
@@ -55,7 +56,6 @@ from londiste.replication.worker.duties import ApplyDuties, RootDuties, WorkerPa
 from londiste.replication.worker.error_report import ErrorReport
 from londiste.replication.worker.fkey_validator import ForeignKeys
 from londiste.replication.worker.sessions import Sessions
-from londiste.replication.worker.statistics import WorkerStatistics
 from londiste.replication.worker.watermarks import Watermarks
 from londiste.settings import WorkerSettings
 
@@ -118,7 +118,7 @@ class Worker:
             self._steps,
             self._keys,
             self._watermarks,
-            WorkerStatistics(self.settings.stats_period),
+            BatchStatistics(self.settings.stats_period, always=["ignored"]),
             AutoAdd(self.settings),
         )
         self._root = RootDuties(self._parts)

@@ -14,7 +14,7 @@ from londiste.consumer import filters
 from londiste.consumer.context import Context
 from londiste.consumer.contracts import STEPS
 from londiste.consumer.event_loop import format_error
-from londiste.consumer.statistics import ConsumerStatistics
+from londiste.daemon.statistics import BatchStatistics
 from londiste.errors import BadOption, StateError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -116,14 +116,14 @@ def test_the_context_remembers_what_becomes_of_an_event() -> None:
 
 def test_the_line_of_statistics(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "londiste")
-    numbers = ConsumerStatistics(3600, 0)
+    numbers = BatchStatistics(3600, 0)
     numbers.log_when_due()
     assert caplog.messages[-1].startswith("{count: 0, batches: 0, duration: 0.00, idle: ")
     ctx = context(Delivery.AT_LEAST_ONCE)
     ctx.stats["mails"] += 3
     ctx.dead(event(1), "x")
     ctx.retry(event(2))
-    numbers.count(12, 0.5, ctx)
+    numbers.count(12, 0.5, ctx.counters())
     numbers.log_when_due()
     assert len(caplog.messages) == 1
     numbers.log_when_due(now=True)
