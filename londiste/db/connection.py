@@ -1,15 +1,13 @@
 """Connections whose behaviour does not depend on settings of role, database or environment.
 
 Every session of the program pins what changes the text of values, and bounds how long it
-can wait for a lock or sit idle in a transaction.  Passwords never leave this module:
-``masked`` is the only form of a connection string that may be shown.
+can wait for a lock or sit idle in a transaction.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
 from collections.abc import Generator, Iterator
 from typing import Any, TypeAlias
@@ -19,6 +17,8 @@ from psycopg import conninfo
 from psycopg.rows import TupleRow
 
 from londiste.db import pooler, tls
+from londiste.db.dsn import describe_dsn as describe_dsn
+from londiste.db.dsn import masked as masked
 from londiste.db.names import quote
 from londiste.errors import AccessDenied, BadOption, LondisteError, NotSecured, from_database
 
@@ -384,35 +384,6 @@ def replica_grants(user: str, version: int) -> list[str]:
         "alter function londiste.set_session_replication_role(text, boolean) owner to postgres",
         f"grant londiste_writer to {quote(user)}",
     ]
-
-
-def masked(dsn: str) -> str:
-    """The connection string with every secret replaced by ``***``."""
-    try:
-        parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
-        # Where the password begins and ends in such a text, nobody can tell.
-        return "(a string that libpq cannot read)"
-    shown = {
-        key: ("***" if key in {"password", "sslpassword"} else value)
-        for key, value in parts.items()
-        if value is not None
-    }
-    return conninfo.make_conninfo("", **shown) if shown else "(defaults of libpq)"
-
-
-def describe_dsn(dsn: str) -> str:
-    """Where a connection string leads, in short: ``database@host:port``."""
-    try:
-        parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
-        return masked(dsn)
-    if parts.get("service"):
-        return f"service {parts['service']}"
-    database = parts.get("dbname") or os.environ.get("PGDATABASE") or "(default database)"
-    host = parts.get("host") or parts.get("hostaddr") or os.environ.get("PGHOST") or "local socket"
-    port = parts.get("port") or os.environ.get("PGPORT") or "5432"
-    return f"{database}@{host}:{port}"
 
 
 def whereabouts(conn: Connection) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from londiste.embedded import process
@@ -104,3 +106,11 @@ def read(path: Path) -> str:
 def tail(log: Path) -> str:
     """The last lines of a log, for the detail of an error."""
     return "\n".join(read(log).split("\n")[-5:])
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time starts a cluster; the others then find it running."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import os
 import shutil
 import signal
@@ -152,7 +151,7 @@ class Cluster:
         cluster = cls(home, name, account, binaries)
         cluster.kept = keep
         directory.mkdir(exist_ok=True)
-        with _locked(directory / "lock"):
+        with files.locked(directory / "lock"):
             try:
                 cluster._start_first(port, settings)
             except BaseException:
@@ -443,11 +442,3 @@ def clusters(
         for cluster in running:
             cluster.close()
         leave_home(home)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One process at a time starts a cluster; the others then find it running."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -7,34 +7,30 @@ Multi-node commands (``londiste …``, ``install``) must run outside a transacti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import psycopg
 from psycopg import conninfo
 
-import londiste
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection, connect, describe_dsn, use_own_names, whereabouts
-from londiste.db.names import TableName
-from londiste.db.queries import query
 from londiste.errors import (
     BadOption,
     LondisteError,
     StateError,
     UnknownNode,
-    UnknownTable,
     from_database,
 )
-from londiste.install import apply, ledger, source
+from londiste.install import apply, source
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
-from londiste.pgq import admin, batches, config, queues
-from londiste.replication import sqlapi as tables
+from londiste.pgq import admin, config, queues
 from londiste.replication.commands import add_table, remove_table, sequences
 from londiste.replication.model import TableOptions
-from londiste.shell import language, lexer
+from londiste.shell import language, lexer, show
 from londiste.shell import statements as s
 from londiste.shell.completion import Catalog
-from londiste.shell.result import Result
+from londiste.shell.show import Result
 from londiste.shell.statements import Statement
 
 _IN_TRANSACTION = psycopg.pq.TransactionStatus.INTRANS
@@ -114,19 +110,19 @@ class Session:
             case s.ShowHelp():
                 return Result(("statement", "meaning"), language.help_lines())
             case s.ShowVersion():
-                return self._version()
+                return show.show_version(self.conn)
             case s.ShowQueue(queue):
-                return self._show_queue(queue)
+                return show.show_queue(self.conn, queue)
             case s.ShowConsumer(consumer, queue):
-                return self._show_consumer(consumer, queue)
+                return show.show_consumer(self.conn, consumer, queue or self.queue)
             case s.ShowNode(node, queue):
-                return self._show_node(node, queue)
+                return show.show_node(self.conn, self._chosen(queue), node)
             case s.ShowBatch(batch):
-                return self._show_batch(batch)
+                return show.show_batch(self.conn, self._batch(batch))
             case s.ShowTable(table):
-                return self._show_table(table)
+                return show.show_table(self.conn, self._queues_of_nodes(), table)
             case s.ShowSequence(sequence):
-                return self._show_sequence(sequence)
+                return show.show_sequence(self.conn, self._queues_of_nodes(), sequence)
             case (
                 s.AddTables()
                 | s.AddSequences()
@@ -252,194 +248,24 @@ class Session:
         steps = apply.install(self.conn, wanted)
         return Result(lines=[f"{len(steps)} files ran" if steps else "up to date"])
 
-    def _version(self) -> Result:
-        rows: list[Sequence[object]] = [["londiste", londiste.__version__]]
-        for schema in source.load():
-            with self.conn.transaction():
-                rows.append([f"schema {schema}", ledger.read(self.conn, schema).version])
-        server = self.conn.info.parameter_status("server_version")
-        return Result(("component", "version"), [*rows, ["PostgreSQL", server]])
-
-    def _show_queue(self, queue: str | None) -> Result:
-        if queue is None or queue == "*":
-            consumers = [each.queue_name for each in queues.get_consumer_info(self.conn)]
-            return Result(
-                ("queue", "consumers", "last_tick", "ticker_lag", "ev_per_sec", "ev_new"),
-                [
-                    [
-                        q.queue_name,
-                        consumers.count(q.queue_name),
-                        q.last_tick_id,
-                        q.ticker_lag,
-                        None if q.ev_per_sec is None else round(q.ev_per_sec, 1),
-                        q.ev_new,
-                    ]
-                    for q in queues.get_queue_info(self.conn)
-                ],
-            )
-        found = admin.find_queue(self.conn, queue)
-        state = {
-            "last_tick": found.last_tick_id,
-            "ticker_lag": found.ticker_lag,
-            "ev_per_sec": found.ev_per_sec,
-            "ev_new": found.ev_new,
-            **config.read(self.conn, queue)[queue],
-        }
-        return Result(("parameter", "value"), [[name, value] for name, value in state.items()])
-
-    def _show_consumer(self, consumer: str, queue: str | None) -> Result:
-        queue = queue or self.queue
-        if queue is not None:
-            admin.find_queue(self.conn, queue)
-        if queue is not None and consumer != "*":
-            found = [admin.find_consumer(self.conn, queue, consumer)]
-        else:
-            found = [
-                one
-                for one in queues.get_consumer_info(self.conn, queue)
-                if consumer in ("*", one.consumer_name)
-            ]
-        return Result(
-            ("queue", "consumer", "lag", "last_seen", "last_tick", "batch", "pending_events"),
-            [
-                [
-                    one.queue_name,
-                    one.consumer_name,
-                    one.lag,
-                    one.last_seen,
-                    one.last_tick,
-                    one.current_batch,
-                    one.pending_events,
-                ]
-                for one in found
-            ],
-        )
-
-    def _show_node(self, node: str | None, queue: str | None) -> Result:
-        chosen = self._chosen(queue)
-        local = nodes.get_node_info(self.conn, chosen)
-        members = nodes.get_queue_locations(self.conn, chosen)
-        if node not in (None, "*") and node not in {one.name for one in members}:
-            raise UnknownNode(
-                f"no node {node} of queue {chosen}",
-                hint="nodes: " + ", ".join(one.name for one in members),
-            )
-        wanted = local.name if node is None else node
-        rows = []
-        for one in members:
-            if wanted in ("*", one.name):
-                here = one.name == local.name
-                rows.append(
-                    [
-                        one.name,
-                        local.type if here else None,
-                        local.provider if here else None,
-                        local.last_tick if here else None,
-                        local.paused if here else None,
-                        one.location,
-                        one.dead,
-                    ]
-                )
-        columns = ("node", "type", "provider", "last_tick", "paused", "location", "dead")
-        return Result(columns, rows)
-
-    def _show_batch(self, batch: str) -> Result:
+    def _batch(self, batch: str) -> int:
+        """The number of a batch, given as such or by its consumer."""
         if batch.isdigit():
-            number = int(batch)
-        else:
-            state = admin.find_consumer(self.conn, self._chosen(None), batch)
-            if state.current_batch is None:
-                raise StateError(
-                    f"consumer {batch} has no batch open", hint=f"show consumer {batch}"
-                )
-            number = state.current_batch
-        found = batches.get_batch_info(self.conn, number)
-        if found is None:
-            raise StateError(f"no batch {number} is open", hint="show consumer *")
-        return Result(
-            ("batch", "queue", "consumer", "prev_tick", "tick", "from", "to", "events"),
-            [
-                [
-                    found.id,
-                    found.queue,
-                    found.consumer,
-                    found.prev_tick_id,
-                    found.tick_id,
-                    found.prev_tick_time,
-                    found.tick_time,
-                    found.size_estimate,
-                ]
-            ],
-        )
-
-    def _show_table(self, table: str) -> Result:
-        name = TableName.parse(table)
-        rows: list[Sequence[object]] = []
-        for queue in self._queues_of_nodes():
-            for one in tables.get_table_list(self.conn, queue):
-                if name in (one.name, one.dest):
-                    rows.append(
-                        [f"queue {queue}", one.state or ("-" if one.local else "not on this node")]
-                    )
-                    rows += [[f"attribute {key}", value] for key, value in one.attrs.items()]
-        found = self._rows("table_triggers_by_name", relation=name.quoted)
-        rows += [[f"trigger {trigger}", text] for trigger, text in found]
-        if not rows:
-            exists = self._rows("relation_name", relation=name.quoted)
-            if not exists:
-                raise UnknownTable(f"no table {name}", hint="londiste tables; londiste missing")
-            rows = [["not replicated", f"londiste add table {name}"]]
-        return Result(("of the table", "value"), rows)
-
-    def _show_sequence(self, sequence: str) -> Result:
-        name = TableName.parse(sequence)
-        rows: list[Sequence[object]] = [
-            [queue, one.local, one.last_value]
-            for queue in self._queues_of_nodes()
-            for one in tables.get_seq_list(self.conn, queue)
-            if one.name == name
-        ]
-        if not rows:
-            raise UnknownTable(f"no sequence {name} is replicated", hint="londiste seqs")
-        return Result(("queue", "local", "published"), rows)
+            return int(batch)
+        state = admin.find_consumer(self.conn, self._chosen(None), batch)
+        if state.current_batch is None:
+            raise StateError(f"consumer {batch} has no batch open", hint=f"show consumer {batch}")
+        return state.current_batch
 
     def _replication(self, statement: Statement) -> Result:
         queue = self._chosen(None)
         match statement:
             case s.ListTables():
-                nodes.get_node_info(self.conn, queue)
-                found = [t for t in tables.get_table_list(self.conn, queue) if t.local]
-                return Result(
-                    ("table", "state", "attributes", "here"),
-                    [
-                        [
-                            str(t.name),
-                            t.state,
-                            ", ".join(f"{k}={v}" for k, v in t.attrs.items()) or None,
-                            str(t.dest),
-                        ]
-                        for t in found
-                    ],
-                )
+                return show.list_tables(self.conn, queue)
             case s.ListSequences():
-                nodes.get_node_info(self.conn, queue)
-                return Result(
-                    ("sequence", "local", "published"),
-                    [
-                        [str(q.name), q.local, q.last_value]
-                        for q in tables.get_seq_list(self.conn, queue)
-                    ],
-                )
+                return show.list_sequences(self.conn, queue)
             case s.ListMissing():
-                nodes.get_node_info(self.conn, queue)
-                words = {"r": "table", "S": "sequence"}
-                return Result(
-                    ("kind", "name"),
-                    [
-                        [words.get(m.kind, m.kind), m.name]
-                        for m in tables.local_show_missing(self.conn, queue)
-                    ],
-                )
+                return show.list_missing(self.conn, queue)
         self._outside("londiste")
         with Connections(name="londiste shell") as sites:
             match statement:
@@ -491,8 +317,8 @@ class Session:
             return []
         return [self.queue] if self.queue else [str(n) for (n,) in self._rows("queues_of_nodes")]
 
-    def _rows(self, name: str, **parameters: object) -> list[tuple[object, ...]]:
-        return self.conn.execute(query(name), parameters or None).fetchall()
+    def _rows(self, name: str, **parameters: object) -> list[tuple[Any, ...]]:
+        return show.rows_of(self.conn, name, **parameters)
 
     def _catalog(self) -> Catalog:
         consumers: dict[str, list[str]] = {}

@@ -20,8 +20,8 @@ from londiste.cli.errors import report
 from londiste.errors import BadOption, LondisteError
 from londiste.settings import DatabaseSettings
 from londiste.shell import completion, lexer
-from londiste.shell.result import Result
 from londiste.shell.session import Session
+from londiste.shell.show import Result
 
 HISTORY = "~/.londiste_history"
 HISTORY_LINES = 2000
