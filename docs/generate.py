@@ -1,8 +1,7 @@
-"""Makes docs/reference/sql/*.md from the files in sql/: ``make docs``.
+"""SQL reference generator: docs/reference/sql/*.md from the files in sql/ (``make docs``).
 
 Signatures, header comments, grants and error codes are read from the text of the files, so the
-pages need no database and are the same wherever they are made.  tests/docs holds the committed
-pages against what this makes.
+pages need no database and are reproducible.  tests/docs compares the committed pages with them.
 """
 
 from __future__ import annotations
@@ -18,40 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 SQL = ROOT / "sql"
 PAGES = ROOT / "docs" / "reference" / "sql"
 
-#: Groups in the order in which somebody meets them; others follow by name.
-GROUPS = (
-    "queues",
-    "producing",
-    "delayed",
-    "subconsumers",
-    "consuming",
-    "batches",
-    "receiving",
-    "events",
-    "ticks",
-    "failed",
-    "streaming",
-    "ticking",
-    "maintenance",
-    "positions",
-    "rebase",
-    "info",
-    "triggers",
-    "nodes",
-    "locations",
-    "subscribers",
-    "consumers",
-    "watermarks",
-    "replicated_tables",
-    "capture",
-    "copy",
-    "compare",
-    "sequences",
-    "execute",
-    "fkeys",
-    "partitions",
-    "internal",
+#: Order of the groups; others follow by name.
+_ORDER = (
+    "queues producing delayed subconsumers consuming batches receiving events ticks failed"
+    " streaming ticking maintenance positions rebase info triggers nodes locations subscribers"
+    " consumers watermarks replicated_tables capture copy compare sequences execute fkeys"
+    " partitions internal"
 )
+GROUPS = _ORDER.split()
 TITLES = {
     "delayed": "Delayed events",
     "failed": "Dead letters",
@@ -140,11 +113,8 @@ def pages() -> dict[str, str]:
     schemas = sorted(path.parent for path in SQL.glob("*/component.toml"))
     everything = {schema.name: list(functions(schema)) for schema in schemas}
     codes = error_codes([one for found in everything.values() for one in found])
-    result = {
-        f"{schema.name}.md": _page(schema, everything[schema.name], codes) for schema in schemas
-    }
-    result["index.md"] = _index(schemas)
-    return result
+    written = {f"{s.name}.md": _page(s, everything[s.name], codes) for s in schemas}
+    return {**written, "index.md": _index(schemas)}
 
 
 # -- reading -------------------------------------------------------------------------------
@@ -215,7 +185,7 @@ def tables(schema: Path) -> Iterator[Table]:
 
 @dataclass
 class Grants:
-    """Who may execute what in a schema."""
+    """EXECUTE privileges of a schema."""
 
     by_function: dict[tuple[str, tuple[str, ...]], set[str]]
     on_all: set[str]
@@ -227,7 +197,7 @@ class Grants:
 
 
 def grants(schema: Path) -> Grants:
-    """What the files grant, grants.sql before all; what they do not name is for the owner."""
+    """The grants of the files, grants.sql first; other functions are for the owner."""
     files = sorted([*schema.glob("functions/**/*.sql"), *schema.glob("triggers/**/*.sql")])
     text = ";".join(
         # A body may hold grants that it gives when it is called.
@@ -260,7 +230,7 @@ def error_codes(every: list[Function]) -> dict[str, list[str]]:
     calls: dict[str, set[str]] = {}
     for one in every:
         own.setdefault(one.name, set()).update(re.findall(r"'(LD\d{3})'", one.body))
-        # Hints tell people to call functions; those are strings.
+        # Function calls in hints are strings.
         code = re.sub(r"'(?:[^']|'')*'", "''", one.body)
         calls.setdefault(one.name, set()).update(
             name.lower() for name in re.findall(r"\b(\w+\.\w+)\s*\(", code)
@@ -296,12 +266,10 @@ def _page(schema: Path, found: list[Function], codes: dict[str, list[str]]) -> s
             overloads = [one for one in members if one.name == name]
             lines += _function(name, overloads, rights, codes[name])
     lines += ["## Tables", ""]
-    for table in tables(schema):
-        lines += _table(table)
+    lines += [line for table in tables(schema) for line in _table(table)]
     lines += ["## Internal functions", ""]
     lines += ["No other program may call these; they may change in any release.", ""]
-    internal = sorted({one.name: one for one in found if one.internal}.items())
-    for name, one in internal:
+    for name, one in sorted({one.name: one for one in found if one.internal}.items()):
         lines.append(f"* `{name}` – {_marked(_sentence(one.header))}")
     return "\n".join(lines).rstrip() + "\n"
 
@@ -309,46 +277,31 @@ def _page(schema: Path, found: list[Function], codes: dict[str, list[str]]) -> s
 def _function(
     name: str, overloads: list[Function], rights: Grants, codes: list[str]
 ) -> Iterator[str]:
-    yield f"### {name}"
-    yield ""
-    yield "```sql"
-    for one in overloads:
-        yield one.signature()
-    yield "```"
-    yield ""
-    headers = list(dict.fromkeys(one.header for one in overloads if one.header))
-    for header in headers:
+    yield from (f"### {name}", "", "```sql", *(one.signature() for one in overloads), "```", "")
+    for header in dict.fromkeys(one.header for one in overloads if one.header):
         yield from _prose(header)
     notes = []
     who: dict[str, None] = dict.fromkeys(
         ", ".join(f"`{role}`" for role in rights.of(one)) or "the owner alone" for one in overloads
     )
-    if list(who) == ["`public`"]:
-        notes.append("For everybody.")
-    else:
-        notes.append(f"For {'; or '.join(who).replace('`public`', 'everybody')}.")
+    notes.append(f"For {'; or '.join(who).replace('`public`', 'everybody')}.")
     if any("security definer" in one.options for one in overloads):
         notes.append("Runs with the rights of the owner.")
     if all(re.search(r"\bstrict\b", one.options) for one in overloads):
         notes.append("NULL when an argument is NULL.")
     if codes:
         notes.append("Raises " + ", ".join(f"[`{c}`](../errors.md)" for c in codes) + ".")
-    yield " ".join(notes)
-    yield ""
+    yield from (" ".join(notes), "")
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield f"### {table.name}"
-    yield ""
+    yield from (f"### {table.name}", "")
     if table.comment:
-        yield f"{table.comment[0].upper()}{table.comment[1:]}."
-        yield ""
+        yield from (f"{table.comment[0].upper()}{table.comment[1:]}.", "")
     if table.view:
-        yield "| column of the view | meaning |"
-        yield "|---|---|"
+        yield from ("| column of the view | meaning |", "|---|---|")
     else:
-        yield "| column | type | meaning |"
-        yield "|---|---|---|"
+        yield from ("| column | type | meaning |", "|---|---|---|")
     for name, kind in table.columns:
         kind = _one_line(kind).replace("|", "\\|")
         cells = [f"`{name}`", *([] if table.view else [f"`{kind}`"])]
@@ -358,13 +311,14 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _index(schemas: list[Path]) -> str:
-    lines = ["# The SQL interface", "", _NOTE.format("*"), ""]
-    lines += [
+    lines = [
+        *("# The SQL interface", "", _NOTE.format("*"), ""),
         "What the schemas offer to programs: every function with its signature, what it does,",
         "who may call it and what it raises; every table with its columns.",
         "",
+        "| schema | version | what it is |",
+        "|---|---|---|",
     ]
-    lines += ["| schema | version | what it is |", "|---|---|---|"]
     for schema in schemas:
         version = _component(schema)["version"]
         lines.append(f"| [`{schema.name}`]({schema.name}.md) | {version} | {_about(schema)} |")
