@@ -1,7 +1,8 @@
-"""Advisory lock that makes a process the only one for a job."""
+"""Advisory locks: one process per job, and whether two sessions use the same database."""
 
 from __future__ import annotations
 
+import secrets
 import time
 
 import psycopg
@@ -42,4 +43,20 @@ def acquire_singleton_lock(conn: Connection, job: str, *, patience: float = PATI
     )
 
 
-__all__ = ["PATIENCE", "acquire_singleton_lock"]
+def same_database(one: Connection, other: Connection) -> bool:
+    """Whether both are in one database of one server.
+
+    An advisory lock with a random key exists in one database of one server only: a session that
+    cannot take it is in the same one.  A transaction of ``other`` keeps a lock it could take to its
+    end.  Raises psycopg.Error.
+    """
+    key = secrets.randbits(63)
+    one.execute(query("advisory_lock"), [key])
+    try:
+        free = other.execute(query("advisory_try_lock"), [key]).fetchone()
+    finally:
+        one.execute(query("advisory_unlock"), [key])
+    return free is not None and not free[0]
+
+
+__all__ = ["PATIENCE", "acquire_singleton_lock", "same_database"]

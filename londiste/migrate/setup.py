@@ -17,8 +17,8 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import create_node
 from londiste.cascade.commands.create_node import NewNode
 from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.identity import same_database
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, from_database
 from londiste.install import apply

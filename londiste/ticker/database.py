@@ -20,7 +20,7 @@ from londiste.db.connection import Connection, connect, describe_dsn, session
 from londiste.db.notify import Listener
 from londiste.errors import LondisteError
 from londiste.pgq import queues
-from londiste.ticker import original, pace, retry, rotate, schedule, tick
+from londiste.ticker import maintenance, original, pace, schedule, tick
 from londiste.ticker.schedule import Task
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ def once(dsn: str) -> Counts:
         troubles: dict[str, Trouble] = {}
         ticks = tick.run_once(conn, troubles)
         crash.point("ticker.after-tick")
-        counts = Counts(ticks, retry.run_once(conn), rotate.run_once(conn))
+        counts = Counts(ticks, maintenance.move_due_events(conn), maintenance.run_once(conn))
     failed = {name: one for name, one in troubles.items() if one.failures}
     if failed:
         raise LondisteError(
@@ -337,11 +337,11 @@ class _Housekeeping(_Round):
             started = time.monotonic()
             conn = self.connected()
             if task is Task.RETRY:
-                moved = retry.run_once(conn, stopping=lambda: self.signals.stopping)
+                moved = maintenance.move_due_events(conn, stopping=lambda: self.signals.stopping)
                 self.count(Counts(retries=moved))
                 fruitless = not moved
             elif task is Task.MAINTENANCE:
-                done = rotate.run_once(conn, stopping=lambda: self.signals.stopping)
+                done = maintenance.run_once(conn, stopping=lambda: self.signals.stopping)
                 self.count(Counts(maintenance=done))
             self.last[task] = started
         self.loop.delay = min(

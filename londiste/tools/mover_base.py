@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psycopg
 
 from londiste.consumer import ConsumerSettings, Event
-from londiste.db import identity
+from londiste.db import advisory_lock
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.errors import BadOption, UnknownQueue, from_database
 from londiste.install import compat
@@ -54,7 +54,7 @@ def same_database(settings: ConsumerSettings, target: Connection) -> bool:
     """Whether source and target are one database."""
     with session(settings.db, name="londiste mover", autocommit=True) as conn:
         try:
-            return identity.same_database(conn, target)
+            return advisory_lock.same_database(conn, target)
         except psycopg.Error as error:
             raise from_database(
                 error, where=describe_dsn(settings.target_db or settings.db)

@@ -6,7 +6,7 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.db.connection import Connection, describe_dsn, masked, session
-from londiste.db.identity import same_database
+from londiste.db.advisory_lock import same_database
 from londiste.errors import BadOption, LondisteError, from_database
 
 

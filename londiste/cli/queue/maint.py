@@ -7,7 +7,7 @@ import click
 from londiste.cli import options, output
 from londiste.cli.queue.common import opened
 from londiste.pgq import queues
-from londiste.ticker import cron, retry, rotate
+from londiste.ticker import cron, maintenance
 
 
 @click.command()
@@ -29,8 +29,8 @@ def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) ->
             ]
             output.lines(texts, json_wanted=as_json)
             return
-        retries = retry.run_once(conn)
-        operations = rotate.run_once(conn)
+        retries = maintenance.move_due_events(conn)
+        operations = maintenance.run_once(conn)
     if as_json:
         output.as_json({"retries": retries, "maintenance": operations})
     else:

@@ -10,7 +10,7 @@ from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError, UnknownQueue
 from londiste.pgq import batches, delayed, producer, queues
 from londiste.pgq.types import Event
-from londiste.ticker import retry, rotate
+from londiste.ticker import maintenance
 from tests.fixtures.cluster import Database
 
 
@@ -178,7 +178,7 @@ def test_the_daemon_forgets_all_old_keys(conn: Connection) -> None:
         " from pgq.queue, generate_series(1, 25000) n"
     )
     producer.insert_event_once(conn, "q", "new", "t", "d")
-    rotate.run_once(conn)
+    maintenance.run_once(conn)
     assert conn.execute("select key_value from pgq.event_key").fetchall() == [("new",)]
 
 
@@ -187,5 +187,5 @@ def test_the_daemon_moves_all_that_is_due(conn: Connection) -> None:
         "insert into pgq.delayed_event select now() - n * interval '1 s', queue_id,"
         " nextval(queue_event_seq), now(), 't', n::text from pgq.queue, generate_series(1, 2500) n"
     )
-    assert retry.run_once(conn) == 2500
+    assert maintenance.move_due_events(conn) == 2500
     assert sorted(int(event.data or "") for event in arrived(conn)) == list(range(1, 2501))

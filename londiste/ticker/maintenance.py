@@ -1,4 +1,4 @@
-"""Queue maintenance: rotation of event tables and other operations.
+"""Queue maintenance: rotation, vacuum and other operations; retries and delayed events.
 
 The database lists the due operations in order; every operation is a transaction of
 its own.  Rotation needs that: its second step marks the point where all transactions that
@@ -10,12 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import psycopg
+from psycopg import sql
+
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import report
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.errors import LondisteError, NodeUnreachable
-from londiste.ticker import original, vacuum
+from londiste.db.queries import query
+from londiste.errors import LondisteError, NodeUnreachable, from_database
+from londiste.pgq import queues
+from londiste.ticker import original
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +28,12 @@ STEP2 = "pgq.maint_rotate_tables_step2"
 
 #: An operation that asks to be called again is called at most so often in one round.
 MOST_REPEATS = 1000
+
+#: The only names of maintenance operations that are statements and not functions.
+VACUUMS: dict[str, sql.SQL] = {
+    "vacuum": sql.SQL("vacuum {}"),
+    "vacuum analyze": sql.SQL("vacuum analyze {}"),
+}
 
 
 def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) -> int:
@@ -38,7 +49,7 @@ def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) 
             crash.point("ticker.mid-rotation")
         try:
             # Functions get the name of a queue, vacuum that of a table.
-            queue = None if name in vacuum.STATEMENTS else argument
+            queue = None if name in VACUUMS else argument
             with logcontext.bound(queue=queue, operation=name):
                 _run(conn, name, argument, stopping)
             done += 1
@@ -50,8 +61,8 @@ def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) 
 
 
 def _run(conn: Connection, name: str, argument: str | None, stopping: Callable[[], bool]) -> None:
-    if name in vacuum.STATEMENTS:
-        vacuum.run_once(conn, name, argument or "")
+    if name in VACUUMS:
+        _vacuum(conn, name, argument or "")
         return
     arguments = () if argument is None else (argument,)
     for _ in range(MOST_REPEATS):
@@ -60,3 +71,26 @@ def _run(conn: Connection, name: str, argument: str | None, stopping: Callable[[
         if not isinstance(again, int) or not again or stopping():
             return
     log.debug("%s: continued in the next round", name)
+
+
+def _vacuum(conn: Connection, operation: str, table: str) -> None:
+    """Vacuums a table that is named as in SQL; the connection is autocommit.
+
+    A dropped table needs none.
+    """
+    try:
+        found = conn.execute(query("relation_name"), {"relation": table}).fetchone()
+        if found is None:
+            log.debug("table %s does not exist: no vacuum", table)
+            return
+        conn.execute(VACUUMS[operation].format(sql.Identifier(*found)))
+    except psycopg.Error as error:
+        raise from_database(error, where=conn.info.dbname) from error
+
+
+def move_due_events(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) -> int:
+    """Moves all due retries and delayed events into their queues, some per transaction."""
+    moved = 0
+    while not stopping() and (count := queues.maint_retry_events(conn)):
+        moved += count
+    return moved
