@@ -22,8 +22,8 @@ from londiste.consumer.context import Context, EventFunction
 from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import RETRY_SECONDS, Dead, Retry
 from londiste.daemon import crash
-from londiste.db.connection import Connection, describe_dsn
-from londiste.db.queries import query
+from londiste.db.connection import Connection
+from londiste.db.queries import query, translated
 from londiste.errors import EventError, LondisteError, StateError, Superseded, from_database
 from londiste.pgq import ext
 from londiste.pgq.types import Batch, Event
@@ -172,11 +172,9 @@ def require_transaction(conn: Connection, batch: Batch, xid: int | None = None) 
 
 def transaction_id(conn: Connection) -> int:
     """The id of the session's transaction, which gets one."""
-    try:
+    with translated(conn):
         with conn.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(query("transaction_id")).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     assert row is not None
     return int(row[0])
 

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
 
-import psycopg
-
 from londiste.consumer.outcome import Outcome
 from londiste.daemon.files import write_atomically
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.queries import query
-from londiste.errors import BadOption, LondisteError, PositionLost, StateError, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import BadOption, LondisteError, PositionLost, StateError
 from londiste.pgq import ext
 from londiste.pgq.ext import KnownSource
 from londiste.pgq.types import Batch
@@ -319,10 +317,8 @@ def _keep_out(conn: Connection, name: str) -> None:
     A process that was cut off and comes back finds the lock taken, or the position moved; one
     whose session has ended cannot commit.
     """
-    try:
+    with translated(conn):
         conn.execute(query("consumer_position_lock"), [name])
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
 def _store(

@@ -5,12 +5,10 @@ from __future__ import annotations
 import secrets
 import time
 
-import psycopg
 from psycopg.rows import dict_row
 
-from londiste.db.connection import Connection, describe_dsn
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import query, translated
 
 #: Seconds to wait for the session of a process that was killed a moment ago.
 PATIENCE = 3.0
@@ -23,7 +21,7 @@ def acquire_singleton_lock(conn: Connection, job: str, *, patience: float = PATI
     patience -- seconds to try: the holder may be the session of a process that was killed just now.
     """
     deadline = time.monotonic() + patience
-    try:
+    with translated(conn):
         while True:
             row = conn.execute(query("job_lock"), [job]).fetchone()
             if row is not None and row[0]:
@@ -33,8 +31,6 @@ def acquire_singleton_lock(conn: Connection, job: str, *, patience: float = PATI
             time.sleep(0.1)
         with conn.cursor(row_factory=dict_row) as cursor:
             holder = cursor.execute(query("job_lock_holder"), [job]).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     if holder is None:
         return "its session ended just now"
     return (

@@ -9,15 +9,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from psycopg.rows import dict_row
 
 from londiste.db.catalog import Column
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.db.table_fingerprint import Fingerprint, MarkedColumn, Shape
-from londiste.errors import from_database
 
 
 @dataclass(frozen=True)
@@ -106,12 +104,10 @@ def sizes(conn: Connection, tables: Collection[TableName]) -> dict[TableName, in
 
 
 def _rows(conn: Connection, query_name: str, tables: Collection[TableName]) -> list[dict[str, Any]]:
-    try:
+    with translated(conn):
         with conn.cursor(row_factory=dict_row) as cursor:
             cursor.execute(
                 query(query_name),
                 {"schemas": [t.schema for t in tables], "names": [t.name for t in tables]},
             )
             return cursor.fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error

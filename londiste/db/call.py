@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-import psycopg
 from psycopg import sql
 from psycopg.rows import args_row, dict_row, tuple_row
 
-from londiste.db.connection import Connection, whereabouts
-from londiste.errors import RET_CLASSES, LondisteError, StateError, from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import translated
+from londiste.errors import RET_CLASSES, LondisteError, StateError
 
 log = logging.getLogger(__name__)
 
@@ -34,35 +34,29 @@ class Ret(NamedTuple):
 
 def value(conn: Connection, function: str, *args: Any, **named: Any) -> Any:
     """Calls a function that returns one value (or None).  ``function`` is ``schema.name``."""
-    try:
+    with translated(conn):
         # The session may be a program's own, which gives rows of another kind.
         with conn.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(*_statement(function, args, named)).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return row[0] if row else None
 
 
 def rows(conn: Connection, function: str, *args: Any, **named: Any) -> list[dict[str, Any]]:
     """Calls a function that returns a record or a set; one dict per row, keys as in SQL."""
-    try:
+    with translated(conn):
         with conn.cursor(row_factory=dict_row) as cursor:
             cursor.execute(*_statement(function, args, named))
             return cursor.fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def records(
     conn: Connection, kind: Callable[..., T], function: str, *args: Any, **named: Any
 ) -> list[T]:
     """Calls a function that returns a set; ``kind`` of the values of each row, in SQL's order."""
-    try:
+    with translated(conn):
         with conn.cursor(row_factory=args_row(kind)) as cursor:
             cursor.execute(*_statement(function, args, named))
             return cursor.fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def row(conn: Connection, function: str, *args: Any, **named: Any) -> dict[str, Any]:
@@ -97,15 +91,13 @@ def together(conn: Connection, *calls: Sequence[Any]) -> list[list[dict[str, Any
         connection is in one already; if one fails, all are rolled back.
     """
     cursors = []
-    try:
+    with translated(conn):
         with conn.pipeline():
             for function, *args in calls:
                 cursor = conn.cursor(row_factory=dict_row)
                 cursor.execute(*_statement(function, args, {}))
                 cursors.append(cursor)
         return [cursor.fetchall() for cursor in cursors]
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def later(conn: Connection, function: str, *args: Any) -> Callable[[], list[dict[str, Any]]]:
@@ -122,14 +114,12 @@ def meanwhile(conn: Connection, function: str, *args: Any) -> Iterator[list[dict
     The block must not use the connection.
     """
     found: list[dict[str, Any]] = []
-    try:
+    with translated(conn):
         with conn.cursor(row_factory=dict_row) as cursor:
             with conn.pipeline():
                 cursor.execute(*_statement(function, args, {}))
                 yield found
             found += cursor.fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def _statement(

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
-from psycopg.rows import dict_row
-
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import UnknownTable, from_database
+from londiste.db.queries import fetch
+from londiste.errors import UnknownTable
 
 
 @dataclass(frozen=True)
@@ -118,17 +115,6 @@ class Index:
 
 
 @dataclass(frozen=True)
-class ForeignKey:
-    """A foreign key from one table to another."""
-
-    name: str
-    from_table: TableName
-    to_table: TableName
-    definition: str
-    inherited: bool
-
-
-@dataclass(frozen=True)
 class Trigger:
     """A user trigger; ``enabled`` is O, R, A or D as in pg_trigger."""
 
@@ -140,7 +126,7 @@ class Trigger:
 
 def info(conn: Connection, table: TableName) -> TableInfo | None:
     """Kind and size of a relation, None when there is none of this name."""
-    found = _rows(conn, "table_info", schema=table.schema, name=table.name)
+    found = fetch(conn, "table_info", schema=table.schema, name=table.name)
     if not found:
         return None
     row = found[0]
@@ -177,7 +163,7 @@ def moved(conn: Connection, table: TableName) -> bool:
     TRUNCATE and ALTER TABLE make a table look empty to older snapshots.  Ask after reading: the
     lock that reading takes keeps both out until the transaction ends.
     """
-    found = _rows(conn, "table_moved", schema=table.schema, name=table.name)
+    found = fetch(conn, "table_moved", schema=table.schema, name=table.name)
     return not found or bool(found[0]["moved"])
 
 
@@ -227,7 +213,7 @@ def key(conn: Connection, table: TableName) -> tuple[str, ...]:
 
 def correlation(conn: Connection, table: TableName, column: str) -> float | None:
     """Correlation of a column's values with the order of rows, -1 to 1; None: unknown."""
-    found = _rows(conn, "key_correlation", schema=table.schema, name=table.name, column=column)
+    found = fetch(conn, "key_correlation", schema=table.schema, name=table.name, column=column)
     return float(found[0]["correlation"]) if found else None
 
 
@@ -255,20 +241,6 @@ def indexes(conn: Connection, table: TableName) -> list[Index]:
     ]
 
 
-def foreign_keys(conn: Connection, table: TableName) -> list[ForeignKey]:
-    """Foreign keys from the table and to it."""
-    return [
-        ForeignKey(
-            name=row["name"],
-            from_table=TableName(row["from_schema"], row["from_name"]),
-            to_table=TableName(row["to_schema"], row["to_name"]),
-            definition=row["definition"],
-            inherited=row["is_inherited"],
-        )
-        for row in _of_table(conn, "table_foreign_keys", table)
-    ]
-
-
 def triggers(conn: Connection, table: TableName) -> list[Trigger]:
     """User triggers of the table."""
     return [
@@ -284,13 +256,4 @@ def triggers(conn: Connection, table: TableName) -> list[Trigger]:
 
 def _of_table(conn: Connection, name: str, table: TableName) -> list[dict[str, Any]]:
     found = info(conn, table)
-    return [] if found is None else _rows(conn, name, oid=found.oid)
-
-
-def _rows(conn: Connection, query_name: str, **parameters: Any) -> list[dict[str, Any]]:
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query(query_name), parameters)
-            return cursor.fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
+    return [] if found is None else fetch(conn, name, oid=found.oid)

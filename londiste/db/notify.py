@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.db.connection import Connection, server_pid
-from londiste.errors import from_database
+from londiste.db.queries import translated
 
 
 class Listener:
@@ -32,11 +32,9 @@ class Listener:
         self._deaf_to = 0 if own else server_pid(conn)
         self._seen: deque[tuple[str, str]] = deque()
         conn.add_notify_handler(self._note)
-        try:
+        with translated(conn):
             for channel in channels:
                 conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-        except psycopg.Error as error:
-            raise from_database(error, where=conn.info.dbname) from error
 
     def fileno(self) -> int:
         """The file number that becomes readable on a notification or at the connection's end."""
@@ -47,7 +45,7 @@ class Listener:
 
         Raises NodeUnreachable if the connection is lost.
         """
-        try:
+        with translated(self.conn):
             self.conn.pgconn.consume_input()
             while (notify := self.conn.pgconn.notifies()) is not None:
                 self._add(
@@ -55,8 +53,6 @@ class Listener:
                     notify.relname.decode(errors="replace"),
                     notify.extra.decode(errors="replace"),
                 )
-        except psycopg.Error as error:
-            raise from_database(error, where=self.conn.info.dbname) from error
         result = list(self._seen)
         self._seen.clear()
         return result
@@ -64,10 +60,8 @@ class Listener:
     def close(self) -> None:
         """Stops LISTEN; the connection may be used for other work."""
         self.conn.remove_notify_handler(self._note)
-        try:
+        with translated(self.conn):
             self.conn.execute("unlisten *")
-        except psycopg.Error as error:
-            raise from_database(error, where=self.conn.info.dbname) from error
         self._seen.clear()
 
     def _note(self, notify: psycopg.Notify) -> None:

@@ -13,11 +13,10 @@ from typing import Any
 import psycopg
 
 from londiste.db import call, copy
-from londiste.db.connection import Connection, pins, whereabouts
+from londiste.db.connection import Connection, pins
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.db.relation import Relation
-from londiste.errors import from_database
 
 #: Settings that the program gives a session or a transaction apart from those of ``connect``.
 _OTHERS = (
@@ -91,14 +90,12 @@ class OwnerStatement:
         self._conn = conn
         self._insert: str | None = None
         self.into = table
-        try:
+        with translated(conn):
             found = conn.execute(query("table_oid"), table._asdict()).fetchone()
             if found is None or not found[1]:
                 return
             self._oid = int(found[0])
             self._insert = call.value(conn, "londiste.stage_for_owner", self._oid, columns)
-        except psycopg.Error as error:
-            raise from_database(error, where=whereabouts(conn)) from error
         if self._insert is not None:
             self.into = TableName("pg_temp", "londiste_stage")
 
@@ -111,12 +108,10 @@ class OwnerStatement:
         """Moves the staged rows into the table.  Raises StateError if their number differs."""
         if self._insert is None:
             return
-        try:
+        with translated(self._conn):
             cursor = psycopg.RawCursor(self._conn)
             written = hit(cursor.execute(*guarded(self._conn, self._oid, self._insert)))
             self._conn.execute("drop table pg_temp.londiste_stage")
-        except psycopg.Error as error:
-            raise from_database(error, where=whereabouts(self._conn)) from error
         if written != rows:
             raise copy.miscounted(rows, written)
 

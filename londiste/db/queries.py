@@ -1,12 +1,19 @@
-"""Catalog queries of ``sql/queries``, by name."""
+"""Queries of ``sql/queries`` by name; rows as dicts, errors of the driver translated."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row, tuple_row
 
 import londiste
-from londiste.errors import InstallError
+from londiste.db.connection import Connection, whereabouts
+from londiste.errors import InstallError, from_database
 
 
 def sql_root() -> Path:
@@ -26,3 +33,24 @@ def sql_root() -> Path:
 def query(name: str) -> str:
     """The text of ``sql/queries/<name>.sql``."""
     return (sql_root() / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+@contextlib.contextmanager
+def translated(conn: Connection) -> Iterator[None]:
+    """Raises errors of the driver as LondisteErrors that name the database of ``conn``."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+
+
+def fetch(conn: Connection, query_name: str, /, **parameters: Any) -> list[dict[str, Any]]:
+    """Runs a query of ``sql/queries``; one dict per row."""
+    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query(query_name), parameters or None).fetchall()
+
+
+def tuples(conn: Connection, query_name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+    """Runs a query of ``sql/queries``; one tuple per row."""
+    with translated(conn), conn.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(query(query_name), parameters or None).fetchall()

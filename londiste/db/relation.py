@@ -8,13 +8,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-import psycopg
 from psycopg.rows import dict_row
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.queries import query, translated
 
 
 class Folding(StrEnum):
@@ -128,12 +126,10 @@ def versions_later(conn: Connection, oids: Iterable[int]) -> Callable[[], dict[i
 
 
 def _rows(conn: Connection, name: str, parameter: list[Any]) -> list[dict[str, Any]]:
-    try:
+    with translated(conn):
         with conn.cursor(row_factory=dict_row) as cursor:
             cursor.execute(query(name), [parameter])
             return cursor.fetchall()
-    except psycopg.Error as error:
-        raise from_database(error) from error
 
 
 def _shape(table: TableName, rows: list[dict[str, Any]]) -> Relation:

@@ -11,14 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.queries import query, translated
 
 #: For each of some columns: oid of its table, its number, oid of its type, and the type's modifier.
 Shape = tuple[tuple[int, int, int, int], ...]
@@ -57,12 +55,10 @@ class Fingerprint:
 
 def mark(conn: Connection, table: TableName) -> Fingerprint | None:
     """The present fingerprint of the table; None if there is no table of this name."""
-    try:
+    with translated(conn):
         with conn.cursor(row_factory=dict_row) as cursor:
             cursor.execute(query("table_mark"), {"schema": table.schema, "name": table.name})
             row = cursor.fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return None if row is None else Fingerprint.from_json(row)
 
 
@@ -84,10 +80,8 @@ def shape(conn: Connection, table: TableName, names: Sequence[str]) -> Shape:
     The server names them with the answer to a query, which it plans with the catalog as it is.
     Locks the table as reading does.  Raises the server's error for a dropped column.
     """
-    try:
+    with translated(conn):
         return shape_later(conn, table, names)()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def shape_later(conn: Connection, table: TableName, names: Sequence[str]) -> Callable[[], Shape]:

@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.db.connection import Connection
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.errors import InstallError, from_database
 from londiste.install import apply, ledger, sampled, source
 from londiste.install.ledger import Installed
@@ -37,10 +37,8 @@ def found(conn: Connection) -> list[str]:
 
     Raises InstallError.
     """
-    try:
+    with translated(conn):
         rows = conn.execute(query("extensions"), {"names": list(_TAKEN)}).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=conn.info.dbname) from error
     have = {name for (name,) in rows}
     return [name for name in _TAKEN if name in have]
 
@@ -51,10 +49,8 @@ def grants(conn: Connection, extensions: Sequence[str]) -> list[str]:
     In PgQ of Skytools every role may call the functions of pgq_ext and pgq_coop.  Call
     this before ``adopt``; only members of queue roles are known.  Raises InstallError.
     """
-    try:
+    with translated(conn):
         rows = conn.execute(query("adopt_grants"), {"extensions": list(extensions)}).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=conn.info.dbname) from error
     return [statement for (statement,) in rows]
 
 

@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
 from londiste.db.connection import Connection
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.queries import query, translated
 
 #: The row of the ledger that stands for the component as a whole.
 COMPONENT = "component.toml"
@@ -76,7 +74,7 @@ class Installed:
 
 def read(conn: Connection, schema: str) -> Installed:
     """The installed part of component ``schema``; changes nothing."""
-    try:
+    with translated(conn):
         with conn.cursor(row_factory=dict_row) as cursor:
             state = cursor.execute(query("install_state"), {"schema": schema}).fetchone()
         assert state is not None  # the query always answers one row
@@ -88,8 +86,6 @@ def read(conn: Connection, schema: str) -> Installed:
                 )
             )
             files = {path: LedgerEntry(sha256, version) for path, sha256, version in rows}
-    except psycopg.Error as error:
-        raise from_database(error, where=conn.info.dbname) from error
     return Installed(
         schema_exists=state["schema_exists"],
         extension=state["extension"],

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psycopg
 from psycopg import sql
 
 from londiste.db.connection import Connection
-from londiste.db.queries import query
-from londiste.errors import InstallError, StateError, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import InstallError, StateError
 from londiste.install import ledger, source
 from londiste.install.apply import lock
 from londiste.install.ledger import Installed
@@ -119,7 +118,7 @@ def uninstall(
     Returns the removed objects.  Raises StateError if something would be lost, InstallError as
     ``plan``.
     """
-    try:
+    with translated(conn):
         with conn.transaction():
             lock(conn)
             conn.execute("set local client_min_messages = warning")
@@ -142,8 +141,6 @@ def uninstall(
                                 sql.Identifier(schema)
                             )
                         )
-    except psycopg.Error as error:
-        raise from_database(error, where=conn.info.dbname) from error
     return removals
 
 

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
-
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import (
     AccessDenied,
     BadOption,
@@ -24,7 +22,6 @@ from londiste.errors import (
     StateError,
     UnknownConsumer,
     UnknownQueue,
-    from_database,
 )
 from londiste.pgq import batches, coop, dead_letters, delayed, queues, spark_epochs
 from londiste.pgq.spark_epochs import Sink
@@ -269,7 +266,7 @@ def unregistering_worker(
 
 def workers(conn: Connection, queue: str, consumer: str) -> list[str]:
     """The cooperative consumers of a consumer, by the second part of their names."""
-    rows = _all(conn, "cooperative_consumers", queue=queue, consumer=consumer)
+    rows = tuples(conn, "cooperative_consumers", queue=queue, consumer=consumer)
     return [str(name) for (name,) in rows]
 
 
@@ -364,17 +361,8 @@ def _one(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...]:
 
 
 def _first(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...] | None:
-    try:
-        return conn.execute(query(name), parameters).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
-
-
-def _all(conn: Connection, name: str, **parameters: object) -> list[tuple[Any, ...]]:
-    try:
-        return conn.execute(query(name), parameters).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
+    rows = tuples(conn, name, **parameters)
+    return rows[0] if rows else None
 
 
 def _meant(name: str, known: Iterable[str], otherwise: str) -> str:

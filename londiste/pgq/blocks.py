@@ -17,15 +17,15 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-import psycopg
 from psycopg import errors as pg_errors
 from psycopg import generators, waiting
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
 
 from londiste.db import call
-from londiste.db.connection import Connection, whereabouts
-from londiste.errors import EventError, from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import translated
+from londiste.errors import EventError
 from londiste.pgq.types import Batch, Event
 
 #: Bytes of a block, unless a single event is longer.
@@ -194,11 +194,9 @@ def copied(
 
     Of a form other than text only length, number of lines and ``data`` mean something.
     """
-    try:
+    with translated(conn):
         with _undone_together(conn):
             yield from _copy(conn, statement.encode(conn.info.encoding), block_bytes)
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def _undone_together(conn: Connection) -> AbstractContextManager[object]:

@@ -14,7 +14,7 @@ from psycopg.rows import args_row, dict_row
 
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.errors import AccessDenied, BadOption, from_database
 from londiste.pgq.types import Event
 
@@ -88,7 +88,7 @@ def events(
 
 def waiting(conn: Connection, queue: str, tick: int, event_type: str, data: str) -> bool:
     """Whether an event of this type and data exists after a tick; False for an unknown tick."""
-    try:
+    with translated(conn):
         seen = conn.execute(query("tick_snapshot"), [queue, tick]).fetchone()
         parent = conn.execute(query("event_parent"), {"queue": queue}).fetchone()
         if seen is None or parent is None:
@@ -102,8 +102,6 @@ def waiting(conn: Connection, queue: str, tick: int, event_type: str, data: str)
             ).format(sql.Identifier(*parent[0].split("."))),
             {"type": event_type, "data": data, "seen": seen[0]},
         ).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return bool(row and row[0])
 
 

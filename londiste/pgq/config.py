@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import psycopg
-
-from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query
-from londiste.errors import BadOption, from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import query, translated
+from londiste.errors import BadOption
 
 _TRUE = {"true", "t", "yes", "y", "on", "1"}
 _FALSE = {"false", "f", "no", "n", "off", "0"}
@@ -120,10 +118,8 @@ def read(conn: Connection, queue: str | None = None) -> dict[str, dict[str, str 
 
     Parameters unknown to the schema in the database are skipped.
     """
-    try:
+    with translated(conn):
         rows = conn.execute(query("queue_config"), {"queue": queue}).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return {name: _settings(columns) for name, columns in rows}
 
 

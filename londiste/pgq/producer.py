@@ -14,6 +14,7 @@ from psycopg import sql
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
+from londiste.db.queries import translated
 from londiste.errors import BadOption, from_database
 from londiste.pgq import queues
 
@@ -140,7 +141,7 @@ def insert_selected(
 
     Rows do not leave the server.  Rights and errors are those of ``insert_events``.
     """
-    try:
+    with translated(conn):
         with conn.transaction():
             table = TableName.parse(queues.current_event_table(conn, queue))
             _count(conn, queue, 0)
@@ -150,8 +151,6 @@ def insert_selected(
             ).format(table.sql, query)
             count = conn.execute(statement, parameters).rowcount
             _count(conn, queue, count)
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return count
 
 

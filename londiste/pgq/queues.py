@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-import psycopg
 from psycopg import sql
 
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import UnknownQueue, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import UnknownQueue
 from londiste.pgq.types import ConsumerInfo, QueueInfo, QueueParameter
 
 #: The ticker tells here which queue has a new tick, for consumers that LISTEN.
@@ -117,7 +116,7 @@ def newest_event(conn: Connection, queue: str) -> int:
 
 def event_count(conn: Connection, queue: str) -> int:
     """How many events the tables of the queue hold, read or not; counts them one by one."""
-    try:
+    with translated(conn):
         parent = conn.execute(query("event_parent"), {"queue": queue}).fetchone()
         if parent is None:
             raise UnknownQueue(
@@ -127,8 +126,6 @@ def event_count(conn: Connection, queue: str) -> int:
             )
         count = sql.SQL("select count(*) from {}").format(TableName.parse(parent[0]).sql)
         row = conn.execute(count).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     assert row is not None
     return int(row[0])
 
@@ -165,19 +162,15 @@ def ticker(conn: Connection, queue: str | None = None) -> int | None:
 
 def shortest_tick_lag(conn: Connection) -> float | None:
     """Shortest ``ticker_max_lag`` of the queues that tick here, in seconds; None without."""
-    try:
+    with translated(conn):
         row = conn.execute(query("shortest_tick_lag")).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return None if row is None or row[0] is None else float(row[0])
 
 
 def queue_writers(conn: Connection, queue: str) -> list[str]:
     """Tables whose triggers write into the queue, as the server writes their names."""
-    try:
+    with translated(conn):
         return [name for (name,) in conn.execute(query("queue_writers"), [queue])]
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
 def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]:
@@ -185,10 +178,8 @@ def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]
 
     Name, ticker_max_lag in seconds, newest tick, and the ticks of their consumers by name.
     """
-    try:
+    with translated(conn):
         found = conn.execute(query("tick_paces")).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return [(name, float(lag), tick or 0, consumers) for name, lag, tick, consumers in found]
 
 
@@ -253,10 +244,8 @@ def next_due(conn: Connection) -> datetime | None:
 
 def seconds_until_due(conn: Connection) -> float | None:
     """Seconds until ``next_due`` by the server's clock, 0 when it has passed; None without."""
-    try:
+    with translated(conn):
         row = conn.execute(query("seconds_until_due")).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return None if row is None or row[0] is None else max(0.0, float(row[0]))
 
 

@@ -12,13 +12,12 @@ import re
 from dataclasses import dataclass
 from uuid import UUID
 
-import psycopg
 from psycopg import sql
 
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.queries import query
-from londiste.errors import TooFewIds, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import TooFewIds
 
 log = logging.getLogger(__name__)
 
@@ -105,12 +104,10 @@ def _missing(young: TooFewIds) -> int | None:
 
 
 def _use_up_ids(conn: Connection, count: int) -> None:
-    try:
+    with translated(conn):
         # DO takes no parameters.
         text = sql.SQL(query("use_up_transaction_ids"))
         conn.execute(text.format(count=sql.Literal(count)))
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
 __all__ = ["LOCK_TIMEOUT", "RebaseReason", "Rebased", "explain", "rebase", "rebase_queues"]

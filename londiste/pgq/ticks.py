@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-import psycopg
-
 from londiste.db import call
-from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import query, translated
 from londiste.pgq.batches import CHUNK_BYTES, read_cursor
 from londiste.pgq.types import Event, Tick
 
@@ -58,30 +55,24 @@ def tick_event_sql(
 
 def between(conn: Connection, queue: str, first: int, last: int | None = None) -> list[Tick]:
     """The ticks from one to another, both included, in their order; None: to the newest."""
-    try:
+    with translated(conn):
         found = conn.execute(
             query("ticks_between"), {"queue": queue, "first": first, "last": last}
         ).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return [Tick(*row) for row in found]
 
 
 def newest(conn: Connection, queue: str, *, until: datetime | None = None) -> Tick | None:
     """The newest tick, or the newest at a given time; None if there is none."""
-    try:
+    with translated(conn):
         row = conn.execute(query("newest_tick"), {"queue": queue, "until": until}).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return None if row is None else Tick(*row)
 
 
 def oldest_complete(conn: Connection, queue: str) -> Tick | None:
     """The oldest tick after which no event is missing; None if there is none."""
-    try:
+    with translated(conn):
         row = conn.execute(query("oldest_complete_tick"), {"queue": queue}).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return None if row is None else Tick(*row)
 
 

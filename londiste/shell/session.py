@@ -14,6 +14,7 @@ from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection, connect, describe_dsn, use_own_names, whereabouts
+from londiste.db.queries import tuples
 from londiste.errors import (
     BadOption,
     LondisteError,
@@ -318,7 +319,7 @@ class Session:
         return [self.queue] if self.queue else [str(n) for (n,) in self._rows("queues_of_nodes")]
 
     def _rows(self, name: str, **parameters: object) -> list[tuple[Any, ...]]:
-        return show.rows_of(self.conn, name, **parameters)
+        return tuples(self.conn, name, **parameters)
 
     def _catalog(self) -> Catalog:
         consumers: dict[str, list[str]] = {}

@@ -10,7 +10,7 @@ import londiste
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import StateError, UnknownNode, UnknownTable
 from londiste.install import ledger, source
 from londiste.pgq import admin, batches, config, queues
@@ -154,10 +154,10 @@ def show_table(conn: Connection, queues_of_nodes: Sequence[str], table: str) -> 
                     [f"queue {queue}", one.state or ("-" if one.local else "not on this node")]
                 )
                 rows += [[f"attribute {key}", value] for key, value in one.attrs.items()]
-    found = rows_of(conn, "table_triggers_by_name", relation=name.quoted)
+    found = tuples(conn, "table_triggers_by_name", relation=name.quoted)
     rows += [[f"trigger {trigger}", text] for trigger, text in found]
     if not rows:
-        exists = rows_of(conn, "relation_name", relation=name.quoted)
+        exists = tuples(conn, "relation_name", relation=name.quoted)
         if not exists:
             raise UnknownTable(f"no table {name}", hint="londiste tables; londiste missing")
         rows = [["not replicated", f"londiste add table {name}"]]
@@ -175,11 +175,6 @@ def show_sequence(conn: Connection, queues_of_nodes: Sequence[str], sequence: st
     if not rows:
         raise UnknownTable(f"no sequence {name} is replicated", hint="londiste seqs")
     return Result(("queue", "local", "published"), rows)
-
-
-def rows_of(conn: Connection, name: str, **parameters: object) -> list[tuple[Any, ...]]:
-    """The rows of a query of ``sql/queries``."""
-    return conn.execute(query(name), parameters or None).fetchall()
 
 
 def list_tables(conn: Connection, queue: str) -> Result:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-import psycopg
 from psycopg import sql
 
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import report
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import query
-from londiste.errors import LondisteError, NodeUnreachable, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import LondisteError, NodeUnreachable
 from londiste.pgq import queues
 from londiste.ticker import original
 
@@ -78,14 +77,12 @@ def _vacuum(conn: Connection, operation: str, table: str) -> None:
 
     A dropped table needs none.
     """
-    try:
+    with translated(conn):
         found = conn.execute(query("relation_name"), {"relation": table}).fetchone()
         if found is None:
             log.debug("table %s does not exist: no vacuum", table)
             return
         conn.execute(VACUUMS[operation].format(sql.Identifier(*found)))
-    except psycopg.Error as error:
-        raise from_database(error, where=conn.info.dbname) from error
 
 
 def move_due_events(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) -> int:

@@ -5,11 +5,9 @@ Version 3 and later has the same functions, except for some that Londiste added.
 
 from __future__ import annotations
 
-import psycopg
-
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query
-from londiste.errors import InstallError, from_database
+from londiste.db.queries import tuples
+from londiste.errors import InstallError
 from londiste.install import compat
 from londiste.pgq import queues
 
@@ -36,14 +34,14 @@ def check(conn: Connection) -> None:
 
 def has(conn: Connection, function: str) -> bool:
     """Whether the schema has a function, ``schema.name(types)``."""
-    return bool(_all(conn, "function_exists", function=function)[0][0])
+    return bool(tuples(conn, "function_exists", function=function)[0][0])
 
 
 def operations(conn: Connection) -> list[tuple[str, str | None]]:
     """The result of ``maint_operations``, or its equivalent if the function does not exist."""
     if has(conn, MAINT_OPERATIONS):
         return queues.maint_operations(conn)
-    names = [str(name) for (name,) in _all(conn, "queue_names")]
+    names = [str(name) for (name,) in tuples(conn, "queue_names")]
     rotation: list[tuple[str, str | None]] = [
         ("pgq.maint_rotate_tables_step1", name) for name in names
     ]
@@ -51,10 +49,3 @@ def operations(conn: Connection) -> list[tuple[str, str | None]]:
         ("vacuum", table) for table in queues.maint_tables_to_vacuum(conn)
     ]
     return [*rotation, ("pgq.maint_rotate_tables_step2", None), *vacuum]
-
-
-def _all(conn: Connection, name: str, **parameters: object) -> list[tuple[object, ...]]:
-    try:
-        return conn.execute(query(name), parameters or None).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error

@@ -6,12 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import psycopg
-from psycopg.rows import dict_row
-
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import fetch
 from londiste.db.structure.types import (
     Column,
     ColumnSequence,
@@ -28,7 +25,6 @@ from londiste.db.structure.types import (
     Trigger,
     UserType,
 )
-from londiste.errors import from_database
 
 #: What is read of each table, by the names of the queries.
 _KINDS = (
@@ -52,13 +48,13 @@ def read(conn: Connection, names: Iterable[TableName]) -> Structures:
     that is not there, or is no table, is missing in what comes out.
     """
     wanted = json.dumps([[name.schema, name.name] for name in names])
-    oids = [row["oid"] for row in _rows(conn, "structure_tree", names=wanted)]
-    of = {kind: _by_table(_rows(conn, f"structure_{kind}", oids=oids)) for kind in _KINDS}
+    oids = [row["oid"] for row in fetch(conn, "structure_tree", names=wanted)]
+    of = {kind: _by_table(fetch(conn, f"structure_{kind}", oids=oids)) for kind in _KINDS}
     tables = []
-    for row in _rows(conn, "structure_tables", oids=oids):
+    for row in fetch(conn, "structure_tables", oids=oids):
         mine = {kind: rows.get(row["oid"], []) for kind, rows in of.items()}
         tables.append(_structure(row, mine))
-    types = tuple(_type(row) for row in _rows(conn, "structure_types", oids=oids))
+    types = tuple(_type(row) for row in fetch(conn, "structure_types", oids=oids))
     return Structures(tuple(tables), types, conn.info.server_version)
 
 
@@ -79,7 +75,7 @@ def there(
         roles |= {g.grantee for g in table.grants if g.grantee is not None}
         roles |= {s.owner for s in table.sequences}
         roles |= {role for policy in table.policies for role in policy.roles}
-    rows = _rows(
+    rows = fetch(
         conn,
         "structure_there",
         schemas=sorted(schemas),
@@ -209,12 +205,3 @@ def _type(row: dict[str, Any]) -> UserType:
         attributes=tuple((a[0], a[1], a[2]) for a in row.pop("attributes")),
         **row,
     )
-
-
-def _rows(conn: Connection, name: str, **parameters: Any) -> list[dict[str, Any]]:
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query(name), parameters)
-            return cursor.fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
