@@ -6,7 +6,6 @@ come from.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import time
@@ -15,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from londiste.consumer import event_loop
-from londiste.consumer.context import Context, EventFunction
+from londiste.consumer.context import Context
 from londiste.consumer.contracts import STEPS, Chunks, Job
 from londiste.consumer.delivery import Delivery
 from londiste.consumer.event_loop import FailurePolicy, NeedsSavepoints, One
@@ -28,8 +27,6 @@ from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, connect, usable, use_own_names
 from londiste.errors import StateError
 from londiste.pgq.types import Batch
-
-log = logging.getLogger(__name__)
 
 #: ``process_batch`` of the user.
 BatchFunction = Callable[[Batch, Events, Context], object]
@@ -191,13 +188,4 @@ class Runner:
         )
 
 
-def by_event(function: EventFunction) -> BatchFunction:
-    """A function for a batch from one for an event."""
-
-    def over(batch: Batch, events: Events, ctx: Context) -> None:
-        ctx.each(events, function)
-
-    return over
-
-
-__all__ = ["BatchFunction", "Effects", "Runner", "by_event"]
+__all__ = ["BatchFunction", "Effects", "Runner"]

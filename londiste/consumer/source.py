@@ -8,7 +8,6 @@ is read.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shlex
 import socket
@@ -35,8 +34,6 @@ from londiste.errors import (
 )
 from londiste.pgq import batches, coop, queues
 from londiste.pgq.types import Batch
-
-log = logging.getLogger(__name__)
 
 
 class Source(Protocol):

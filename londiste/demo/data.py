@@ -38,7 +38,6 @@ PGBENCH_TABLES: tuple[str, ...] = (
 TABLES: tuple[str, ...] = SHOP_TABLES + PGBENCH_TABLES
 #: These have no key; rows are only ever added.
 APPEND_ONLY: tuple[str, ...] = ("shop.audit", "public.pgbench_history")
-SEQUENCES: tuple[str, ...] = ("shop.customer_number", "shop.order_number")
 #: The table that the demo removes and adds again: others do not refer to it.
 REMOVED = "shop.payments"
 #: Options of ``add-table`` that these tables need: two of them have no key.

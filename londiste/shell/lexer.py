@@ -77,11 +77,6 @@ def split(text: str) -> tuple[list[str], str]:
     return statements, text[begin:] if words else ""
 
 
-def finished(text: str) -> bool:
-    """Whether nothing is left open, so that another statement may begin."""
-    return not split(text)[1]
-
-
 def _comment(text: str, at: int) -> Token | None:
     if text.startswith("--", at):
         end = text.find("\n", at)
