@@ -268,7 +268,7 @@ def _page(schema: Path, found: list[Function], codes: dict[str, list[str]]) -> s
     lines += ["## Tables", ""]
     lines += [line for table in tables(schema) for line in _table(table)]
     lines += ["## Internal functions", ""]
-    lines += ["No other program may call these; they may change in any release.", ""]
+    lines += ["For Londiste only; they may change in any release.", ""]
     for name, one in sorted({one.name: one for one in found if one.internal}.items()):
         lines.append(f"* `{name}` – {_marked(_sentence(one.header))}")
     return "\n".join(lines).rstrip() + "\n"
@@ -282,13 +282,13 @@ def _function(
         yield from _prose(header)
     notes = []
     who: dict[str, None] = dict.fromkeys(
-        ", ".join(f"`{role}`" for role in rights.of(one)) or "the owner alone" for one in overloads
+        ", ".join(f"`{role}`" for role in rights.of(one)) or "the owner only" for one in overloads
     )
-    notes.append(f"For {'; or '.join(who).replace('`public`', 'everybody')}.")
+    notes.append(f"Callable by {'; or '.join(who).replace('`public`', 'every role')}.")
     if any("security definer" in one.options for one in overloads):
         notes.append("Runs with the rights of the owner.")
     if all(re.search(r"\bstrict\b", one.options) for one in overloads):
-        notes.append("NULL when an argument is NULL.")
+        notes.append("Returns NULL if an argument is NULL.")
     if codes:
         notes.append("Raises " + ", ".join(f"[`{c}`](../errors.md)" for c in codes) + ".")
     yield from (" ".join(notes), "")
@@ -313,10 +313,10 @@ def _table(table: Table) -> Iterator[str]:
 def _index(schemas: list[Path]) -> str:
     lines = [
         *("# The SQL interface", "", _NOTE.format("*"), ""),
-        "What the schemas offer to programs: every function with its signature, what it does,",
-        "who may call it and what it raises; every table with its columns.",
+        "Schemas for programs: every function with its signature, purpose, callers and errors;",
+        "every table with its columns.",
         "",
-        "| schema | version | what it is |",
+        "| schema | version | purpose |",
         "|---|---|---|",
     ]
     for schema in schemas:
