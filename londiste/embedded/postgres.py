@@ -39,7 +39,6 @@ from londiste.embedded import files, process, watcher
 from londiste.embedded.account import Account, require_reach, server_account, short_temp_dir
 from londiste.embedded.binaries import Binaries, find_binaries, within_reach
 from londiste.embedded.homes import is_shared, leave_home, ready_home, throwaway_home, was_made
-from londiste.embedded.ports import choose_port
 from londiste.embedded.watch import Watch
 from londiste.errors import BadOption, StateError
 
@@ -299,7 +298,7 @@ class Cluster:
         self._password = files.read(self.directory / "password")
         remembered = files.read(self.directory / "port")
         for attempt in range(5):
-            self.port = choose_port(port, remembered if attempt == 0 else "")
+            self.port = process.choose_port(port, remembered if attempt == 0 else "")
             try:
                 self._launch()
             except StateError:
