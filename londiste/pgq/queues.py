@@ -15,7 +15,7 @@ from psycopg import sql
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import query, translated, tuples
 from londiste.errors import UnknownQueue
 from londiste.pgq.types import ConsumerInfo, QueueInfo, QueueParameter
 
@@ -96,22 +96,15 @@ def prove_forwarded(conn: Connection, queue: str, events: Sequence[tuple[int, st
 
 def take_ids(conn: Connection, queue: str, count: int) -> list[int]:
     """The next ids of a queue, for events that are copied into it."""
-    try:
-        rows = conn.execute(query("take_ids"), {"queue": queue, "count": count}).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
-    return [int(row[0]) for row in rows]
+    return [int(row[0]) for row in tuples(conn, "take_ids", queue=queue, count=count)]
 
 
 def newest_event(conn: Connection, queue: str) -> int:
-    """The number of the newest event; every later one has a higher number."""
-    try:
-        row = conn.execute(query("newest_event"), {"queue": queue}).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
-    if row is None:
-        raise UnknownQueue(f"no queue {queue}", hint="londiste queue list")
-    return int(row[0])
+    """The id of the newest event; every later event has a higher id."""
+    rows = tuples(conn, "newest_event", queue=queue)
+    if not rows:
+        raise UnknownQueue(f"unknown queue {queue}", hint="londiste queue list")
+    return int(rows[0][0])
 
 
 def event_count(conn: Connection, queue: str) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 from psycopg import conninfo
 
-from londiste.db.connection import Connection, describe_dsn, masked, session
 from londiste.db.advisory_lock import same_database
+from londiste.db.connection import Connection, describe_dsn, masked, session
 from londiste.errors import BadOption, LondisteError, from_database
 
 

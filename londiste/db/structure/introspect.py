@@ -191,7 +191,7 @@ def _sequence(row: dict[str, Any]) -> ColumnSequence:
 
 def free_sequences(conn: Connection, names: Sequence[str]) -> list[ColumnSequence]:
     """Sequences by their quoted names, as if a default named them."""
-    return [_sequence(row) for row in _rows(conn, "free_sequences", names=list(names))]
+    return [_sequence(row) for row in fetch(conn, "free_sequences", names=list(names))]
 
 
 def _type(row: dict[str, Any]) -> UserType:

@@ -12,8 +12,8 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Hold, WorkerState
 from londiste.cascade.worker_role import BatchActions
 from londiste.daemon import crash, logcontext
-from londiste.daemon.statistics import BatchStatistics
 from londiste.daemon.loop import Loop
+from londiste.daemon.statistics import BatchStatistics
 from londiste.errors import CombinedClosed
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened

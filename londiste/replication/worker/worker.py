@@ -30,8 +30,8 @@ from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.cascade.worker_role import duties
 from londiste.daemon import logcontext
 from londiste.daemon.loop import Loop, started
-from londiste.daemon.statistics import BatchStatistics
 from londiste.daemon.signals import Signals
+from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, describe_dsn, session, usable
 from londiste.errors import (
     EventError,
