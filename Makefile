@@ -1,13 +1,14 @@
 # Everything below needs Python 3.11 or later, make and pip; nothing else has to be installed.
 # The PostgreSQL servers and the Java come as Python packages into the virtual environment.
 #
-#   make demo       two databases coming into step, from nothing, in one command
-#   make test       format, types, tests
+#   make demo       run a demo: two temporary servers, replicating
+#   make check      format, types, unit and SQL tests: at most two minutes
+#   make test       format, types, all tests but the slow ones; the twenty slowest at the end
 #   make test-all   the slow scenario suites as well
 #   make bench      capture, replay, latency, copy and queue of docs/benchmarks.md, half an hour
-#   make docs       docs/reference/sql, made from the headers in sql/
+#   make docs       generate docs/reference from sql/ and the code
 #   make lint       format and types only
-#   make clean      remove what the others made
+#   make clean      remove everything that the other targets create
 #
 # PYTHON=python3.13 make …   another interpreter     VENV=/path make …   another place
 # PYTEST_ARGS="-k copy" make test                    DEMO_ARGS="--engine local" make demo
@@ -18,6 +19,11 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?= --json
 
+# Tests of pages that run servers and daemons as a reader would: make test runs them.
+PAGES := coming_from_pgq consumer_docs quickstart_queue readme
+CHECKED := tests/unit tests/sql tests/docs $(PAGES:%=--ignore=tests/docs/test_%.py)
+SLOWEST := --durations=20
+
 BIN := $(abspath $(VENV))/bin
 
 # What the user has set for other Pythons and other Sparks is not for these.
@@ -25,7 +31,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME SPARK_CONF_DIR PYSPARK_PYT
 unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test test-all bench docs lint clean help
+.PHONY: demo check test test-all bench docs lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -39,11 +45,14 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 
+check: lint
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow and not spark" $(CHECKED) $(PYTEST_ARGS)
+
 test: lint
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(SLOWEST) -m "not slow" $(PYTEST_ARGS)
 
 test-all: lint
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(SLOWEST) $(PYTEST_ARGS)
 
 bench: $(VENV)/.embedded
 	$(BIN)/python -m bench.capture --seconds 1 --statements 10000 --json bench.json

@@ -28,9 +28,9 @@ from pathlib import Path
 
 import psycopg
 
-from bench import common, cpu
-from bench.capture_ways import ROWS, VALUES, QueueWay, Way, all_ways
-from bench.peers import Peers, add_option, bindir
+from bench.methods.capture import ROWS, VALUES, QueueWay, Way, all_ways
+from bench.support import common, cpu
+from bench.support.peers import Peers, add_option, bindir
 from londiste.embedded.postgres import Cluster
 
 PARTS = ("tps", "single", "bulk")

@@ -24,9 +24,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import common
-from bench.copy_busy import Writers
-from bench.peers import bindir
+from bench.support import common
+from bench.support.peers import bindir
+from bench.workloads.pgbench_writers import Writers
 from londiste.embedded.postgres import Cluster
 
 QUEUE = "bench"

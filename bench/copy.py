@@ -25,12 +25,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench import common
-from bench.copy_busy import Writers
-from bench.copy_load import Load, engines, speed
-from bench.copy_tables import ACCOUNTS, CASES, Case, many
-from bench.copy_ways import Londiste3, Native, Ours, Pgcopydb, Way
-from bench.peers import Peers, add_option, bindir
+from bench.methods.copy import Londiste3, Native, Ours, Pgcopydb, Way
+from bench.support import common
+from bench.support.peers import Peers, add_option, bindir
+from bench.workloads.copy_load import Load, engines, speed
+from bench.workloads.copy_tables import ACCOUNTS, CASES, Case, many
+from bench.workloads.pgbench_writers import Writers
 from londiste.embedded.postgres import Cluster
 
 PARTS = ("load", "end", "busy", "many", "memory")

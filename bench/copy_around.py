@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from bench import common, cpu
+from bench.support import common, cpu
 from londiste.embedded.postgres import Cluster
 
 DDL = """

@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 
-from bench import common
+from bench.support import common
 from londiste import engine
 from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
 from londiste.cascade.model import NodeType

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import common, paced
+from bench.support import common, paced
 from londiste.embedded.postgres import Cluster
 
 QUEUE = "bench"

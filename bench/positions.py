@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench import common
+from bench.support import common
 from londiste.embedded.postgres import Cluster
 from londiste.install import apply
 

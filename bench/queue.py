@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 
 import psycopg
 
-from bench import common
-from bench.queue_ways import JOB, JobTable, OurQueue, Ways, pgbench
+from bench.methods.queue import JOB, JobTable, OurQueue, Ways, pgbench
+from bench.support import common
 from londiste.embedded.postgres import Cluster
 
 PARTS = ("insert", "drain", "latency", "loss", "held")

@@ -1,7 +1,7 @@
 """Replay of a backlog: our worker, a native subscription and Londiste 3, the same changes for all.
 
-The workloads are described in ``bench/replay_changes.py``.  In each round every way gets the same
-changes on its own source server, then the ways catch up one after the other, in turns; then all
+``bench/workloads/replay_changes.py`` describes the workloads.  In each round every method gets the
+same changes on its own source server.  Then the methods catch up one after the other.  Then all
 targets are checked against their sources, and the sources against each other.  Printed are medians
 of the rounds, and CPU for an event over all processes.  Londiste 3 has the first workload only; it
 is skipped with a note when it is not installed, and with --skip-original.
@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
 
-from bench import common, replay_changes
-from bench.peers import Peers, add_option, bindir
-from bench.replay_ways import Londiste3, Native, Ours, Run, Way
+from bench.methods.replay import Londiste3, Native, Ours, Run, Way
+from bench.support import common
+from bench.support.peers import Peers, add_option, bindir
+from bench.workloads import replay_changes
 from londiste.embedded.postgres import Cluster
 
 SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}

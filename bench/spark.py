@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import londiste.spark
-from bench import common, compare, large
-from bench.queue_ways import OurQueue
-from bench.spark_cluster import cluster
+from bench import compare, large
+from bench.methods.queue import OurQueue
+from bench.support import common
+from bench.support.spark_cluster import cluster
 from londiste import engine
 from londiste.changes.decode import decode_all
 from londiste.copy.chunking.blocks import split
@@ -244,7 +245,7 @@ def stream(spark: Any, server: Cluster, table: str, count: int, folder: Path, si
 def latency(args: argparse.Namespace, folder: Path) -> dict[str, float]:
     """Milliseconds from the end of a commit."""
     from bench.latency import percentiles
-    from bench.paced import start as paced
+    from bench.support.paced import start as paced
 
     rate = 3.0
     statement = (

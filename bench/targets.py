@@ -24,7 +24,7 @@ from typing import LiteralString
 
 import psycopg
 
-from bench import common
+from bench.support import common
 from londiste.embedded.postgres import Cluster
 from londiste.install import apply
 

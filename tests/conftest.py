@@ -1,4 +1,4 @@
-"""What every test may use; the fixtures themselves are in tests/fixtures, by topic."""
+"""Fixtures and hooks for every test; the fixtures themselves are in tests/fixtures, by topic."""
 
 from __future__ import annotations
 

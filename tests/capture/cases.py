@@ -1,4 +1,4 @@
-"""One random case of the property of capture, as data: tables, statements, ways to read them.
+"""One random case of the capture property, as data: tables, statements, batch limits.
 
 Everything is text made beforehand, so a case can be printed, run again, and made smaller by
 leaving parts out.

@@ -1,4 +1,4 @@
-"""Random damage to the tables of a target, and what differs then, by an oracle of its own.
+"""Random damage to the tables of a target, with an independent oracle of the differences.
 
 Half of the damage is what an application would write, done on the target alone; half is made from
 the catalog: rows deleted, changed, made equal, twice, values that trade places, nothing left.

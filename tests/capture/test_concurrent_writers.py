@@ -1,4 +1,4 @@
-"""Several sessions write the same rows at once, and whatever happens to them replay ends equal.
+"""Concurrent sessions write the same rows, some are killed: replay ends with equal rows.
 
 Meanwhile the queue is ticked and rotated, batches are replayed, columns are added, the form of
 capture changes, and writers are killed.

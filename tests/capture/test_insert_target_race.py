@@ -1,4 +1,4 @@
-"""Rotation under writers that learn the event table from the queue's way: every event once.
+"""Rotation while producers look up the current event table: every event is stored once.
 
 Readers would also find events of another table, so where they stand is looked at as well.
 """

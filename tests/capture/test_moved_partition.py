@@ -1,4 +1,4 @@
-"""A partition that is handed on from one captured table to another."""
+"""A partition that moves from one captured table to another."""
 
 from __future__ import annotations
 

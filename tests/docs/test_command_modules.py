@@ -1,4 +1,4 @@
-"""A command is in the module of its name: whoever knows the one finds the other."""
+"""Every command has a module with its name."""
 
 from __future__ import annotations
 

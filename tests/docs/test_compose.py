@@ -1,4 +1,4 @@
-"""docker-compose.yml says what it should, and its files are there and understood."""
+"""docker-compose.yml is valid, and the files that it names exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs in the pages about consumers run, and do what their chapter says."""
+"""The programs in the chapters about consumers run and do what the chapters describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference/handlers.md says what the classes of the handlers say."""
+"""docs/reference/handlers.md matches the handler classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What messages tell people to type is there: commands, their options, SQL functions."""
+"""Hints of messages name existing commands, options and SQL functions."""
 
 from __future__ import annotations
 

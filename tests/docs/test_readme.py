@@ -1,4 +1,4 @@
-"""The commands of the README do what it says, typed as they stand there."""
+"""The commands of the README run as written."""
 
 from __future__ import annotations
 

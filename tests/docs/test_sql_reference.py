@@ -1,4 +1,4 @@
-"""docs/reference/sql says what the files in sql/ say."""
+"""docs/reference/sql matches the files in sql/."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from londiste.db.names import TableName
 from londiste.engine.base import Engine
 from londiste.engine.spec import CompareSpec, CopySpec
 from tests.fixtures.cluster import Database
+from tests.fixtures.lake import Lake
+from tests.fixtures.stream import Stream
 
 QUEUE = "q"
 
@@ -110,3 +113,9 @@ class Pair:
 def pair(new_database: Callable[..., Database]) -> Pair:
     """Two databases; the target has our SQL."""
     return Pair(new_database(), new_database(pgq=True))
+
+
+@pytest.fixture
+def lake(spark: Any, new_database: Callable[..., Database], tmp_path: Path) -> Lake:
+    stream = Stream(spark, new_database(pgq=True), tmp_path)
+    return Lake(stream, tmp_path / "lake", {})

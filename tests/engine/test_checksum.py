@@ -1,4 +1,4 @@
-"""What every engine promises about the comparison of tables."""
+"""Table comparison: the contract of every engine."""
 
 from __future__ import annotations
 

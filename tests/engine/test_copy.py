@@ -1,4 +1,4 @@
-"""What every engine promises about a copy."""
+"""Table copy: the contract of every engine."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""A lake is what its table is, in every mode, whatever comes; and a difference is found."""
+"""A lake has the rows of its table in every mode; a difference is detected."""
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,22 +13,13 @@ import londiste.spark
 from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange
 from londiste.db.names import TableName
-from londiste.engine.spark.lake import parquet_writer
 from londiste.errors import BadOption, EventError, LondisteError, NodeBusy, StateError
 from londiste.lake import compare as comparing
 from londiste.lake.table import LakeTable
-from londiste.pgq import batches, queues, ticks
-from tests.fixtures.cluster import Database
+from londiste.pgq import queues, ticks
 from tests.fixtures.lake import COLUMNS, Lake, statements
-from tests.fixtures.stream import Stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def lake(spark: Any, new_database: Callable[..., Database], tmp_path: Path) -> Lake:
-    stream = Stream(spark, new_database(pgq=True), tmp_path)
-    return Lake(stream, tmp_path / "lake", {})
 
 
 def table(lake: Lake) -> dict[int, str | None]:
@@ -149,7 +138,7 @@ def test_running_transactions_are_in_the_rows_or_in_the_changes_once(lake: Lake)
 
 
 @pytest.mark.slow
-def test_columns_come_and_go(lake: Lake) -> None:
+def test_added_and_dropped_columns_are_followed(lake: Lake) -> None:
     lake.stream.table()
     lake.stream.write("insert into t values (1, 'a'), (2, 'b')")
     lake.once()
@@ -194,7 +183,7 @@ def test_columns_come_and_go(lake: Lake) -> None:
     assert lake.compare().equal and len(lake.version().columns) == 2
 
 
-def test_names_that_spark_takes_for_one_are_refused_with_what_to_do(lake: Lake) -> None:
+def test_names_equal_for_spark_are_refused_with_a_hint(lake: Lake) -> None:
     lake.stream.table('id int primary key, v text, "V" text, "_Row" int')
     with pytest.raises(BadOption, match="_Row is reserved by the lake") as refused:
         lake.once(skip_columns="public.t.V")
@@ -228,9 +217,7 @@ def test_a_column_whose_name_changes_its_case_only_stops_the_lake(lake: Lake) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["append", "state"])
-def test_a_column_that_came_and_went_is_left_out_when_somebody_says_so(
-    lake: Lake, mode: str
-) -> None:
+def test_column_added_and_dropped_is_excluded_on_request(lake: Lake, mode: str) -> None:
     lake.more["lake_mode"] = mode
     lake.stream.table()
     lake.stream.write("insert into t values (1, 'a')")
@@ -246,7 +233,7 @@ def test_a_column_that_came_and_went_is_left_out_when_somebody_says_so(
     assert {r["v"] for r in lake.rows(lake.stream.spark).collect()} == {"a", "b", "c"}
 
 
-def test_a_second_process_is_told_that_one_writes(lake: Lake) -> None:
+def test_second_lake_process_is_refused(lake: Lake) -> None:
     lake.stream.table()
     name = TableName("public", "t")
     with closing(LakeTable(lake.settings(), name)) as one:
@@ -264,7 +251,7 @@ def resync(lake: Lake, **more: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_history_is_made_right_by_a_resync(lake: Lake) -> None:
+def test_resync_repairs_a_history(lake: Lake) -> None:
     lake.more["lake_mode"] = "history"
     lake.stream.table()
     lake.stream.write("insert into t values (1, 'a'), (2, 'b'), (3, null)")
@@ -288,7 +275,7 @@ def test_a_history_is_made_right_by_a_resync(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_kept_is_refused_with_what_to_do(lake: Lake) -> None:
+def test_unsupported_tables_and_options_are_refused(lake: Lake) -> None:
     stream = lake.stream
     stream.table("id int, v text")
     stream.tick()
@@ -317,7 +304,7 @@ def test_what_cannot_be_kept_is_refused_with_what_to_do(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_script_stops_the_lake_until_somebody_has_looked(lake: Lake) -> None:
+def test_script_stops_the_lake_until_confirmed(lake: Lake) -> None:
     lake.stream.table()
     lake.stream.write("insert into t values (1, 'a')")
     lake.once()
@@ -338,101 +325,12 @@ def queues_insert(lake: Lake) -> int:
     return int(row[0])
 
 
-@pytest.mark.slow
-def test_old_versions_are_read_until_they_are_forgotten(lake: Lake) -> None:
-    lake.stream.table()
-    lake.stream.write("insert into t select i, 'a' from generate_series(1, 20) i")
-    first = lake.once()
-    lake.stream.write("update t set v = 'b'")
-    lake.once()
-    assert set(as_dict(lake.rows(lake.stream.spark, first.tick)).values()) == {"a"}
-    with closing(LakeTable(lake.settings(lake_retention=3600), TableName("public", "t"))) as kept:
-        assert kept.vacuum() == (0, 0)
-    with closing(LakeTable(lake.settings(lake_retention=0), TableName("public", "t"))) as kept:
-        assert kept.vacuum() == (1, 4)
-    assert len(list(lake.store.directory.rglob("*.parquet"))) == 4
-    assert lake.compare().equal
-    with pytest.raises(StateError, match=r"public\.t: the lake has no version at tick"):
-        lake.store.at(first.tick)
-
-
-def everything(lake: Lake, number: int) -> list[Any]:
-    """All rows of a version, with all that is known of them."""
-    version = lake.store.numbered(number)
-    assert version is not None
-    spark = lake.stream.spark.read.option("mergeSchema", "true")
-    rows = spark.parquet(*lake.store.paths(version.files))
-    return sorted(rows.select(sorted(rows.columns)).collect(), key=repr)
-
-
-@pytest.mark.parametrize("mode", ["append", pytest.param("history", marks=pytest.mark.slow)])
-def test_small_files_are_joined_and_the_rows_stay(lake: Lake, mode: str) -> None:
-    lake.more |= {"lake_mode": mode, "lake_format": "delta", "lake_compact_files": "0"}
-    lake.stream.table(COLUMNS)
-    chance = random.Random(mode)
-    # Whatever chance brings: a row that is there, and is another one in every epoch.
-    always = "insert into t (id, v) values (2, 'b') on conflict (id) do update set v = t.v || 'c'"
-    for _ in range(3):
-        lake.stream.write(*statements(chance, truncate=0), always)
-        lake.once()
-    before = lake.version()
-    parts = {file.part for file in before.files}
-    joined = "closed" if mode == "history" else next(iter(parts))
-    assert sum(file.part == joined for file in before.files) > 1
-    lake.stream.write("alter table t add column more int", "update t set more = 5 where id = 2")
-    lake.once(lake_compact_files="2")
-    version = lake.version()
-    assert version.what == "compact" and version.number == before.number + 2
-    assert [file.part for file in version.files].count(joined) == 1
-    assert everything(lake, version.number) == everything(lake, version.number - 1)
-    assert lake.compare().equal
-    # Both commits of Delta's log say the same of the table, the second that nothing changed.
-    log = sorted(lake.store.directory.glob("_delta_log/*.json"))[-1]
-    told = [json.loads(line) for line in log.read_text().splitlines()]
-    changes = {a["dataChange"] for one in told for a in one.values() if "dataChange" in a}
-    assert changes == {False} and told[0]["commitInfo"]["operation"] == "OPTIMIZE"
-    # There is nothing left to do.
-    with closing(LakeTable(lake.settings(), TableName("public", "t"))) as kept:
-        assert kept.compact() == (0, 0) and lake.version() == version
-    lake.stream.write("update t set v = 'behind'")
-    lake.once()
-    assert lake.compare().equal
-
-
 def compact(lake: Lake, **more: Any) -> tuple[int, int]:
     """What the command does."""
     settings = lake.settings(**more)
     (name,) = comparing.chosen(settings, [])
     with closing(LakeTable(settings, name)) as kept:
         return kept.compact()
-
-
-@pytest.mark.slow
-def test_a_part_of_many_rows_is_joined_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_writer, "FILE_ROWS", 10)
-    lake.more["lake_mode"] = "append"
-    lake.stream.table()
-    lake.stream.write("insert into t select i, 'a' from generate_series(1, 35) i")
-    first = lake.once()
-    assert sorted(file.rows for file in first.files) == [5, 10, 10, 10]
-    with closing(LakeTable(lake.settings(lake_compact_files=2), TableName("public", "t"))) as kept:
-        kept.tidy()
-        version = lake.version()
-        assert [file.rows for file in version.files] == [35]
-        kept.tidy()
-    assert lake.version() == version and compact(lake) == (0, 0)
-
-
-@pytest.mark.slow
-def test_a_table_that_was_given_up_can_be_joined(lake: Lake) -> None:
-    lake.more |= {"lake_mode": "append", "lake_compact_files": "0"}
-    lake.stream.table()
-    for name in "abc":
-        lake.stream.write(f"insert into t values ({ord(name)}, '{name}')")
-        lake.once()
-    batches.unregister_consumer(lake.stream.conn, "q", "lake.public.t")
-    assert compact(lake) == (3, 1)
-    assert not queues.get_consumer_info(lake.stream.conn, "q", "lake.public.t")
 
 
 @pytest.mark.slow
@@ -477,24 +375,6 @@ def test_names_may_be_any(lake: Lake, mode: str) -> None:
     assert (
         len(londiste.spark.lake(lake.stream.spark, lake.store.directory).collect()) == version.rows
     )
-    assert lake.compare().equal
-
-
-@pytest.mark.slow
-def test_damaged_files_are_not_joined(lake: Lake) -> None:
-    lake.more["lake_mode"] = "append"
-    lake.stream.table()
-    for name in "ab":
-        lake.stream.write(f"insert into t values ({ord(name)}, '{name}')")
-        version = lake.once()
-    path = Path(lake.store.paths(version.files)[0])
-    good = path.read_bytes()
-    path.write_bytes(good[:-5] + b"x" + good[-4:])
-    with closing(LakeTable(lake.settings(), TableName("public", "t"))) as kept:
-        with pytest.raises(LondisteError, match="are damaged"):
-            kept.compact()
-        path.write_bytes(good)
-        assert kept.compact() == (2, 1)
     assert lake.compare().equal
 
 

@@ -1,4 +1,4 @@
-"""kill -9 of whatever takes part in a large batch: it is applied once, and the log says why."""
+"""kill -9 of each participant in a large batch: it is applied once, and the log has the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of the local engine that are started before anybody needs them."""
+"""Processes that the local engine starts in advance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every engine promises about tasks in general."""
+"""Tasks in general: the contract of every engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark calls of the source, called in the same order without Spark: its shortest tests."""
+"""The driver side of the Spark source, called in Spark's order without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a table at one snapshot, and a stream that begins with them: no gap, no overlap."""
+"""The rows of a table at one snapshot, and a stream that starts with them: no gap, no overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of every type, read as typed columns: what Spark gets is what PostgreSQL has.
+"""Values of every type, read as typed columns: Spark gets the values that PostgreSQL has.
 
 What executors run is called here without Spark; one slow test takes the same through Spark.
 """

@@ -1,4 +1,4 @@
-"""A mail server that takes mails and keeps them."""
+"""A mail server that accepts mails and stores them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of consumers do what their tops say, run as these say, and killed."""
+"""The consumer examples do what their headers describe, also after a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of workers and producers do what their tops say, run as these say, and killed."""
+"""The worker and producer examples do what their headers describe, also after a kill."""
 
 from __future__ import annotations
 

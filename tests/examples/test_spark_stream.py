@@ -1,4 +1,4 @@
-"""The example of Spark does what its top says."""
+"""The Spark example does what its header describes."""
 
 from __future__ import annotations
 

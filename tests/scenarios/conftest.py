@@ -1,4 +1,4 @@
-"""The cascade of a test, and what its processes said when the test fails."""
+"""The cascade of a scenario, and the logs of its processes if the test fails."""
 
 from __future__ import annotations
 

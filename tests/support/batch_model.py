@@ -1,4 +1,4 @@
-"""A server in memory that does with transactions what matters for batches, and nothing else.
+"""An in-memory server with the transaction behaviour that batches depend on.
 
 Transactions take ids, finish in any order, and a snapshot tells which have finished.  ``select``
 is the rule by which ``pgq.batch_event_sql`` finds the events between two ticks.

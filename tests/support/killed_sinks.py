@@ -1,4 +1,4 @@
-"""Sinks whose processes are killed at a crash point, once.
+"""Sinks whose processes are killed once, at a crash point.
 
     spark.dataSource.register(killed_sinks.KilledQueue)      # format("pgq_killed")
 

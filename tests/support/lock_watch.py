@@ -1,8 +1,10 @@
-"""Which locks others ask for on a table: each of them has to pass a gate, so none is missed.
+"""Records the locks that sessions ask for on a table: a gate blocks each of them until it is seen.
 
-The gate holds the table in EXCLUSIVE mode, which lets ACCESS SHARE through and nothing else.  Who
-asks for more has to wait and is seen.  Before the gate lets go it asks for the table again, behind
-the one who waits: so it has the table back the moment that one is done.
+The gate holds the table in EXCLUSIVE mode, which only ACCESS SHARE passes.  A session that asks for
+a stronger lock is blocked, and recorded.  Before the gate opens it asks for the table again, queued
+after that session: it has the table back as soon as the session's transaction ends.  ``modes``
+waits until every gate that is open at the call is closed again, so the locks of one step are
+never reported for the next one.
 """
 
 from __future__ import annotations
@@ -38,37 +40,59 @@ class Taken:
     statement: str
 
 
+@dataclass
+class Gate:
+    """How often the gate of a table was opened, and closed again."""
+
+    table: str
+    opened: int = 0
+    closed: int = 0
+
+
 class Watch:
-    """The locks that sessions of ours ask for on some tables of a database, from ROW SHARE up."""
+    """Locks from ROW SHARE up that Londiste's sessions ask for on some tables of a database."""
 
     def __init__(self, database: Database, tables: Sequence[str]) -> None:
         self._dsn = psycopg.conninfo.make_conninfo(database.dsn, application_name=_NAME)
         self._stop = threading.Event()
+        #: Guards what the threads and the test share, and tells that a gate was closed.
+        self._changed = threading.Condition()
         self._taken: set[Taken] = set()
+        self._gates = [Gate(table) for table in tables]
         self._failed: list[BaseException] = []
         ready = [threading.Event() for _ in tables]
         self._threads = [
-            threading.Thread(target=self._run, args=(table, event), daemon=True)
-            for table, event in zip(tables, ready, strict=True)
+            threading.Thread(target=self._run, args=(gate, event), daemon=True)
+            for gate, event in zip(self._gates, ready, strict=True)
         ]
         for thread in self._threads:
             thread.start()
         assert all(event.wait(30) for event in ready), self._failed
 
     def close(self) -> None:
-        """Lets everybody through."""
+        """Opens all gates for good."""
         self._stop.set()
         for thread in self._threads:
             thread.join(30)
         assert not self._failed, self._failed
 
     def modes(self) -> set[str]:
-        """What sessions of this program asked for since the last call."""
-        assert not self._failed, self._failed
-        found, self._taken = self._taken, set()
-        return {one.mode for one in found if one.application.startswith("londiste")}
+        """Modes that Londiste's sessions asked for since the last call.
 
-    def _run(self, table: str, ready: threading.Event) -> None:
+        A session passes only after its gate was counted as opened, so a session that is done when
+        this is called belongs to a pass that is waited for here.
+        """
+        with self._changed:
+            passes = [(gate, gate.opened) for gate in self._gates]
+            over = self._changed.wait_for(
+                lambda: self._failed or all(gate.closed >= number for gate, number in passes), 30
+            )
+            assert over and not self._failed, self._failed or self._gates
+            taken, self._taken = self._taken, set()
+        return {lock.mode for lock in taken if lock.application.startswith("londiste")}
+
+    def _run(self, gate: Gate, ready: threading.Event) -> None:
+        table = gate.table
         try:
             with (
                 psycopg.connect(self._dsn) as first,
@@ -89,14 +113,21 @@ class Watch:
                     while not _waits(observer, other):
                         time.sleep(0.001)
                     self._look(observer, row[0], table, granted=False)
+                    with self._changed:
+                        gate.opened += 1
                     holder.rollback()
                     while _waits(observer, other):
                         self._look(observer, row[0], table, granted=True)
                         time.sleep(0.002)
                     _granted(other)
                     holder, other = other, holder
+                    with self._changed:
+                        gate.closed += 1
+                        self._changed.notify_all()
         except BaseException as error:
-            self._failed.append(error)
+            with self._changed:
+                self._failed.append(error)
+                self._changed.notify_all()
             ready.set()
 
     def _look(
@@ -111,7 +142,8 @@ class Watch:
         for _, mode, application, query in rows:
             words = _words(str(mode))
             if STRENGTH.index(words) > STRENGTH.index("ACCESS SHARE"):
-                self._taken.add(Taken(table, words, str(application), str(query)))
+                with self._changed:
+                    self._taken.add(Taken(table, words, str(application), str(query)))
         return bool(rows)
 
 

@@ -1,4 +1,4 @@
-"""What tests of capture ask a queue: the fields of its events, in order."""
+"""Fields of a queue's events, in order, for tests of capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of every type and shape on two servers of any release, and what is written to them.
+"""Tables of every type and layout on two servers of any release, and writes to them.
 
 ``wide`` tables have a column of each type: as it is, as an array, in a composite type, as a
 domain.  ``key`` tables have it as their key, where it can be one.  ``SHAPES`` are tables whose form

@@ -1,4 +1,4 @@
-"""Everything the catalogs say about a schema, as text that can be compared."""
+"""Catalog contents of a schema as comparable text."""
 
 from __future__ import annotations
 

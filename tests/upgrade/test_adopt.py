@@ -1,4 +1,4 @@
-"""A database with the original's extensions becomes ours in place."""
+"""A database with Londiste 3's extensions is adopted in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that halt a node: remembered, shown, left out or tried again, as a person says."""
+"""Events that halt a node: stored, listed, skipped or retried by decision of the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New rows that COPY writes end as those that a statement writes, whatever is in them."""
+"""Rows written by COPY equal rows written by statements, for any values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from londiste.changes.types import RowChange
 from londiste.db.relation import shapes
 from londiste.errors import EventError
 from tests.fixtures.cluster import Database
-from tests.integration.apply.test_set_apply import FAILURES, HAZARDS, T, Target
+from tests.support.set_changes import FAILURES, HAZARDS, T, Target
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Events that do not fit the rows here, under each policy: the tables end as the model says."""
+"""Events that conflict with local rows, under each policy: the tables end as a model predicts."""
 
 from __future__ import annotations
 

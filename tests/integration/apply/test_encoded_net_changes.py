@@ -25,7 +25,7 @@ from londiste.replication.apply.accumulator import Accumulator, BatchPart
 from londiste.replication.apply.routing import RoutingTable, plan_folded
 from londiste.replication.model import ReplicatedTable
 from tests.fixtures.cluster import Database
-from tests.integration.apply.test_set_apply import FAILURES, HAZARDS, Target
+from tests.support.set_changes import FAILURES, HAZARDS, Target
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the owner of a table on the target tries, to become the role of the worker."""
+"""A table owner on the target cannot gain the rights of the worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read ahead is used when it is exactly the next batch, and never otherwise."""
+"""A prefetched batch is used only if it is exactly the next batch."""
 
 from __future__ import annotations
 

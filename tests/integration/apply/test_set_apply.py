@@ -1,70 +1,19 @@
-"""Changes are written so that the table ends as it would event by event, or nothing is written."""
+"""Changes applied as a set end like changes applied one by one, or write nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import timedelta
-from typing import Any
+from collections.abc import Iterator
 
 import psycopg
 import pytest
 
-from londiste.applier.applier import Applier
-from londiste.applier.plan import TableChange
-from londiste.changes.types import Op, RowChange, Truncate
-from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.relation import shapes, versions
 from londiste.errors import EventError, LockTimeout
 from londiste.replication.apply.routing import plan
 from tests.fixtures.cluster import Database
 from tests.fixtures.owners import give_tables_away
-
-T = TableName("public", "t")
-
-
-class Target:
-    """A database with a table ``t``; events are numbered as they are given."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.conn: Connection = database.connect(replica=True, lock_timeout_ms=500)
-        self.applier = Applier(self.conn, node="leaf", queue="q")
-        self.number = 0
-
-    def i(self, table: TableName = T, **image: str | None) -> RowChange:
-        return self._change(Op.INSERT, table, image)
-
-    def u(self, table: TableName = T, **image: str | None) -> RowChange:
-        return self._change(Op.UPDATE, table, image)
-
-    def d(self, table: TableName = T, **image: str | None) -> RowChange:
-        return self._change(Op.DELETE, table, image)
-
-    def s(self, table: TableName = T, **image: str | None) -> RowChange:
-        return self.i(table, **image)._replace(state=True)
-
-    def n(self, table: TableName = T, **image: str | None) -> RowChange:
-        return self.d(table, **image)._replace(state=True)
-
-    def r(self, table: TableName = T) -> Truncate:
-        self.number += 1
-        return Truncate(self.number, 1, table)
-
-    def _change(self, op: Op, table: TableName, image: dict[str, str | None]) -> RowChange:
-        self.number += 1
-        return RowChange(self.number, 1, table, op, (next(iter(image)),), image)
-
-    def apply(self, *changes: TableChange) -> None:
-        grouped: dict[TableName, list[TableChange]] = {}
-        for change in changes:
-            grouped.setdefault(change.table, []).append(change)
-        with self.conn.transaction():
-            self.conn.execute("select 1")
-            self.applier.apply(plan(grouped, shapes(self.conn, grouped), node="leaf"))
-
-    def rows(self, sql: str = "select * from public.t order by 1") -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self.database.execute(sql)]
+from tests.support.set_changes import CONFLICTS, FAILURES, HAZARDS, T, Target
 
 
 @pytest.fixture(params=["the worker's own tables", "tables of another role"])
@@ -76,86 +25,8 @@ def target(request: pytest.FixtureRequest, pgq_db: Database) -> Iterator[Target]
     target.conn.close()
 
 
-HAZARDS: dict[str, tuple[str, Callable[[Target], list[TableChange]], list[tuple[int, str]]]] = {
-    "unique value swapped between rows": (
-        "(1, 'x'), (2, 'y')",
-        lambda t: [t.u(id="1", v="~"), t.u(id="2", v="x"), t.u(id="1", v="y")],
-        [(1, "y"), (2, "x")],
-    ),
-    "chain of updates": (
-        "(1, 'a'), (2, 'b'), (3, 'c')",
-        lambda t: [t.u(id="1", v="z"), t.u(id="2", v="a"), t.u(id="3", v="b")],
-        [(1, "z"), (2, "a"), (3, "b")],
-    ),
-    "chain of updates, rows in the other order": (
-        "(3, 'c'), (2, 'b'), (1, 'a')",
-        lambda t: [t.u(id="1", v="z"), t.u(id="2", v="a"), t.u(id="3", v="b")],
-        [(1, "z"), (2, "a"), (3, "b")],
-    ),
-    "delete, insert of another key with the value": (
-        "(1, 'x')",
-        lambda t: [t.d(id="1"), t.i(id="2", v="x")],
-        [(2, "x")],
-    ),
-    "update frees, insert takes": (
-        "(1, 'x')",
-        lambda t: [t.u(id="1", v="y"), t.i(id="2", v="x")],
-        [(1, "y"), (2, "x")],
-    ),
-    "delete frees, update takes": (
-        "(1, 'x'), (2, 'y')",
-        lambda t: [t.d(id="1"), t.u(id="2", v="x")],
-        [(2, "x")],
-    ),
-    "inserted row gives its value away": (
-        "(1, 'x')",
-        lambda t: [t.i(id="2", v="y"), t.u(id="2", v="z"), t.u(id="1", v="y")],
-        [(1, "y"), (2, "z")],
-    ),
-    "delete and insert of the same key": (
-        "(1, 'x')",
-        lambda t: [t.d(id="1"), t.i(id="1", v="y")],
-        [(1, "y")],
-    ),
-    "key changed": (
-        "(1, 'x')",
-        lambda t: [t.d(id="1"), t.i(id="5", v="x")],
-        [(5, "x")],
-    ),
-    "keys swapped": (
-        "(1, 'x'), (2, 'y')",
-        lambda t: [
-            *(t.d(id="1"), t.i(id="9", v="x")),
-            *(t.d(id="2"), t.i(id="1", v="y")),
-            *(t.d(id="9"), t.i(id="2", v="x")),
-        ],
-        [(1, "y"), (2, "x")],
-    ),
-    "truncate in the middle": (
-        "(1, 'x'), (2, 'y')",
-        lambda t: [t.u(id="1", v="z"), t.i(id="3", v="w"), t.r(), t.i(id="1", v="x")],
-        [(1, "x")],
-    ),
-    "rows as they are now, there before or not": (
-        "(1, 'x'), (2, 'y')",
-        lambda t: [t.s(id="1", v="z"), t.s(id="3", v="x"), t.n(id="2"), t.n(id="7")],
-        [(1, "z"), (3, "x")],
-    ),
-    "rows as they are now pass a unique value on": (
-        "(1, 'x'), (2, 'y')",
-        lambda t: [t.s(id="1", v="y"), t.s(id="2", v="x"), t.s(id="3", v="z"), t.n(id="4")],
-        [(1, "y"), (2, "x"), (3, "z")],
-    ),
-    "row that comes and goes": (
-        "(1, 'x')",
-        lambda t: [t.i(id="2", v="y"), t.u(id="2", v="z"), t.d(id="2")],
-        [(1, "x")],
-    ),
-}
-
-
 @pytest.mark.parametrize("hazard", HAZARDS)
-def test_sets_end_as_events_one_by_one(target: Target, hazard: str) -> None:
+def test_set_apply_equals_single_events(target: Target, hazard: str) -> None:
     start, changes, expected = HAZARDS[hazard]
     target.database.execute("create table t (id int primary key, v text unique)")
     target.database.execute(f"insert into t values {start}")
@@ -163,7 +34,7 @@ def test_sets_end_as_events_one_by_one(target: Target, hazard: str) -> None:
     assert target.rows() == expected
 
 
-def test_a_swap_is_written_as_delete_and_insert_once_known(
+def test_repeated_swap_is_written_as_delete_and_insert(
     target: Target, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -176,9 +47,7 @@ def test_a_swap_is_written_as_delete_and_insert_once_known(
     assert not [r for r in caplog.records if "one by one" in r.message]
 
 
-def test_a_swap_in_a_table_with_columns_of_its_own_keeps_them(
-    target: Target, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_swap_keeps_extra_target_columns(target: Target, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     target.database.execute("create table t (id int primary key, v text unique, own text)")
     target.database.execute("insert into t values (1, 'x', 'mine'), (2, 'y', 'too')")
@@ -187,85 +56,8 @@ def test_a_swap_in_a_table_with_columns_of_its_own_keeps_them(
     assert [r for r in caplog.records if "one by one" in r.message]
 
 
-CONFLICTS: dict[str, tuple[str, str, Callable[[Target], list[TableChange]], list[Any]]] = {
-    "states swap a value, columns of its own": (
-        "id int primary key, u int unique, own text default 'new'",
-        "(1, 1, 'one'), (2, 2, 'two')",
-        lambda t: [t.s(id="1", u="2"), t.s(id="2", u="1"), t.s(id="3", u="3")],
-        [(1, 2, "one"), (2, 1, "two"), (3, 3, "new")],
-    ),
-    "states swap a value, keys whose text does not tell": (
-        "id interval primary key, u int unique, own text default 'new'",
-        "('24:00', 1, 'one'), ('2 days', 2, 'two')",
-        lambda t: [
-            *(t.s(id="1 day", u="2"), t.s(id="3 days", u="7")),
-            *(t.s(id="48:00:00", u="3"), t.u(id="24:00:00", u="4")),
-        ],
-        [
-            (timedelta(1), 4, "one"),
-            (timedelta(2), 3, "two"),
-            (timedelta(3), 7, "new"),
-        ],
-    ),
-    "a row that waits is deleted": (
-        "id float8 primary key, u int unique",
-        "(1, 1), (2, 2)",
-        lambda t: [t.s(id="1", u="2"), t.n(id="1"), t.s(id="5", u="1"), t.d(id="2")],
-        [(5, 1)],
-    ),
-    "a row that waits goes with its table": (
-        "id float8 primary key, u int unique",
-        "(1, 1), (2, 2)",
-        lambda t: [t.s(id="1", u="2"), t.r(), t.i(id="1", u="9")],
-        [(1, 9)],
-    ),
-    "an insert is told before the delete that it follows": (
-        "id float8 primary key, u int unique",
-        "(1, 1)",
-        lambda t: [t.i(id="2", u="1"), t.d(id="1")],
-        [(2, 1)],
-    ),
-    "an update is told before the one that it follows": (
-        "id float8 primary key, u int unique, own text",
-        "(1, 1, 'one'), (2, 2, 'two')",
-        lambda t: [t.u(id="1", u="2"), t.u(id="2", u="1")],
-        [(1, 2, "one"), (2, 1, "two")],
-    ),
-    "an insert is told before the delete of its own row": (
-        "id int primary key, u int",
-        "(1, 1), (2, 2)",
-        lambda t: [t.i(id="1", u="7"), t.n(id="1"), t.s(id="1", u="7"), t.n(id="2")],
-        [(1, 7)],
-    ),
-    "the same, and the row is deleted later": (
-        "id int primary key, u int",
-        "(1, 1), (2, 2)",
-        lambda t: [t.i(id="1", u="7"), t.s(id="1", u="7"), t.n(id="2"), t.d(id="1")],
-        [],
-    ),
-    "the same, after another change": (
-        "id int primary key, u int",
-        "(1, 1)",
-        lambda t: [t.u(id="1", u="5"), t.i(id="1", u="7"), t.s(id="1", u="7")],
-        [(1, 7)],
-    ),
-    "the same, keys whose text does not tell": (
-        "id float8 primary key, u int",
-        "(1, 1)",
-        lambda t: [t.i(id="1", u="7"), t.s(id="1", u="7"), t.u(id="1", u="8")],
-        [(1, 8)],
-    ),
-    "an exclusion constraint": (
-        "id int primary key, u int, exclude using btree (u with =)",
-        "(1, 1), (2, 2)",
-        lambda t: [t.u(id="1", u="2"), t.u(id="2", u="1")],
-        [(1, 2), (2, 1)],
-    ),
-}
-
-
 @pytest.mark.parametrize("conflict", CONFLICTS)
-def test_a_row_whose_value_is_still_anothers_waits(target: Target, conflict: str) -> None:
+def test_row_waits_for_a_unique_value_to_be_released(target: Target, conflict: str) -> None:
     columns, start, changes, expected = CONFLICTS[conflict]
     target.database.execute(f"create table t ({columns})")
     target.database.execute(f"insert into t values {start}")
@@ -274,7 +66,7 @@ def test_a_row_whose_value_is_still_anothers_waits(target: Target, conflict: str
 
 
 @pytest.mark.parametrize("key", ["int", "float8"])
-def test_a_row_waits_for_the_other_parts_of_its_transaction(target: Target, key: str) -> None:
+def test_conflict_within_a_transaction_is_deferred(target: Target, key: str) -> None:
     target.database.execute(f"create table t (id {key} primary key, u int unique, own text)")
     target.database.execute("insert into t values (1, 1, 'one'), (2, 2, 'two')")
     with target.conn.transaction():
@@ -290,7 +82,7 @@ def test_a_row_waits_for_the_other_parts_of_its_transaction(target: Target, key:
 
 
 @pytest.mark.parametrize("key", ["int", "float8"])
-def test_a_value_that_stays_anothers_is_an_error_of_the_event(target: Target, key: str) -> None:
+def test_lasting_unique_conflict_is_an_error_of_the_event(target: Target, key: str) -> None:
     target.database.execute(f"create table t (id {key} primary key, u int unique)")
     target.database.execute("insert into t values (1, 1), (2, 2)")
     with pytest.raises(EventError) as caught:
@@ -305,7 +97,7 @@ def test_a_value_that_stays_anothers_is_an_error_of_the_event(target: Target, ke
     assert target.rows() == [(1, 1), (2, 9)]
 
 
-def test_what_is_missing_is_named_with_its_table_and_key(target: Target) -> None:
+def test_missing_row_is_named_with_table_and_key(target: Target) -> None:
     target.database.execute("create table t (a int, b text, v text, primary key (a, b))")
     for change in (target.u(a="7", b="x", v="secret"), target.d(a="7", b="x")):
         with pytest.raises(EventError, match=r"public\.t.*no row matches the key") as caught:
@@ -314,7 +106,7 @@ def test_what_is_missing_is_named_with_its_table_and_key(target: Target) -> None
         assert "secret" not in caught.value.detail
 
 
-def test_rows_that_should_be_one_are_named_with_their_table_and_key(target: Target) -> None:
+def test_duplicate_rows_are_named_with_table_and_key(target: Target) -> None:
     target.database.execute("create table t (id int, v text); insert into t values (1), (1), (2)")
     for change in (target.u(id="1", v="x"), target.d(id="1"), target.s(id="1", v="x")):
         with pytest.raises(EventError, match=r"public\.t.*2 rows match the key") as caught:
@@ -356,7 +148,7 @@ def test_documents_keep_every_byte(target: Target) -> None:
     ]
 
 
-def test_null_empty_and_odd_texts_are_told_apart(target: Target) -> None:
+def test_null_empty_and_special_texts_are_distinct(target: Target) -> None:
     target.database.execute("create table t (id int primary key, v text)")
     odd: list[str | None] = [None, "", "NULL", "\\N", "a\tb\n\r\\", "'\"%s{}$1", "\U0001f600é", " "]
     target.apply(*(target.i(id=str(n), v=value) for n, value in enumerate(odd)))
@@ -378,7 +170,7 @@ def test_generated_and_identity_columns_are_no_obstacle(target: Target) -> None:
     assert target.rows() == [(7, 6, 12, 99)]
 
 
-def test_columns_in_another_order_and_more_of_them(target: Target) -> None:
+def test_target_columns_in_other_order_and_number(target: Target) -> None:
     target.database.execute(
         "create table t (extra text default 'mine', v text, id int primary key, gone int);"
         "alter table t drop column gone"
@@ -408,7 +200,7 @@ def test_columns_that_domains_forbid_to_be_null_do_not_matter_to_a_delete(target
     assert target.rows() == []
 
 
-def test_keys_whose_text_does_not_tell_are_written_one_by_one(target: Target) -> None:
+def test_keys_without_unique_text_are_applied_row_by_row(target: Target) -> None:
     target.database.execute("create table t (id float8 primary key, v text)")
     target.apply(target.i(id="0", v="a"), target.u(id="-0", v="b"), target.i(id="1e3", v="c"))
     target.apply(target.d(id="1000"))
@@ -425,7 +217,7 @@ def test_a_partial_update_leaves_other_columns_alone(target: Target) -> None:
     assert target.rows() == [(1, "z", None)]
 
 
-def test_a_row_as_it_is_now_needs_no_index_and_keeps_columns_of_its_own(target: Target) -> None:
+def test_upsert_needs_no_index_and_keeps_extra_columns(target: Target) -> None:
     target.database.execute(
         "create table t (id int, v text, n int generated always as identity,"
         " g text generated always as (v || '!') stored, own text default 'new');"
@@ -442,13 +234,13 @@ def test_a_row_as_it_is_now_needs_no_index_and_keeps_columns_of_its_own(target: 
     assert target.rows(rows) == [(1.0, "x", "x!", "mine"), (3.0, "y", "y!", "new")]
 
 
-def test_a_row_as_it_is_now_may_be_nothing_but_key(target: Target) -> None:
+def test_upsert_of_a_row_with_key_columns_only(target: Target) -> None:
     target.database.execute("create table t (id int primary key); insert into t values (1)")
     target.apply(target.s(id="1"), target.s(id="2"))
     assert target.rows() == [(1,), (2,)]
 
 
-def test_a_row_as_it_is_now_gets_the_identity_of_the_provider(target: Target) -> None:
+def test_upsert_keeps_the_identity_value_of_the_provider(target: Target) -> None:
     target.database.execute(
         "create table t (id int primary key, n int generated always as identity);"
         "insert into t overriding system value values (1, 70)"
@@ -470,7 +262,7 @@ def test_a_table_without_key_takes_no_updates(target: Target) -> None:
     assert "add primary key" in caught.value.hint
 
 
-def test_truncate_of_a_table_that_others_point_at_leaves_them_alone(target: Target) -> None:
+def test_truncate_leaves_referencing_tables_unchanged(target: Target) -> None:
     target.database.execute(
         "create table t (id int primary key); insert into t values (1), (2);"
         "create table child (id int primary key, t int references t);"
@@ -553,46 +345,8 @@ def test_equality_of_types_from_extensions_is_found(target: Target) -> None:
     assert target.rows("select id::text, v from t") == [("Anna", "2")]
 
 
-FAILURES: dict[str, tuple[Callable[[Target], list[TableChange]], str, str]] = {
-    "update of a row that is missing": (
-        lambda t: [t.u(id="1", v="new"), t.u(id="7", v="x"), t.i(id="8", v="y")],
-        "event 2 (update of table public.t) cannot be applied on node leaf: no row matches the key",
-        "londiste compare public.t",
-    ),
-    "delete of a row that is missing": (
-        lambda t: [t.u(id="1", v="new"), t.d(id="7")],
-        "event 2 (delete of table public.t) cannot be applied on node leaf: no row matches the key",
-        "londiste resync public.t",
-    ),
-    "insert of a row that is there": (
-        lambda t: [t.i(id="8", v="y"), t.i(id="1", v="new")],
-        "event 2 (insert of table public.t) cannot be applied on node leaf: duplicate key value"
-        ' violates unique constraint "t_pkey"',
-        "londiste compare public.t",
-    ),
-    "value that does not fit": (
-        lambda t: [t.i(id="8", v="y"), t.i(id="9 secret", v="y")],
-        "event 2 (insert of table public.t) cannot be applied on node leaf:"
-        " invalid input syntax for type integer: ***",
-        "change the definition of public.t to match",
-    ),
-    "column that is missing": (
-        lambda t: [t.i(id="8", v="y"), t.i(id="9", v="y", w="secret")],
-        "event 2 (insert of table public.t) cannot be applied on node leaf:"
-        " the table has no column w",
-        'alter table "public"."t" add column',
-    ),
-    "check that refuses": (
-        lambda t: [t.i(id="8", v="y"), t.i(id="9", v="bad")],
-        "event 2 (insert of table public.t) cannot be applied on node leaf:"
-        ' new row for relation "t" violates check constraint "fine"',
-        "change the definition of public.t to match",
-    ),
-}
-
-
 @pytest.mark.parametrize("failure", FAILURES)
-def test_what_does_not_fit_names_the_event_and_leaves_nothing(target: Target, failure: str) -> None:
+def test_failing_event_is_named_and_rolled_back(target: Target, failure: str) -> None:
     changes, message, hint = FAILURES[failure]
     target.database.execute(
         "create table t (id int primary key, v text constraint fine check (v <> 'bad'));"
@@ -609,7 +363,7 @@ def test_what_does_not_fit_names_the_event_and_leaves_nothing(target: Target, fa
     assert target.rows() == [(1, "old")]
 
 
-def test_rows_hidden_from_the_worker_are_not_taken_for_missing_ones(target: Target) -> None:
+def test_rows_hidden_by_row_security_are_not_missing(target: Target) -> None:
     target.database.execute(
         "create table t (id int primary key, v text); insert into t values (1, 'old');"
         " alter table t enable row level security, force row level security;"

@@ -1,4 +1,4 @@
-"""The worker process: what it applies, how often, and what stops it."""
+"""The worker process: applied batches, poll interval, stop conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that choose what captures a table, and in which form."""
+"""Commands that choose the trigger and the capture mode of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``londiste check`` finds what is wrong with captures, and nothing else."""
+"""``londiste check`` reports faulty captures and nothing else."""
 
 from __future__ import annotations
 

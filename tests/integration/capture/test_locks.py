@@ -1,4 +1,4 @@
-"""Locks on users' tables are those that the reference says, and none is waited for long."""
+"""Locks on users' tables match the reference, and lock waits are limited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``missing`` leaves nothing out silently: what cannot be replicated is there, with why."""
+"""``londiste missing`` lists every table, with the reason if it cannot be replicated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes rows of a captured partitioned table without an event is an error in status."""
+"""Row changes of a captured partitioned table that cause no event are errors in status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``londiste triggers`` shows what fires on replicated tables, and mends our own."""
+"""``londiste triggers`` lists triggers of replicated tables and repairs capture triggers."""
 
 from __future__ import annotations
 

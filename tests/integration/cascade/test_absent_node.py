@@ -1,4 +1,4 @@
-"""Nodes that were away while others got another name, went, or took their place."""
+"""Nodes that are offline while others are renamed, dropped or replaced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _members(*given: tuple[str, str]) -> list[Member]:
     return [Member(name, location) for name, location in given]
 
 
-def test_news_are_what_has_changed_about_others() -> None:
+def test_membership_changes_are_computed_from_two_lists() -> None:
     known = _members(("me", "A"), ("old", "B"), ("gone", "C"), ("same", "D"))
     now = _members(("me", "A"), ("new", "B"), ("same", "E"), ("born", "F"))
     assert news(known, now, "me") == MembershipChange(("gone",), (("old", "new"),), tuple(now[1:]))
@@ -37,7 +37,7 @@ def test_news_are_what_has_changed_about_others() -> None:
     assert news(now, now, "me") == MembershipChange((), (), tuple(now[1:]))
 
 
-def test_a_root_that_comes_back_sees_its_successor_by_any_name(
+def test_returned_root_recognises_its_renamed_successor(
     three: Three, londiste: CommandLine
 ) -> None:
     root, one, two = three
@@ -60,7 +60,7 @@ def test_a_root_that_comes_back_sees_its_successor_by_any_name(
     }
 
 
-def test_a_root_that_was_replaced_is_in_nobodys_way(three: Three, londiste: CommandLine) -> None:
+def test_replaced_root_does_not_block_other_commands(three: Three, londiste: CommandLine) -> None:
     root, one, two = three
     with silent(root):
         assert londiste(one.db, *TAKE).code == 0
@@ -82,7 +82,7 @@ def test_a_root_that_was_replaced_is_in_nobodys_way(three: Three, londiste: Comm
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_a_leaf_that_was_taken_for_lost_goes_on_where_it_stands(
+def test_leaf_marked_as_failed_resumes_at_its_position(
     nodes_of: Nodes, londiste: CommandLine, renamed: bool
 ) -> None:
     root = nodes_of.root()
@@ -111,7 +111,7 @@ def test_a_leaf_that_was_taken_for_lost_goes_on_where_it_stands(
     assert "londiste drop-node leaf, then create-leaf" in refused.err
 
 
-def test_a_node_is_gone_where_another_one_was_made_in_its_database(
+def test_drop_node_completes_if_its_database_has_a_new_node(
     nodes_of: Nodes, londiste: CommandLine
 ) -> None:
     root = nodes_of.root()
@@ -128,9 +128,7 @@ def test_a_node_is_gone_where_another_one_was_made_in_its_database(
     assert root.db.execute(NOTES) == []
 
 
-def test_a_new_root_that_has_lost_a_table_meanwhile_is_refused(
-    three: Three, londiste: CommandLine
-) -> None:
+def test_takeover_refuses_a_new_root_that_lost_a_table(three: Three, londiste: CommandLine) -> None:
     root, one, _two = three
     for node in three:
         node.db.execute("create table public.t (id int primary key)")
@@ -165,7 +163,7 @@ def test_two_nodes_are_not_sent_to_read_from_each_other(
     assert two.db.execute(PROVIDER) == [("branch", "one")]
 
 
-def test_nothing_is_read_from_a_root_that_was_given_up(three: Three, londiste: CommandLine) -> None:
+def test_abandoned_root_is_no_provider(three: Three, londiste: CommandLine) -> None:
     root, one, two = three
     with silent(root):
         # Killed behind the promotion: two is on its way, and its worker stands still.
@@ -184,7 +182,7 @@ def test_nothing_is_read_from_a_root_that_was_given_up(three: Three, londiste: C
     assert "marked as failed" not in londiste(two.db, "worker", "--once", job="w_two").err
 
 
-def test_a_node_that_copies_is_not_led_away_from_the_rows(
+def test_copying_node_refuses_a_provider_without_the_table(
     three: Three, londiste: CommandLine
 ) -> None:
     root, one, two = three
@@ -203,7 +201,7 @@ def test_a_node_that_copies_is_not_led_away_from_the_rows(
     assert londiste(two.db, *move).code == 0
 
 
-def test_nobody_is_led_to_a_root_that_was_replaced(three: Three, londiste: CommandLine) -> None:
+def test_no_node_switches_to_a_replaced_root(three: Three, londiste: CommandLine) -> None:
     root, one, two = three
     two.db.execute(BEGIN, "change-provider", "two", "root", "one")
     two.db.execute("select pgq_node.change_consumer_provider('q', 'w_two', 'one')")
@@ -220,7 +218,7 @@ def test_nobody_is_led_to_a_root_that_was_replaced(three: Three, londiste: Comma
     assert "root root was replaced by another node" in refused.err
 
 
-def test_nobody_is_led_to_a_node_that_is_dropped(three: Three, londiste: CommandLine) -> None:
+def test_no_node_switches_to_a_dropped_node(three: Three, londiste: CommandLine) -> None:
     root, _one, two = three
     root.db.execute(BEGIN, "drop-node", "one", "one", None)
     for argv in (("change-provider", "--provider", "one"), ("takeover", "root", "--node", "one")):
@@ -245,9 +243,7 @@ def test_a_node_that_keeps_events_for_a_lost_root_stays(
     assert londiste(root.db, "drop-node", "one", "--force").code == 0
 
 
-def test_a_node_stays_while_one_that_reads_from_it_is_silent(
-    nodes_of: Nodes, londiste: CommandLine
-) -> None:
+def test_node_with_silent_subscriber_is_not_dropped(nodes_of: Nodes, londiste: CommandLine) -> None:
     root = nodes_of.root()
     branch = nodes_of.below(root, "branch", NodeType.BRANCH)
     leaf = nodes_of.below(branch, "leaf")

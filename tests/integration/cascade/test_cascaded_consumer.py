@@ -82,7 +82,7 @@ def test_a_root_consumes_its_own_queue(nodes_of: Nodes) -> None:
     assert effects(root) == ["a"]
 
 
-def test_the_node_pauses_it(nodes_of: Nodes) -> None:
+def test_paused_node_pauses_its_consumer(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     consumer = prepared(root)
     consumer.register()
@@ -98,7 +98,7 @@ def prepared_again(node: Node) -> Storing:
     return Storing(node.dsn, poll_interval=0.05)
 
 
-def test_a_position_that_does_not_fit_is_seen_and_mended(nodes_of: Nodes) -> None:
+def test_mismatched_position_is_detected_and_repaired(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     consumer = prepared(root)
     consumer.register()
@@ -127,7 +127,7 @@ def test_events_are_not_retried_in_a_cascade(nodes_of: Nodes) -> None:
     assert effects(root) == []
 
 
-def test_a_queue_that_was_made_anew_is_not_taken_for_the_old_one(nodes_of: Nodes) -> None:
+def test_recreated_queue_is_detected(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")
     consumer = prepared(leaf)
@@ -177,7 +177,7 @@ def moved_while_it_did_not_run(nodes_of: Nodes) -> tuple[Node, Node, Node, Any]:
     return root, branch, leaf, consumer
 
 
-def test_a_program_that_is_started_behind_its_move_goes_on_where_the_node_is(
+def test_consumer_started_after_its_move_continues_at_the_new_provider(
     nodes_of: Nodes,
 ) -> None:
     root, branch, leaf, _ = moved_while_it_did_not_run(nodes_of)
@@ -188,7 +188,7 @@ def test_a_program_that_is_started_behind_its_move_goes_on_where_the_node_is(
     assert effects(leaf) == ["a", "b", "c"]
 
 
-def test_a_consumer_waits_for_a_provider_that_is_behind_it(
+def test_consumer_waits_for_a_provider_that_lags_behind_it(
     nodes_of: Nodes, caplog: pytest.LogCaptureFixture
 ) -> None:
     root, branch, leaf, _ = moved_while_it_did_not_run(nodes_of)
@@ -205,7 +205,7 @@ def test_a_consumer_waits_for_a_provider_that_is_behind_it(
         assert nodes.get_consumer_state(conn, QUEUE, "storing").uptodate
 
 
-def test_it_goes_on_behind_the_same_tick_at_another_provider(nodes_of: Nodes) -> None:
+def test_consumer_continues_after_the_same_tick_at_another_provider(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")
     consumer = prepared(leaf)

@@ -1,4 +1,4 @@
-"""``check`` and ``missing`` across a cascade: every finding, with what mends it."""
+"""``check`` and ``missing`` across a cascade: every finding has a command that repairs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Root, branch and leaf from the command line; interrupted, repeated, mistaken."""
+"""Creating root, branch and leaf from the command line: interrupted, repeated, refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_cascade_grows_from_the_command_line(
     assert (info["type"], info["provider"], info["name"]) == ("leaf", "branch", "leaf")
 
 
-def test_a_queue_made_for_replication_ticks_soon_and_one_that_was_there_as_before(
+def test_new_queue_gets_replication_settings_and_an_existing_one_keeps_its_own(
     new_database: Callable[..., Database], londiste: CommandLine
 ) -> None:
     lag = "select queue_ticker_max_lag::text from pgq.get_queue_info('q')"
@@ -89,7 +89,7 @@ def test_giving_a_command_twice_is_fine(
 
 
 @pytest.mark.parametrize("kind", [NodeType.BRANCH, NodeType.LEAF])
-def test_a_command_interrupted_between_any_two_steps_is_finished_by_giving_it_again(
+def test_interrupted_create_is_finished_by_repeating_the_command(
     nodes_of: Nodes, kind: NodeType
 ) -> None:
     root = nodes_of.root()
@@ -127,7 +127,7 @@ def test_a_resumed_node_starts_where_its_subscription_is(nodes_of: Nodes) -> Non
     assert nodes.get_node_info(nodes_of.sites.at(node.dsn), QUEUE).last_tick == position
 
 
-def test_tables_of_the_provider_are_known_at_once(nodes_of: Nodes, londiste: CommandLine) -> None:
+def test_new_node_lists_the_tables_of_its_provider(nodes_of: Nodes, londiste: CommandLine) -> None:
     root = nodes_of.root()
     root.db.execute("create table t (id int primary key); create sequence s")
     assert londiste(root.db, "add-table", "t").code == 0
@@ -143,7 +143,7 @@ def test_tables_of_the_provider_are_known_at_once(nodes_of: Nodes, londiste: Com
 # -- mistakes -----------------------------------------------------------------
 
 
-def test_a_database_is_not_made_another_node(nodes_of: Nodes, londiste: CommandLine) -> None:
+def test_database_with_a_node_refuses_a_second_one(nodes_of: Nodes, londiste: CommandLine) -> None:
     root = nodes_of.root()
     for args in (("create-root", "second"), ("create-leaf", "root", "--provider", root.dsn)):
         answer = londiste(root.db, *args)
@@ -152,7 +152,7 @@ def test_a_database_is_not_made_another_node(nodes_of: Nodes, londiste: CommandL
         assert "hint:" in answer.err
 
 
-def test_a_provider_that_is_no_node_is_refused(
+def test_provider_without_node_is_refused(
     nodes_of: Nodes, new_database: Callable[..., Database]
 ) -> None:
     stranger = new_database(pgq=True)
@@ -168,7 +168,7 @@ def test_a_provider_that_is_a_leaf_is_refused(nodes_of: Nodes) -> None:
         create_node.create_leaf(nodes_of.sites, nodes_of.new("other", NodeType.LEAF), leaf.dsn)
 
 
-def test_nodes_that_read_from_each_other_are_no_way_to_a_root(nodes_of: Nodes) -> None:
+def test_provider_cycle_is_reported_as_no_root(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     one = nodes_of.below(root, "one", NodeType.BRANCH)
     two = nodes_of.below(one, "two", NodeType.BRANCH)
@@ -235,22 +235,20 @@ def test_nonsense_as_location_is_refused() -> None:
             location_check.check_location(text)
 
 
-def test_a_server_that_does_not_answer_is_told(pgq_db: Database, londiste: CommandLine) -> None:
+def test_unreachable_server_is_reported(pgq_db: Database, londiste: CommandLine) -> None:
     nowhere = "host=/nowhere dbname=x"
     assert londiste(pgq_db, "create-root", "root", nowhere).code == 6
     assert londiste(pgq_db, "create-leaf", "leaf", "--provider", nowhere).code == 6
     assert untouched(pgq_db)
 
 
-def test_a_database_without_the_sql_says_what_to_run(
-    database: Database, londiste: CommandLine
-) -> None:
+def test_database_without_sql_hints_at_install(database: Database, londiste: CommandLine) -> None:
     answer = londiste(database, "create-root", "root")
     assert answer.code == 4
     assert "londiste install" in answer.err
 
 
-def test_what_is_not_given_is_asked_for(pgq_db: Database, londiste: CommandLine) -> None:
+def test_missing_argument_is_named(pgq_db: Database, londiste: CommandLine) -> None:
     assert "create-root NAME" in londiste(pgq_db, "create-root").err
     assert "--provider" in londiste(pgq_db, "create-leaf", "leaf").err
 
@@ -258,7 +256,7 @@ def test_what_is_not_given_is_asked_for(pgq_db: Database, londiste: CommandLine)
 # -- pausing ------------------------------------------------------------------
 
 
-def test_a_pause_without_worker_is_stored_and_says_who_did_not_answer(
+def test_pause_without_worker_is_stored_and_names_the_worker(
     nodes_of: Nodes, londiste: CommandLine
 ) -> None:
     leaf = nodes_of.below(nodes_of.root(), "leaf")
@@ -273,7 +271,7 @@ def test_a_pause_without_worker_is_stored_and_says_who_did_not_answer(
     assert londiste(leaf.db, "pause", "--node", "nobody").code == 2
 
 
-def test_a_node_is_paused_from_another_one(nodes_of: Nodes, londiste: CommandLine) -> None:
+def test_node_can_be_paused_from_another_node(nodes_of: Nodes, londiste: CommandLine) -> None:
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")
     answer = londiste(root.db, "pause", "--node", "leaf", "--timeout", "0", "--json")
@@ -282,7 +280,7 @@ def test_a_node_is_paused_from_another_one(nodes_of: Nodes, londiste: CommandLin
         assert nodes.get_node_info(conn, QUEUE).paused
 
 
-def test_members_of_a_database_that_is_no_node_are_an_error(
+def test_members_of_a_database_without_node_is_an_error(
     pgq_db: Database, londiste: CommandLine
 ) -> None:
     for command in ("members", "node-info", "status", "tables", "missing", "seqs", "wait-root"):

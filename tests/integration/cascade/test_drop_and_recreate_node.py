@@ -1,4 +1,4 @@
-"""A node that is dropped leaves nothing behind, and its name can be used again."""
+"""A dropped node leaves no trace, and its name can be used again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that is being dropped: whoever looks sees it, and the same command finishes it."""
+"""A drop-node in progress is visible, and the same command completes it."""
 
 from __future__ import annotations
 

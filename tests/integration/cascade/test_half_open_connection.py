@@ -1,4 +1,4 @@
-"""A network that keeps a connection and lets nothing through: a command ends, and says why."""
+"""Half-open connections: every command ends in time and reports the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Status asks every node, and shows also those that do not answer."""
+"""Status queries every node and includes nodes that do not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences of no column that a node lacks: ``add-seq --create`` makes them as the provider's."""
+"""``add-seq --create`` creates sequences without owner column like those of the provider."""
 
 from __future__ import annotations
 

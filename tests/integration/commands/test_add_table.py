@@ -1,4 +1,4 @@
-"""Adding and removing tables from the command line."""
+"""``londiste add-table``: patterns, options, refusals and created tables."""
 
 from __future__ import annotations
 
@@ -9,35 +9,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from londiste.db.names import TableName
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.create_table import statements
+from londiste.replication.commands.create_table import BARE, ddl
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
 from tests.support.waiting import wait_for
-
-
-@pytest.fixture
-def root(nodes_of: Nodes) -> Node:
-    node = nodes_of.root()
-    node.db.execute(
-        """
-        create table one (id int primary key, v text);
-        create table two (id int primary key);
-        create schema "S x";
-        create table "S x"."T.y" (a int, b int, primary key (b, a));
-        """
-    )
-    return node
-
-
-@pytest.fixture
-def leaf(root: Node, nodes_of: Nodes) -> Node:
-    return nodes_of.below(root, "leaf")
 
 
 def local(node: Node) -> dict[str, str | None]:
@@ -48,7 +28,7 @@ def local(node: Node) -> dict[str, str | None]:
         return dict(rows.fetchall())
 
 
-def test_patterns_add_what_they_match(root: Node, londiste: CommandLine) -> None:
+def test_patterns_add_matching_tables(root: Node, londiste: CommandLine) -> None:
     assert londiste(root.db, "add-table", "?n*").code == 0
     assert local(root) == {"public.one": "ok"}
     assert londiste(root.db, "add-table", "S x.*", "t*").code == 0
@@ -86,7 +66,7 @@ def test_one_unknown_table_and_nothing_is_done(
         ("empty", "has no columns"),
     ],
 )
-def test_what_cannot_be_replicated_is_refused_with_the_reason(
+def test_unsupported_table_is_refused_with_the_reason(
     root: Node, londiste: CommandLine, name: str, words: str
 ) -> None:
     root.db.execute(
@@ -119,7 +99,7 @@ def test_a_table_that_got_another_name_can_be_removed(root: Node, londiste: Comm
     assert events == [("public.first",)]
 
 
-def test_added_before_is_said_and_fine(root: Node, londiste: CommandLine) -> None:
+def test_adding_a_table_again_is_reported_and_succeeds(root: Node, londiste: CommandLine) -> None:
     londiste(root.db, "add-table", "one")
     answer = londiste(root.db, "add-table", "one", "two")
     assert answer.code == 0
@@ -138,7 +118,7 @@ def test_explaining_adds_nothing(root: Node, leaf: Node, londiste: CommandLine) 
     assert leaf.db.value("select count(*) from londiste.table_info") == 0
 
 
-def test_a_table_without_key_is_refused_with_ways_out(
+def test_table_without_key_is_refused_with_alternatives(
     root: Node, leaf: Node, londiste: CommandLine
 ) -> None:
     root.db.execute("create table log (at timestamptz, line text)")
@@ -166,7 +146,7 @@ def test_columns_that_identify_a_row_are_a_key(root: Node, londiste: CommandLine
     assert len(types) == 2
 
 
-def test_what_is_no_table_is_named_as_what_it_is(root: Node, londiste: CommandLine) -> None:
+def test_other_kinds_of_relations_are_named(root: Node, londiste: CommandLine) -> None:
     root.db.execute("create view v as select 1 as x; create materialized view m as select 1 as x")
     assert "is a view" in londiste(root.db, "add-table", "v").err
     answer = londiste(root.db, "add-table", "m")
@@ -174,7 +154,7 @@ def test_what_is_no_table_is_named_as_what_it_is(root: Node, londiste: CommandLi
     assert "the tables that it reads from" in answer.err
 
 
-def test_a_leaf_adds_only_what_its_provider_has(
+def test_leaf_adds_only_tables_of_its_provider(
     root: Node, leaf: Node, londiste: CommandLine
 ) -> None:
     leaf.db.execute("create table one (id int primary key, v text)")
@@ -247,7 +227,7 @@ def test_a_created_table_has_the_columns_and_key_of_the_provider(root: Node, lea
     )
     with root.connect() as source, leaf.connect() as target:
         table = TableName("public", "rich")
-        for statement in statements(source, target, table, table):
+        for statement in ddl(source, target, {table: table}, BARE).statements:
             target.execute(statement.encode())
     columns = """
         select column_name, data_type, is_nullable, collation_name, column_default, is_identity,
@@ -266,7 +246,7 @@ def test_a_created_table_has_the_columns_and_key_of_the_provider(root: Node, lea
     assert leaf.db.value(key + " and contype = 'p'") == 'PRIMARY KEY (code, "Id")'
 
 
-def test_a_missing_type_is_named_and_the_table_is_not_half_made(
+def test_missing_type_is_named_and_no_table_is_created(
     root: Node, leaf: Node, londiste: CommandLine
 ) -> None:
     root.db.execute("create type mood as enum ('ok'); create table m (id int primary key, m mood)")
@@ -324,167 +304,7 @@ def test_a_command_waits_for_writers_within_its_limit(root: Node, londiste: Comm
 # -- removing and copying again ----------------------------------------------
 
 
-def test_a_table_is_removed_on_one_node_or_on_all(
-    root: Node, leaf: Node, londiste: CommandLine
-) -> None:
-    londiste(root.db, "add-table", "one", "two")
-    londiste(leaf.db, "add-table", "--all", "--create")
-    answer = londiste(leaf.db, "remove-table", "one", "nope")
-    assert answer.code == 2
-    assert "nothing was removed" in answer.err
-    assert londiste(leaf.db, "remove-table", "one").code == 0
-    assert set(local(leaf)) == {"public.two"}
-    leaf.db.execute("insert into one values (1, 'free')")
-    answer = londiste(root.db, "remove-table", "--all", "--explain")
-    assert "from every other node" in answer.out
-    assert londiste(root.db, "remove-table", "--all").code == 0
-    assert local(root) == {}
-    assert londiste(root.db, "remove-table", "one").code == 2
-
-
-def test_a_removed_copy_leaves_no_consumer_behind(
-    root: Node, leaf: Node, londiste: CommandLine
-) -> None:
-    londiste(root.db, "add-table", "one")
-    londiste(leaf.db, "add-table", "one", "--create")
-    name = TableName("public", "one")
-    consumer = f"{leaf.worker}.copy.public.one"
-    root.db.execute("select pgq.register_consumer('q', %s)", consumer)
-    with leaf.connect() as conn:
-        nodes.register_consumer(conn, QUEUE, consumer, "root", 1)
-        tables.local_set_table_state(conn, QUEUE, name, "1:1:", "catching-up")
-    assert londiste(leaf.db, "remove-table", "one").code == 0
-    assert root.db.value("select count(*) from pgq.get_consumer_info('q', %s)", consumer) == 0
-    assert leaf.db.value("select count(*) from pgq_node.get_consumer_info('q')") == 1
-
-
-def test_a_table_is_copied_again(root: Node, leaf: Node, londiste: CommandLine) -> None:
-    londiste(root.db, "add-table", "one")
-    londiste(leaf.db, "add-table", "one", "--create", "--expect-sync")
-    assert londiste(root.db, "resync", "one").code == 3
-    assert londiste(leaf.db, "resync", "nope").code == 2
-    assert londiste(leaf.db, "resync", "one", "--explain").code == 0
-    assert local(leaf) == {"public.one": "ok"}
-    assert londiste(leaf.db, "resync", "one").code == 0
-    assert local(leaf) == {"public.one": None}
-    assert londiste(leaf.db, "resync", "one").code == 0
-
-
-def test_rows_that_stay_are_not_copied_beside_themselves(
-    root: Node, leaf: Node, londiste: CommandLine
-) -> None:
-    londiste(root.db, "add-table", "one")
-    londiste(leaf.db, "add-table", "one", "--create", "--skip-truncate")
-    assert londiste(leaf.db, "resync", "one").code == 0, "nothing is here yet"
-    with leaf.connect() as conn:
-        tables.local_set_table_state(conn, QUEUE, TableName("public", "one"), None, "ok")
-    answer = londiste(leaf.db, "resync", "one")
-    assert answer.code == 3
-    assert "was added with --skip-truncate" in answer.err
-    assert "londiste remove-table public.one" in answer.err
-    assert local(leaf) == {"public.one": "ok"}
-
-
-def test_copying_again_keeps_what_has_to_be_put_back(
-    root: Node, leaf: Node, londiste: CommandLine
-) -> None:
-    londiste(root.db, "add-table", "one")
-    londiste(leaf.db, "add-table", "one", "--create")
-    with leaf.connect() as conn:
-        name = TableName("public", "one")
-        tables.local_set_table_state(conn, QUEUE, name, "1:1:", "catching-up")
-        tables.local_set_table_struct(conn, QUEUE, name, "select 1")
-        assert londiste(leaf.db, "resync", "one").code == 0
-        (table,) = tables.get_table_list(conn, QUEUE)
-    assert (table.state, table.dropped_ddl, table.snapshot) == ("in-copy", "select 1", None)
-
-
-def test_waiting_for_tables_has_a_limit_and_a_reason(
-    root: Node, leaf: Node, londiste: CommandLine
-) -> None:
-    assert londiste(leaf.db, "wait-sync", "--allow-empty").code == 0
-    londiste(root.db, "add-table", "one")
-    answer = londiste(leaf.db, "add-table", "one", "--create", "--wait-sync", "--timeout", "0.1")
-    assert answer.code == 6
-    assert "1 tables are not in sync" in answer.err
-    assert "0/1 tables in step; public.one waiting" in answer.err
-    with leaf.connect() as conn:
-        nodes.set_consumer_error(conn, QUEUE, leaf.worker, "disk full")
-        answer = londiste(leaf.db, "wait-sync", "--timeout", "0.1")
-        assert f"warning: {leaf.worker}: disk full\n" in answer.err
-        assert f"detail: {leaf.worker}: disk full\n" in answer.err
-        tables.local_set_table_state(conn, QUEUE, TableName("public", "one"), None, "ok")
-    assert londiste(leaf.db, "wait-sync", "one", "--json").json == {"tables": 1, "ok": 1}
-    assert londiste(leaf.db, "wait-sync", "two").code == 2
-
-
-def test_sequences_are_added_and_removed(root: Node, leaf: Node, londiste: CommandLine) -> None:
-    root.db.execute("create sequence s; create sequence z")
-    assert londiste(root.db, "add-seq", "nope").code == 2
-    assert londiste(root.db, "add-seq", "s", "--explain").code == 0
-    assert londiste(root.db, "add-seq", "--all").code == 0
-    assert londiste(leaf.db, "add-seq", "s").code == 2
-    leaf.db.execute("create sequence s")
-    assert londiste(leaf.db, "add-seq", "s").code == 0
-    assert leaf.db.value("select last_value from s") == 30001
-    rows = {row["sequence"]: row["local"] for row in londiste(leaf.db, "seqs", "--json").json}
-    assert rows == {"public.s": True, "public.z": False}
-    assert londiste(leaf.db, "remove-seq", "s").code == 0
-    again = londiste(leaf.db, "remove-seq", "s")
-    assert (again.code, "already processed" in again.err) == (0, True)
-    assert londiste(leaf.db, "remove-seq", "s", "nope").code == 2
-    assert londiste(leaf.db, "remove-seq", "s", "nope", "--force").code == 0
-    assert londiste(leaf.db, "add-seq", "z").code == 2
-    assert londiste(leaf.db, "add-seq", "s", "z", "nope", "--skip-non-existing").code == 0
-    rows = {row["sequence"]: row["local"] for row in londiste(leaf.db, "seqs", "--json").json}
-    assert rows == {"public.s": True, "public.z": False}
-
-
-def test_sequences_of_columns_come_and_go_with_their_table(
-    root: Node, leaf: Node, londiste: CommandLine
-) -> None:
-    made = """
-        create table serial (id serial primary key, other bigserial);
-        create table "Iden tity" (id int generated always as identity primary key);
-        create table bare (id serial primary key);
-    """
-    root.db.execute(made)
-    leaf.db.execute(made)
-    names = ["public.serial_id_seq", "public.serial_other_seq"]
-    shown = londiste(root.db, "add-table", "serial", "--explain", "--json")
-    assert f"with sequences {', '.join(names)}" in shown.out
-    answer = londiste(root.db, "add-table", "serial", "Iden tity")
-    assert f"with sequences {', '.join(names)}" in answer.err
-    assert londiste(root.db, "add-table", "bare", "--no-sequences").code == 0
-    identity = "public.Iden tity_id_seq"
-
-    def kept(node: Node) -> set[str]:
-        rows = londiste(node.db, "seqs", "--json").json
-        return {row["sequence"] for row in rows if row["local"]}
-
-    assert kept(root) == {*names, identity}
-    root.db.execute("select nextval('serial_id_seq')")
-    assert londiste(leaf.db, "add-table", "serial", "Iden tity", "bare").code == 0
-    assert kept(leaf) == {*names, identity}
-    assert leaf.db.value("select last_value from serial_id_seq") == 30001
-    assert londiste(leaf.db, "remove-table", "serial").code == 0
-    assert kept(leaf) == {identity}
-    again = londiste(leaf.db, "remove-table", "serial")
-    assert (again.code, "already processed" in again.err) == (0, True)
-    assert londiste(root.db, "remove-table", "Iden tity").code == 0
-    assert kept(root) == set(names)
-
-
-def test_made_tables_have_their_identity_sequence_followed(
-    root: Node, leaf: Node, londiste: CommandLine
-) -> None:
-    root.db.execute("create table i (id int generated by default as identity primary key)")
-    assert londiste(root.db, "add-table", "i").code == 0
-    assert londiste(leaf.db, "add-table", "i", "--create").code == 0
-    assert leaf.db.value("select last_value from i_id_seq") == 30001
-
-
-def test_a_node_knows_what_its_settings_want(
+def test_registration_settings_filter_the_tables_of_a_node(
     root: Node, nodes_of: Nodes, londiste: CommandLine, tmp_path: Path
 ) -> None:
     root.db.execute("create sequence s; create sequence hidden")
@@ -514,25 +334,6 @@ def test_a_node_knows_what_its_settings_want(
     known = "select table_name from londiste.table_info where table_name ~ 'three|four'"
     assert leaf.db.execute(known) == [("public.four",)]
     assert leaf.db.execute("select seq_name from londiste.seq_info") == [("public.s",)]
-
-
-def test_old_news_does_not_undo_an_add(root: Node, leaf: Node, londiste: CommandLine) -> None:
-    """The root removed the table and added it again; the node has heard of neither."""
-    leaf.db.execute("create table one (id int primary key, v text)")
-    assert londiste(root.db, "add-table", "one").code == 0
-    assert londiste(leaf.db, "add-table", "one", "--expect-sync").code == 0
-    assert londiste(leaf.db, "remove-table", "one").code == 0
-    assert londiste(root.db, "remove-table", "one").code == 0
-    assert londiste(root.db, "add-table", "one").code == 0
-    answer = londiste(leaf.db, "add-table", "one", "--expect-sync")
-    assert answer.code == 6
-    assert "is not applied on node" in answer.err
-    assert local(leaf) == {}
-    root.tick()
-    answer = londiste(leaf.db, "worker", "--once", job=leaf.worker)
-    assert answer.code == 0, answer.err
-    assert londiste(leaf.db, "add-table", "one", "--expect-sync").code == 0
-    assert local(leaf) == {"public.one": "ok"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Handlers of tables whose rows replication leaves alone, and changing handlers."""
+"""Changing the handler of a table, and tables whose rows are not replicated."""
 
 from __future__ import annotations
 

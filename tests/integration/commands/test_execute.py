@@ -6,100 +6,19 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 import pytest
 
-from londiste.cascade.model import NodeType
-from londiste.cli import cli
-from londiste.cli.errors import run as run_command
 from londiste.daemon.signals import Signals
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
-from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.fixtures.line import QUEUE
+from tests.fixtures.scripts import Tree
 
-SCHEMA = "create table t (id int primary key, v text)"
 #: A leaf lets nobody else write.
 REPLICA = "set session_replication_role = replica; "
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-
-@dataclass
-class Tree:
-    """root - branch - leaf, with table t in step; commands run in this process."""
-
-    line: Line
-    capsys: pytest.CaptureFixture[str]
-    root: LineNode
-    branch: LineNode
-    leaf: LineNode
-
-    @property
-    def nodes(self) -> list[LineNode]:
-        return [self.root, self.branch, self.leaf]
-
-    def script(self, name: str, text: str) -> str:
-        path = self.line.directory / name
-        path.write_text(text)
-        return str(path)
-
-    def run(self, node: LineNode, *args: str) -> Done:
-        self.capsys.readouterr()
-        code = run_command(cli, ["-c", str(node.config), *args])
-        printed = self.capsys.readouterr()
-        return Done(code, printed.out, printed.err)
-
-    def once(self, node: LineNode) -> None:
-        done = self.run(node, "worker", "--once")
-        assert done.code == 0, str(done)
-
-    def execute(self, name: str, text: str, *more: str, node: LineNode | None = None) -> Done:
-        return self.run(node or self.root, "execute", self.script(name, text), *more)
-
-    def fine(self, name: str, text: str, *more: str) -> Done:
-        done = self.execute(name, text, *more)
-        assert done.code == 0, str(done)
-        return done
-
-    def catch_up(self) -> None:
-        self.line.tick()
-        self.once(self.branch)
-        self.once(self.leaf)
-
-    def rows(self, query: str) -> list[Any]:
-        """What a query answers on every node; it must be the same."""
-        answers = [node.database.execute(query) for node in self.nodes]
-        assert answers[1:] == answers[:-1]
-        return answers[0]
-
-    def states(self, name: str) -> list[str]:
-        done = self.run(self.root, "execute", "status", "--json")
-        assert done.code == 0, str(done)
-        found = {row["node"]: row["state"] for row in json.loads(done.out) if row["script"] == name}
-        return [found.get(node.name, "") for node in self.nodes]
-
-
-@pytest.fixture
-def tree(line: Line, capsys: pytest.CaptureFixture[str]) -> Tree:
-    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
-    line.add(root, "public.t")
-    made = Tree(line, capsys, root, branch, leaf)
-    made.catch_up()
-    line.add(branch, "public.t")
-    line.add(leaf, "public.t")
-    return made
 
 
 def test_a_script_runs_once_on_every_node_in_order_with_the_rows(tree: Tree) -> None:
@@ -184,154 +103,6 @@ def test_a_person_may_do_the_work_by_hand(tree: Tree, decision: str) -> None:
     tree.root.database.execute("insert into t values (1, 'x', 2)")
     tree.catch_up()
     assert tree.rows("select * from t") == [(1, "x", 2)]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("alter table t rename to t2", "table public.t: a script cannot drop or rename"),
-        ("drop table t; create table t (id int primary key)", "a script cannot drop or rename"),
-        ("alter table londiste.seq_info add column x int", "changes the schemas of replication"),
-        ("select 1; selekt 2", "script d.sql: statement 2 (line 1) failed on node root"),
-    ],
-)
-def test_what_would_break_replication_is_refused_on_the_root(
-    tree: Tree, text: str, said: str
-) -> None:
-    done = tree.execute("d.sql", text)
-    assert done.code == 5
-    assert said in done.err
-    assert "hint:" in done.err
-    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
-    assert tree.root.database.value("select to_regclass('public.t') is not null")
-
-
-@pytest.mark.parametrize(
-    ("text", "function"),
-    [
-        ("update t set v = random()::text", "random()"),
-        ("insert into t (id, v) values (1, now()::text)", "now()"),
-        ("alter table t add column at timestamptz default current_timestamp", "current_timestamp"),
-        ("alter table t add column n bigserial", "nextval()"),
-        ("alter table t alter v type text using public.other(v)", "other()"),
-        ("delete from t where v < clock_timestamp()::text", "clock_timestamp()"),
-        ("with x as (select gen_random_uuid() u) update t set v = x.u from x", "gen_random_uuid()"),
-        ("insert into s (v) values ('x')", "the default of column id"),
-        ("insert into public.s default values", "the default of column at, "),
-    ],
-)
-def test_a_script_that_gives_other_values_on_each_node_is_refused(
-    tree: Tree, text: str, function: str
-) -> None:
-    for node in tree.nodes:
-        node.database.execute(
-            "create table s (id serial primary key, v text, at timestamptz default now());"
-            "create function public.other(text) returns text language sql volatile"
-            " as $$ select $1 || random() $$"
-        )
-    refused = tree.execute("vol.sql", text)
-    assert refused.code == 2
-    assert "different values on each node" in refused.err
-    assert function in refused.err
-    assert "hint: run the statement on the root with psql" in refused.err
-    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
-    assert tree.execute("vol.sql", text, "--volatile").code == 0
-    tree.catch_up()
-    assert tree.states("vol.sql") == ["done"] * 3
-    # What ran once is passed over, and not looked at again.
-    assert tree.execute("vol.sql", text).code == 0
-
-
-INSIDES = """
-create table s (id int primary key, v text default my_stable(), at timestamptz);
-create table made (id int primary key, at timestamptz);
-create function touch() returns trigger language plpgsql as $$
-    begin new.at := clock_timestamp(); return new; end $$;
-create trigger touch before insert or update on made for each row execute function touch();
-create table ups (like made including all);
-create trigger ups before update on ups for each row execute function touch();
-create function writes() returns int language sql as $$ insert into t values (1, my_stable()) $$;
-create function clean() returns void language sql as $$ insert into t values (1, 'x') $$;
-create procedure does() language plpgsql as $$ begin perform clean(); perform my_stable(); end $$;
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("update t set v = my_stable()", "my_stable(), which calls now()"),
-        ("update t set v = outer_one()", "outer_one(), which calls now()"),
-        ("insert into t select 1, my_clock()", "my_clock()"),
-        ("insert into s (id) values (1)", "the default of column v"),
-        ("insert into made values (1, null)", "trigger touch, which calls clock_timestamp()"),
-        ("with x as (select 1 as n) update made set at = null from x", "trigger touch, which"),
-        (
-            "insert into ups values (1, null) on conflict (id) do update set at = null",
-            "trigger ups, which calls",
-        ),
-        ("select writes()", "writes(), which calls now()"),
-        ("call does()", "does(), which calls now()"),
-        ("do $$ begin insert into t values (1, my_stable()); end $$", "do(), which calls now()"),
-        ("create table copied as select my_stable() as v", "my_stable(), which calls now()"),
-    ],
-)
-def test_what_functions_and_triggers_do_inside_is_refused_too(
-    tree: Tree, text: str, said: str
-) -> None:
-    functions = """
-        create function my_stable() returns text language sql stable as $$ select now()::text $$;
-        create function my_clock() returns text language plpgsql as
-            $$ begin return localtimestamp; end $$;
-        create function outer_one() returns text language plpgsql stable as
-            $$ begin return my_stable(); end $$;
-    """
-    for node in tree.nodes:
-        node.database.execute(functions)
-        node.database.execute(INSIDES.replace("returns int", "returns void"))
-    refused = tree.execute("in.sql", text)
-    assert refused.code == 2
-    assert f"other values on each node: {said}" in refused.err
-    assert tree.execute("in.sql", text, "--volatile").code == 0
-
-
-def test_functions_and_triggers_that_do_the_same_everywhere_need_no_option(tree: Tree) -> None:
-    for node in tree.nodes:
-        node.database.execute(
-            "create function quiet() returns trigger language plpgsql as $$ begin"
-            " perform pg_notify('x', new.id::text); new.v := upper(new.v); return new; end $$;"
-            "create trigger quiet before insert or update on t for each row"
-            " execute function quiet();"
-            "create function fixed(int) returns text language sql immutable as"
-            " $$ select 'v' || $1 $$;"
-            "create function clean() returns void language sql as"
-            " $$ insert into t values (1, fixed(1)) $$;"
-            "create function later() returns timestamptz language sql as $$ select now() $$;"
-            "create table d (id int primary key, v text default fixed(2))"
-        )
-    tree.fine("clean.sql", "select clean(); insert into d (id) values (1); select later();")
-    tree.fine(
-        "new.sql",
-        "create table new (a int, b int generated always as (a + 1) stored,"
-        " at timestamptz default now())",
-    )
-    tree.fine("more.sql", "update t set v = fixed(3); do $$ begin update t set v = v; end $$")
-    tree.catch_up()
-    assert tree.rows("select id, v from t") == [(1, "V3")]
-
-
-def test_a_script_with_the_same_values_everywhere_needs_no_option(tree: Tree) -> None:
-    tree.fine(
-        "same.sql",
-        "alter table t add c int default 7, alter c set default random();"
-        "alter table t add d text, add constraint ok check (id > 0);"
-        "create table log (at timestamptz default now());"
-        "update t set v = upper(v), d = coalesce(d, 'now()');"
-        "insert into t (id, v, c) values (1000, lower('X'), abs(-1)); select random()",
-    )
-    tree.catch_up()
-    for node in tree.nodes:
-        found = node.database.execute("select * from londiste.rewritten_tables(%s)", QUEUE)
-        assert found == [], node.name
 
 
 def test_conditions_and_names_of_the_node(tree: Tree) -> None:

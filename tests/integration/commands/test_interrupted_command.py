@@ -1,4 +1,4 @@
-"""Commands that meet what another one has left half way, or news that is not read yet."""
+"""Commands after an interrupted command, or before its notification was read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that have no room for what the provider has are named when the table is added."""
+"""Columns too narrow for the provider's values are reported when the table is added."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is thought of statements, held against PostgreSQL: where scripts are cut, what they lock."""
+"""Script splitting and lock prediction, verified by PostgreSQL."""
 
 from __future__ import annotations
 

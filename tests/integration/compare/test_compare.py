@@ -1,4 +1,4 @@
-"""``londiste compare``: both sides at one tick, whatever is written meanwhile."""
+"""``londiste compare``: both tables at one tick, during writes."""
 
 from __future__ import annotations
 

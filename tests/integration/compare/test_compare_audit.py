@@ -1,4 +1,4 @@
-"""Comparisons that are interrupted, and those that never end."""
+"""Interrupted comparisons, and comparisons that run continuously."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A large range that differs: its servers say in which buckets before rows are fetched."""
+"""A large differing range is narrowed to buckets on the servers before rows are fetched."""
 
 from __future__ import annotations
 

@@ -1,18 +1,16 @@
-"""Consumers over a real queue: every contract, failures, filters, registration."""
+"""Consumers of a real queue: every delivery contract, failures, filters, registration."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 import londiste
-from londiste import Batch, Consumer, Context, Dead, Delivery, Event, Events, Retry
+from londiste import Batch, Consumer, Context, Delivery, Event, Events
 from londiste.daemon.logcontext import Fields
 from londiste.errors import (
     BadOption,
@@ -24,13 +22,19 @@ from londiste.errors import (
     UnknownConsumer,
     UnknownQueue,
 )
-from londiste.pgq import dead_letters, queues
+from londiste.pgq import queues
 from tests.fixtures.cluster import Database
-
-QUEUE = "q"
-#: The one of cascades has tests of its own.
-ALL = [d for d in Delivery if d is not Delivery.CASCADE_NODE]
-ELSEWHERE = [Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH]
+from tests.support.consumer_steps import (
+    ALL,
+    ELSEWHERE,
+    QUEUE,
+    Storing,
+    effects,
+    make,
+    position,
+    send,
+    tick,
+)
 
 
 @pytest.fixture
@@ -39,58 +43,6 @@ def db(pgq_db: Database) -> Database:
     with londiste.Producer(pgq_db.dsn, QUEUE):
         queues.create_queue(pgq_db.connect(), QUEUE)
     return pgq_db
-
-
-def send(db: Database, *data: str, type: str = "t", extra1: str | None = None) -> None:
-    """Events in one batch of their own."""
-    with londiste.Producer(db.dsn, QUEUE) as producer:
-        for text in data:
-            producer.send(type, text, extra1)
-    tick(db)
-
-
-def tick(db: Database) -> int:
-    conn = db.connect()
-    queues.force_tick(conn, QUEUE)
-    made = queues.ticker(conn, QUEUE)
-    conn.close()
-    assert made is not None
-    return made
-
-
-def effects(db: Database) -> list[str]:
-    return [data for (data,) in db.execute("select data from effects order by ev_id")]
-
-
-def position(db: Database) -> int:
-    """The tick that the queue has for the consumer."""
-    return int(db.value("select last_tick from pgq.get_consumer_info('q', 'storing')"))
-
-
-def store(event: Event, ctx: Context) -> None:
-    ctx.db.execute("insert into effects values (%s, %s)", [event.id, event.data])
-
-
-class Storing(Consumer):
-    """Stores what it gets; fails where a test says so."""
-
-    queue = QUEUE
-    name = "storing"
-    fail: Callable[[Event], Any] | None = None
-
-    def process_event(self, event: Event, ctx: Context) -> None:
-        store(event, ctx)
-        if self.fail is not None:
-            self.fail(event)
-
-
-def make(
-    db: Database, delivery: Delivery, tmp_path: Path, kind: type[Consumer] = Storing, **given: Any
-) -> Any:
-    cls = type(kind.__name__, (kind,), {"delivery": delivery})
-    if delivery is Delivery.LOCAL_FILE:
-        given.setdefault("local_tracking_file", tmp_path / "position")
-    return cls(db.dsn, poll_interval=0.05, max_retry_delay=0.1, **given)
 
 
 @pytest.mark.parametrize("delivery", ALL)
@@ -113,7 +65,7 @@ def test_every_event_arrives_once_under_every_contract(
 
 
 @pytest.mark.parametrize("delivery", ALL)
-def test_a_consumer_that_nobody_has_registered_says_how_to(
+def test_unregistered_consumer_hints_at_register(
     db: Database, tmp_path: Path, delivery: Delivery
 ) -> None:
     with pytest.raises(UnknownConsumer, match="consumer storing is not registered on queue q") as e:
@@ -178,7 +130,7 @@ def test_a_failure_names_the_line_of_the_program_that_raised_it(
         assert f"; raised at {__file__}:{line}, in helper" in caught.value.detail
 
 
-def test_a_startup_that_fails_is_said_to_have_failed_and_takes_no_batch(db: Database) -> None:
+def test_failed_startup_is_reported_and_opens_no_batch(db: Database) -> None:
     class Failing(Consumer):
         queue, name = QUEUE, "failing"
 
@@ -196,89 +148,11 @@ def test_a_startup_that_fails_is_said_to_have_failed_and_takes_no_batch(db: Data
     assert db.value("select current_batch from pgq.get_consumer_info('q', 'failing')") is None
 
 
-def test_registering_on_a_queue_that_is_not_there_says_how_to_make_it(db: Database) -> None:
+def test_registering_on_an_unknown_queue_hints_at_create(db: Database) -> None:
     with pytest.raises(UnknownQueue) as caught:
         Consumer(db.dsn, queue_name="it's", consumer_name="c").register()
     assert caught.value.message == "consumer c: queue it's does not exist"
     assert caught.value.hint.endswith("londiste queue create 'it'\"'\"'s'")
-
-
-@pytest.mark.parametrize("delivery", [d for d in ALL if d.may_retry])
-def test_an_event_is_delivered_again_and_leaves_nothing_of_the_failed_attempt(
-    db: Database, tmp_path: Path, delivery: Delivery
-) -> None:
-    consumer = make(db, delivery, tmp_path)
-    consumer.register()
-    send(db, "a", "b", "c")
-
-    def fail(event: Event) -> None:
-        if event.data == "b" and event.retry is None:
-            raise Retry(0)
-
-    consumer.fail = fail
-    assert consumer.run_once() == 1
-    if delivery is not Delivery.AT_LEAST_ONCE:
-        assert effects(db) == ["a", "c"]
-    db.execute("select pgq.maint_retry_events()")
-    tick(db)
-    assert consumer.run_once() == 1
-    assert sorted(set(effects(db))) == ["a", "b", "c"]
-    if delivery is not Delivery.AT_LEAST_ONCE:
-        assert len(effects(db)) == 3
-
-
-@pytest.mark.parametrize("delivery", [d for d in ALL if d.may_bury])
-def test_a_dead_letter_is_kept_with_its_reason(
-    db: Database, tmp_path: Path, delivery: Delivery
-) -> None:
-    consumer = make(db, delivery, tmp_path)
-    consumer.register()
-    send(db, "a", "b")
-
-    def fail(event: Event) -> None:
-        if event.data == "b":
-            raise Dead("nobody wants it")
-
-    consumer.fail = fail
-    consumer.run_once()
-    (letter,) = dead_letters.failed_event_list(db.connect(), QUEUE, "storing")
-    assert (letter.data, letter.failed_reason) == ("b", "nobody wants it")
-
-
-@pytest.mark.parametrize("delivery", [d for d in ALL if not d.may_retry])
-def test_a_retry_that_a_contract_has_no_room_for_stops_loudly(
-    db: Database, tmp_path: Path, delivery: Delivery
-) -> None:
-    consumer = make(db, delivery, tmp_path)
-    consumer.register()
-    send(db, "a")
-
-    def fail(event: Event) -> None:
-        raise Retry(5)
-
-    consumer.fail = fail
-    with pytest.raises(EventError, match="cannot retry it under delivery"):
-        consumer.run_once()
-
-
-def test_the_last_attempt_makes_a_dead_letter(db: Database, tmp_path: Path) -> None:
-    consumer = make(db, Delivery.EXACTLY_ONCE_HERE, tmp_path, max_attempts=2, retry_seconds=0)
-    consumer.register()
-    send(db, "a", "b")
-
-    def fail(event: Event) -> None:
-        if event.data == "a":
-            raise ValueError("never")
-
-    consumer.fail = fail
-    consumer.run_once()
-    assert dead_letters.failed_event_count(db.connect(), QUEUE, "storing") == 0
-    db.execute("select pgq.maint_retry_events()")
-    tick(db)
-    consumer.run_once()
-    (letter,) = dead_letters.failed_event_list(db.connect(), QUEUE, "storing")
-    assert (letter.data, letter.failed_reason) == ("a", "ValueError: never")
-    assert effects(db) == ["b"]
 
 
 @pytest.mark.parametrize("delivery", ELSEWHERE)
@@ -294,7 +168,7 @@ def test_effects_and_position_are_in_another_database(
     assert (effects(db), effects(other)) == ([], ["a", "b"])
 
 
-def test_a_batch_is_given_as_a_whole_and_read_once(db: Database, tmp_path: Path) -> None:
+def test_batch_function_gets_all_events_once(db: Database, tmp_path: Path) -> None:
     seen: list[Any] = []
 
     class Counting(Consumer):
@@ -365,7 +239,7 @@ def test_a_second_process_of_the_same_name_is_refused(db: Database, tmp_path: Pa
     two.close()
 
 
-def test_a_position_that_does_not_fit_is_seen_and_mended(db: Database, tmp_path: Path) -> None:
+def test_mismatched_position_is_detected_and_repaired(db: Database, tmp_path: Path) -> None:
     consumer = make(db, Delivery.EXACTLY_ONCE_ELSEWHERE, tmp_path)
     consumer.register()
     send(db, "a")
@@ -408,9 +282,7 @@ def test_the_queue_follows_the_local_file(db: Database, tmp_path: Path) -> None:
         consumer.run_once()
 
 
-def test_registration_begins_at_a_tick_or_where_another_stands(
-    db: Database, tmp_path: Path
-) -> None:
+def test_registration_starts_at_a_tick_or_another_consumer(db: Database, tmp_path: Path) -> None:
     one = make(db, Delivery.AT_LEAST_ONCE, tmp_path)
     one.register()
     send(db, "a")
@@ -483,7 +355,7 @@ def test_processes_share_a_consumer(db: Database, tmp_path: Path) -> None:
     assert effects(db) == list("abcdefg")
 
 
-def test_a_paused_consumer_takes_nothing_until_it_is_resumed(db: Database, tmp_path: Path) -> None:
+def test_paused_consumer_opens_no_batch_until_resumed(db: Database, tmp_path: Path) -> None:
     one, two = (make(db, Delivery.AT_LEAST_ONCE, tmp_path) for _ in range(2))
     one.register()
     send(db, "a")
@@ -495,7 +367,7 @@ def test_a_paused_consumer_takes_nothing_until_it_is_resumed(db: Database, tmp_p
     assert make(db, Delivery.AT_LEAST_ONCE, tmp_path).run_once() == 1
 
 
-def test_what_is_read_after_the_batch_was_finished_is_not_rotated_away(db: Database) -> None:
+def test_events_read_after_the_batch_survive_rotation(db: Database) -> None:
     got: list[str | None] = []
     conn = db.connect()
 
@@ -525,99 +397,6 @@ def test_what_is_read_after_the_batch_was_finished_is_not_rotated_away(db: Datab
     assert len(got) == 10_000
 
 
-def test_a_transaction_that_was_left_open_is_not_lost_silently(db: Database) -> None:
-    @londiste.consume(queue=QUEUE, name="open")
-    def leaving(event: Event, ctx: Context) -> None:
-        ctx.db.execute("begin")
-        store(event, ctx)
-
-    consumer = leaving(db.dsn)
-    consumer.register()
-    send(db, "a")
-    with pytest.raises(StateError, match=r"left a transaction open in ctx\.db"):
-        consumer.run_once()
-    assert effects(db) == []
-
-
-def anew(db: Database) -> None:
-    """The queue dropped and made again under its name, as far along as before."""
-    db.execute("select pgq.drop_queue('q', true)")
-    db.execute("select pgq.create_queue('q')")
-    db.execute("select pgq.register_consumer_at('q', 'storing', 1)")
-
-
-@pytest.mark.parametrize("delivery", [Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.LOCAL_FILE])
-def test_a_queue_made_anew_with_the_same_ticks_is_not_taken_for_the_old_one(
-    db: Database, tmp_path: Path, delivery: Delivery
-) -> None:
-    consumer = make(db, delivery, tmp_path)
-    consumer.register()
-    send(db, "a")
-    assert consumer.run_once() == 1
-    anew(db)
-    # Tick 2 again: by its number it is done.
-    send(db, "b")
-    with pytest.raises(PositionLost) as caught:
-        consumer.run_once()
-    assert caught.value.detail == "the queue was dropped and created again"
-    assert "--reset" in (caught.value.hint or "")
-    assert effects(db) == ["a"]
-    assert consumer.reset() == 1
-    assert consumer.run_once() == 1
-    assert effects(db) == ["a", "b"]
-
-
-@pytest.mark.parametrize("delivery", [Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.LOCAL_FILE])
-def test_a_consumer_that_runs_notices_a_queue_made_anew_by_the_batch(
-    db: Database, tmp_path: Path, delivery: Delivery
-) -> None:
-    consumer = make(db, delivery, tmp_path)
-    consumer.register()
-    send(db, "a")
-    assert consumer.work()
-    anew(db)
-    send(db, "b")
-    with pytest.raises(PositionLost, match="does not belong to queue q"):
-        consumer.work()
-    consumer.close()
-    assert effects(db) == ["a"]
-
-
-@pytest.mark.parametrize(
-    "delivery", [Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH]
-)
-def test_a_name_serves_one_queue_in_a_database_of_effects(
-    db: Database, tmp_path: Path, delivery: Delivery
-) -> None:
-    consumer = make(db, delivery, tmp_path)
-    consumer.register()
-    send(db, "a")
-    assert consumer.run_once() == 1
-    db.execute("select pgq.create_queue('r')")
-    db.execute("select pgq.register_consumer_at('r', 'storing', 1)")
-    db.execute("select pgq.insert_event('r', 't', 'b')")
-    db.execute("select pgq.force_tick('r'); select pgq.ticker('r')")
-    other = make(db, delivery, tmp_path, queue_name="r")
-    with pytest.raises(PositionLost, match="does not belong to queue r"):
-        other.run_once()
-    assert effects(db) == ["a"]
-
-
-def test_a_batch_of_the_same_number_from_a_database_made_anew_is_not_taken_for_done(
-    db: Database, tmp_path: Path
-) -> None:
-    consumer = make(db, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH, tmp_path)
-    consumer.register()
-    send(db, "a")
-    assert consumer.run_once() == 1
-    anew(db)
-    db.execute("select setval('pgq.batch_id_seq', 1, false)")
-    send(db, "b")
-    with pytest.raises(PositionLost, match="does not belong to queue q"):
-        consumer.run_once()
-    assert effects(db) == ["a"]
-
-
 def test_every_line_of_the_log_names_the_consumer_the_last_one_too(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -630,144 +409,6 @@ def test_every_line_of_the_log_names_the_consumer_the_last_one_too(
     lines = [record for record in caplog.records if record.name.startswith("londiste.consumer")]
     assert "count: 1" in lines[-1].getMessage()
     assert {(vars(line)["queue"], vars(line)["consumer"]) for line in lines} == {(QUEUE, "storing")}
-
-
-#: Contracts under which what the function writes belongs to a transaction of ours.
-HELD = [
-    Delivery.EXACTLY_ONCE_HERE,
-    Delivery.EXACTLY_ONCE_ELSEWHERE,
-    Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
-    Delivery.ONCE_PER_EVENT,
-]
-
-
-class Meddling(Storing):
-    """Does something to the session after it has written."""
-
-    meddle: ClassVar[Callable[[Any], object]]
-
-    def process_event(self, event: Event, ctx: Context) -> None:
-        super().process_event(event, ctx)
-        type(self).meddle(ctx.db)
-
-
-def meddling(db: Database, delivery: Delivery, what: Callable[[Any], object]) -> Any:
-    cls = type("Meddling", (Meddling,), {"delivery": delivery, "meddle": staticmethod(what)})
-    consumer = cls(db.dsn, poll_interval=0.05, max_retry_delay=0.1)
-    consumer.register()
-    send(db, "a", "b")
-    return consumer
-
-
-@pytest.mark.parametrize("delivery", HELD)
-@pytest.mark.parametrize("statement", ["commit", "rollback"])
-def test_a_function_that_ends_the_transaction_stops_the_consumer(
-    db: Database, delivery: Delivery, statement: str
-) -> None:
-    consumer = meddling(db, delivery, lambda conn: conn.execute(statement))
-    with pytest.raises((StateError, EventError), match="the function ended its transaction"):
-        consumer.run_once()
-    assert position(db) == 1
-
-
-@pytest.mark.parametrize("delivery", HELD[:3])
-def test_a_transaction_of_the_functions_own_in_place_of_ours_is_noticed(
-    db: Database, delivery: Delivery
-) -> None:
-    def anew(conn: Any) -> None:
-        conn.execute("rollback")
-        conn.execute("begin")
-
-    consumer = meddling(db, delivery, anew)
-    with pytest.raises(StateError, match="the function ended its transaction"):
-        consumer.run_once()
-    assert position(db) == 1
-    assert effects(db) == []
-
-
-@pytest.mark.parametrize("delivery", HELD)
-def test_a_session_that_is_lost_is_not_replaced_inside_the_transaction(
-    db: Database, delivery: Delivery
-) -> None:
-    consumer = meddling(db, delivery, lambda conn: conn.close())
-    with pytest.raises(LondisteError, match="closed"):
-        consumer.run_once()
-    assert position(db) == 1
-    assert effects(db) == []
-
-
-@pytest.mark.parametrize("delivery", HELD)
-def test_a_rollback_that_belongs_to_no_transaction_of_the_function_is_an_error(
-    db: Database, delivery: Delivery
-) -> None:
-    def roll_back(conn: Any) -> None:
-        raise psycopg.Rollback
-
-    consumer = meddling(db, delivery, roll_back)
-    with pytest.raises(EventError, match=r"psycopg\.Rollback was raised outside"):
-        consumer.run_once()
-    assert position(db) == 1
-    assert effects(db) == []
-
-
-@pytest.mark.parametrize("delivery", HELD)
-def test_a_function_may_want_rows_of_another_kind(db: Database, delivery: Delivery) -> None:
-    def dicts(conn: Any) -> None:
-        conn.row_factory = dict_row
-
-    consumer = meddling(db, delivery, dicts)
-    assert consumer.run_once() == 1
-    assert effects(db) == ["a", "b"]
-
-
-def test_a_function_that_only_promises_to_work_is_refused(db: Database, tmp_path: Path) -> None:
-    async def later(event: Event) -> None:
-        raise AssertionError
-
-    def piecemeal(event: Event) -> Any:
-        yield event
-
-    for function in (later, piecemeal):
-        kind = londiste.consume(queue=QUEUE, name="storing")(function)
-        with pytest.raises(BadOption, match="`async` or a generator"):
-            kind(db.dsn)
-
-    # What cannot be seen at the start is seen when it is called.
-    kind = londiste.consume(queue=QUEUE, name="storing")(lambda event: piecemeal(event))
-    consumer = kind(db.dsn)
-    consumer.register()
-    send(db, "a")
-    with pytest.raises(EventError, match="returned a generator and did nothing"):
-        consumer.run_once()
-    assert position(db) == 1
-
-
-@pytest.mark.parametrize("seconds", [-1, 0.5, "60", None, 2**31])
-def test_seconds_that_are_none_are_refused_with_the_event(
-    db: Database, tmp_path: Path, seconds: Any
-) -> None:
-    class Again(Storing):
-        def process_event(self, event: Event, ctx: Context) -> None:
-            raise Retry(seconds)
-
-    consumer = make(db, Delivery.AT_LEAST_ONCE, tmp_path, Again)
-    consumer.register()
-    send(db, "a")
-    with pytest.raises(EventError, match=r"event 1 of type t: .* retry in .* seconds") as caught:
-        consumer.run_once()
-    assert "from 0 to 2147483647" in (caught.value.hint or "")
-
-
-def test_a_reason_may_quote_what_no_database_takes(db: Database, tmp_path: Path) -> None:
-    class Burying(Storing):
-        def process_event(self, event: Event, ctx: Context) -> None:
-            raise Dead("a\0b \udc80 c")
-
-    consumer = make(db, Delivery.AT_LEAST_ONCE, tmp_path, Burying)
-    consumer.register()
-    send(db, "a")
-    assert consumer.run_once() == 1
-    assert db.value("select ev_failed_reason from pgq.failed_queue") == "a\\x00b \\udc80 c"
 
 
 @pytest.mark.parametrize(

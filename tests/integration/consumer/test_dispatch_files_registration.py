@@ -1,4 +1,4 @@
-"""``londiste dispatch`` into files: registered, paused, let go, forgotten, by its options."""
+"""``londiste dispatch`` into files: registration, pause and options."""
 
 from __future__ import annotations
 

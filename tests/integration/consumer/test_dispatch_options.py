@@ -1,4 +1,4 @@
-"""The options of ``dispatch``, each by what it makes of rows and partitions."""
+"""The options of ``londiste dispatch`` and their effect on rows and partitions."""
 
 from __future__ import annotations
 

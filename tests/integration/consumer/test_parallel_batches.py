@@ -1,4 +1,4 @@
-"""Movers of events whose large batches are jobs: what arrives, and kill -9 of what takes part."""
+"""Movers that process large batches as jobs: results, and kill -9 of each participant."""
 
 from __future__ import annotations
 

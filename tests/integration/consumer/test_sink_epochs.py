@@ -1,4 +1,4 @@
-"""What tasks stage becomes an epoch in one transaction, whatever fails or comes twice.
+"""Staged rows of an epoch are committed in one transaction, also after failures and repeats.
 
 Spark's part is played by the test: tasks that fail, run twice or are not heard of, commits that
 are repeated, a query that begins again.

@@ -1,4 +1,4 @@
-"""An epoch is merged into tables in one transaction: the last change of each key is what counts.
+"""An epoch is merged into tables in one transaction; the last change of each key wins.
 
 Spark's part is played by the test, as in test_sinks.py.
 """

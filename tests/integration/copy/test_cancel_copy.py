@@ -1,4 +1,4 @@
-"""A table whose indexes are being built can be removed, or copied again, at once."""
+"""A table can be removed or copied again while its indexes are built."""
 
 from __future__ import annotations
 

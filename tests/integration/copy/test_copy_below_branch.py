@@ -1,4 +1,4 @@
-"""A copy whose provider is a branch, which cannot tell how the root captures the table."""
+"""A copy from a branch, which does not know the root's capture of the table."""
 
 from __future__ import annotations
 

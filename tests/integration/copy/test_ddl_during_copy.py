@@ -1,4 +1,4 @@
-"""ALTER TABLE, TRUNCATE and DROP TABLE between the chunks of a copy, in both ways."""
+"""ALTER TABLE, TRUNCATE and DROP TABLE between the chunks of a copy, in both copy modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy whose disk is full waits, and continues automatically when there is space."""
+"""A copy whose disk is full waits, and continues when there is space."""
 
 from __future__ import annotations
 

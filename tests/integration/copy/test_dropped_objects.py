@@ -1,4 +1,4 @@
-"""What a copy takes off a table is always either there or stored."""
+"""Objects that a copy drops from a table always exist or are stored."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def ready(db: Database) -> tuple[Connection, int]:
     return conn, prepare(conn, "q", registered(conn), chunks)
 
 
-def test_preparing_takes_everything_off_and_restoring_puts_it_back(leaf: Database) -> None:
+def test_prepare_drops_all_objects_and_restore_creates_them(leaf: Database) -> None:
     before = structure(leaf)
     conn, _ = ready(leaf)
     assert leaf.value("select count(*) from public.t") == 0
@@ -115,7 +115,7 @@ def test_restoring_twice_does_nothing_the_second_time(leaf: Database) -> None:
     assert not restore(conn, "q", registered(conn))
 
 
-def test_the_server_knows_the_size_of_a_restored_table(leaf: Database) -> None:
+def test_restored_table_is_analyzed(leaf: Database) -> None:
     conn, _ = ready(leaf)
     write(leaf, "insert into public.t select i, i::text from generate_series(1, 200) i")
     restore(conn, "q", registered(conn))
@@ -133,9 +133,7 @@ def test_the_server_knows_the_size_of_a_restored_table(leaf: Database) -> None:
         "truncate only",
     ],
 )
-def test_a_session_that_dies_while_preparing_leaves_the_table_as_it_was(
-    leaf: Database, step: str
-) -> None:
+def test_killed_prepare_leaves_the_table_unchanged(leaf: Database, step: str) -> None:
     before = structure(leaf)
     conn = dying(leaf, step)
     with pytest.raises(Exception, match="killed in front of it"):
@@ -147,7 +145,7 @@ def test_a_session_that_dies_while_preparing_leaves_the_table_as_it_was(
 
 
 @pytest.mark.parametrize("step", ["lock table", "create", "local_set_table_struct"])
-def test_a_session_that_dies_while_restoring_can_begin_again(leaf: Database, step: str) -> None:
+def test_killed_restore_can_be_repeated(leaf: Database, step: str) -> None:
     before = structure(leaf)
     ready(leaf)
     conn = dying(leaf, step)
@@ -159,7 +157,7 @@ def test_a_session_that_dies_while_restoring_can_begin_again(leaf: Database, ste
     assert structure(leaf) == before
 
 
-def test_an_attempt_after_a_killed_one_keeps_what_the_first_took_off(leaf: Database) -> None:
+def test_second_attempt_keeps_the_ddl_stored_by_the_first(leaf: Database) -> None:
     before = structure(leaf)
     _, first = ready(leaf)
     leaf.execute("create index t_new on public.t (parent)")
@@ -170,7 +168,7 @@ def test_an_attempt_after_a_killed_one_keeps_what_the_first_took_off(leaf: Datab
     assert "t_new" in str(structure(leaf))
 
 
-def test_a_new_attempt_waits_for_tasks_of_the_old_one(leaf: Database) -> None:
+def test_new_attempt_waits_for_tasks_of_the_previous_one(leaf: Database) -> None:
     _, attempt = ready(leaf)
     task = leaf.connect(autocommit=False, name="not ours, so it is not ended")
     answer = task.execute(
@@ -243,7 +241,7 @@ def _ids(db: Database) -> list[int]:
 
 
 @pytest.mark.parametrize("given_up", [False, True])
-def test_a_copy_that_keeps_rows_takes_its_own_away_when_it_begins_again(
+def test_restarted_copy_without_truncate_deletes_only_its_own_rows(
     keeping: Database, given_up: bool
 ) -> None:
     write(keeping, "insert into public.t (id, code) values (55, 'new')")
@@ -281,7 +279,7 @@ def test_a_key_that_a_view_needs_stays(leaf: Database) -> None:
     assert structure(leaf) == before
 
 
-def test_duplicates_are_named_and_restoring_goes_on_when_they_are_gone(leaf: Database) -> None:
+def test_restore_names_duplicates_and_continues_after_their_removal(leaf: Database) -> None:
     before = structure(leaf)
     conn, _ = ready(leaf)
     write(leaf, "insert into public.t (id, code) values (7, 'a'), (7, 'b')")

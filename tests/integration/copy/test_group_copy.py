@@ -1,4 +1,4 @@
-"""Small tables that are copied together: one consumer, one snapshot, and what one of them does."""
+"""Group copy of small tables: one consumer, one snapshot, failures of single tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All stands still in the middle of a copy, for as long as it may be, and goes on elsewhere."""
+"""A copy that is paused, killed and continued elsewhere after many rotations."""
 
 from __future__ import annotations
 

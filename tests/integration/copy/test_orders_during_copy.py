@@ -1,4 +1,4 @@
-"""Orders that come in the middle of a copy: another mode, a resync, a pause, in both ways."""
+"""Another mode, a resync or a pause is ordered during a copy, in both copy modes."""
 
 from __future__ import annotations
 

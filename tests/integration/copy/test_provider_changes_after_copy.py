@@ -1,4 +1,4 @@
-"""A table whose node gets another provider while what happened since its copy is replayed."""
+"""A node switches its provider while changes since the copy of a table are replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serial and identity columns of a copied table go on behind the copied rows."""
+"""Serial and identity columns of a copied table continue after the copied rows."""
 
 from __future__ import annotations
 

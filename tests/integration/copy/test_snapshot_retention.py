@@ -1,4 +1,4 @@
-"""What a copy keeps open on the source: a chunk of a resumable copy, and nothing afterwards."""
+"""Snapshots held on the source: one chunk of a resumable copy, none after the copy."""
 
 from __future__ import annotations
 

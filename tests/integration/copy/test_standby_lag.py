@@ -1,4 +1,4 @@
-"""A standby that falls behind holds the copies back."""
+"""A lagging standby throttles the copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that move while a table is copied, in both ways: each is there once in the end.
+"""Rows that are updated during a copy exist once after it, in both copy modes.
 
 A writer that is drawn at random acts between the chunks of a real copy, in transactions that are
 open across them: changed keys, deleted and inserted again, statements over many rows, TRUNCATE.

@@ -1,4 +1,4 @@
-"""What people see of copies: ``londiste copy status``, and the steps that are kept."""
+"""``londiste copy status`` and the recorded steps of copies."""
 
 from __future__ import annotations
 

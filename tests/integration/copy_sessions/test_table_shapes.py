@@ -1,4 +1,4 @@
-"""Tables of all shapes are copied, in both ways: many columns, dead rows, other columns here."""
+"""Copies of unusual tables, in both modes: many columns, dead rows, different target columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that tasks hand on: the same one again, never a broken one, none for long."""
+"""Sessions shared by tasks: reused if intact, closed if broken or idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's tables and its writer: what they promise is what the demo's proof rests on."""
+"""The demo's tables and writer keep the invariants that the demo verifies."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_the_java_of_the_package_starts_with_the_argument_it_would_refuse(tmp_pa
 
 
 @needs_wheel
-def test_what_was_found_is_found_again_when_it_is_JAVA_HOME(  # noqa: N802
+def test_selected_java_is_selected_again_as_java_home(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     home = find_java()
@@ -80,14 +80,14 @@ def test_what_was_found_is_found_again_when_it_is_JAVA_HOME(  # noqa: N802
 
 
 @needs_wheel
-def test_every_other_argument_arrives_as_it_was() -> None:
+def test_other_arguments_are_passed_unchanged() -> None:
     value = """a b  'c' "d" $e \\ * --add-modules=jdk.incubator.vector"""
     answer = start(find_java(), f"-Dx.y={value}", ARGUMENT, "-XshowSettings:properties", "-version")
     assert f"    x.y = {value}\n" in answer.stderr
 
 
 @needs_wheel
-def test_a_stale_cache_is_made_again() -> None:
+def test_stale_cache_is_recreated() -> None:
     home = find_java()
     program = home / "bin" / "java"
     right = program.read_text()
@@ -102,7 +102,7 @@ def test_a_stale_cache_is_made_again() -> None:
 
 
 @needs_wheel
-def test_several_processes_can_make_it_at_once(tmp_path: Path) -> None:
+def test_concurrent_processes_create_one_cache(tmp_path: Path) -> None:
     command = [
         *(sys.executable, "-c"),
         "from londiste.embedded.java import find_java; print(find_java())",
@@ -128,7 +128,7 @@ def test_a_cache_that_cannot_be_written_is_replaced(
     assert start(home, ARGUMENT, "-version").returncode == 0
 
 
-def test_a_cache_that_others_can_write_is_not_used(
+def test_cache_writable_by_others_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from londiste.embedded.cache import user_caches
@@ -142,7 +142,7 @@ def test_a_cache_that_others_can_write_is_not_used(
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "17", "21.0.2", "25.0.3", "25.1"])
-def test_JAVA_HOME_is_taken_when_it_fits(  # noqa: N802
+def test_java_home_is_used_if_suitable(
     version: str, a_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = a_java(version)
@@ -150,7 +150,7 @@ def test_JAVA_HOME_is_taken_when_it_fits(  # noqa: N802
     assert find_java() == home
 
 
-def test_JAVA_HOME_comes_before_PATH_and_PATH_before_the_package(  # noqa: N802
+def test_order_is_java_home_then_path_then_package(
     a_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = a_java("21.0.1"), a_java("17.0.1")
@@ -185,7 +185,7 @@ def test_a_java_that_does_not_fit_is_refused_with_the_reason(
     assert 'pip install "londiste[embedded]"' in caught.value.hint
 
 
-def test_no_java_at_all_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(JavaMissing) as caught:
         find_java()

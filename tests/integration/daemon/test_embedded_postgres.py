@@ -1,4 +1,4 @@
-"""Embedded servers: they start anywhere, and nothing of them outlives their process."""
+"""Embedded servers start anywhere, and leave no process or file after their parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log in a database: complete while the database answers, never in the way when it does not."""
+"""Logging to a database: complete while it answers, never blocking when it does not."""
 
 from __future__ import annotations
 

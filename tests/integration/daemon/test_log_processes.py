@@ -1,4 +1,4 @@
-"""Processes log as the file says, and begin nothing when the file is wrong."""
+"""Processes log as the configuration file specifies, and refuse a wrong file at start."""
 
 from __future__ import annotations
 

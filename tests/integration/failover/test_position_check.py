@@ -1,4 +1,4 @@
-"""A worker goes on only where the provider's queue is still the one its position belongs to."""
+"""A worker continues only at the queue to which its position belongs."""
 
 from __future__ import annotations
 

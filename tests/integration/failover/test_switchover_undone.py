@@ -1,4 +1,4 @@
-"""A switchover whose new root is lost while nobody can write."""
+"""A switchover whose new root fails before it accepts writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A takeover of a node for lost, where it is not sure that it is, or what it was."""
+"""Takeover of a node whose failure or role is uncertain."""
 
 from __future__ import annotations
 

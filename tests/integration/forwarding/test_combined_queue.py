@@ -1,4 +1,4 @@
-"""What is refused where queues merge into a combined one, and what stops there and says so."""
+"""Combined queues: refused configurations, and errors that stop merging."""
 
 from __future__ import annotations
 

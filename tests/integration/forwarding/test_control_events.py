@@ -1,4 +1,4 @@
-"""A control event that nobody entitled has written halts who reads it, and does nothing."""
+"""A control event from an unauthorised writer halts its readers and has no effect."""
 
 from __future__ import annotations
 

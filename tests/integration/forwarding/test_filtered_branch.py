@@ -1,4 +1,4 @@
-"""A branch that holds not all of a table hands on what it holds: no masked value, no other row."""
+"""A branch with a filtered subset forwards only its subset, never a masked value."""
 
 from __future__ import annotations
 

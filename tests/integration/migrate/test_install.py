@@ -1,4 +1,4 @@
-"""The SQL comes into a database completely or not at all, and once."""
+"""Installation of the SQL is atomic and idempotent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_installing_twice_plans_nothing(database: Database) -> None:
     assert compat.check(conn, COMPONENTS[-1]) is Compat.SAME
 
 
-def test_a_component_brings_what_it_requires_and_no_more(database: Database) -> None:
+def test_component_installs_exactly_its_requirements(database: Database) -> None:
     apply.install(database.connect(), ["pgq_node"])
     assert schemas(database) == {"pgq", "pgq_node"}
 
@@ -55,7 +55,7 @@ def test_a_dry_run_and_a_script_touch_nothing(
     assert schemas(database) == set()
 
 
-def test_the_command_says_what_it_did_and_then_that_there_is_nothing_to_do(
+def test_second_install_reports_nothing_to_do(
     database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(cli, ["install", "--db", database.dsn, "--json"]) == 0
@@ -86,9 +86,7 @@ def test_a_file_that_fails_leaves_nothing_and_is_named_with_its_line(
     assert not ledger.read(conn, "aa").schema_exists
 
 
-def test_a_deadlock_with_those_who_work_meanwhile_is_tried_again(
-    database: Database, tmp_path: Path
-) -> None:
+def test_deadlock_with_running_sessions_is_retried(database: Database, tmp_path: Path) -> None:
     database.execute("create sequence public.tries")
     fails_once = (
         "create table aa.one (a int); do $$ begin if nextval('public.tries') = 1 then"
@@ -146,9 +144,7 @@ def test_a_changed_function_runs_again_and_only_that(database: Database, tmp_pat
     assert database.value("select aa.f()") == 3
 
 
-def test_what_breaks_old_programs_waits_until_it_is_asked_for(
-    database: Database, tmp_path: Path
-) -> None:
+def test_incompatible_upgrade_waits_for_its_option(database: Database, tmp_path: Path) -> None:
     old = {"tables/10_one.sql": "create table aa.one (a int, b int);"}
     new = {
         "tables/10_one.sql": "create table aa.one (a int);",
@@ -258,7 +254,7 @@ def test_a_schema_of_an_extension_is_refused_by_command_and_script(
     assert "londiste install --adopt" in refused.stderr
 
 
-def test_a_schema_that_somebody_else_made_is_refused(database: Database) -> None:
+def test_foreign_schema_is_refused(database: Database) -> None:
     database.execute("create schema pgq; create table pgq.queue (queue_id int)")
     conn = database.connect()
     for attempt in (apply.install, apply.plan_for):
@@ -301,7 +297,7 @@ def test_uninstall_leaves_nothing(pgq_db: Database, capsys: pytest.CaptureFixtur
     pgq_db.execute("insert into mine values (1)")
 
 
-def test_uninstall_does_not_lose_consumers_unless_told_to(pgq_db: Database) -> None:
+def test_uninstall_keeps_consumers_without_force(pgq_db: Database) -> None:
     pgq_db.execute("select pgq.create_queue('q'), pgq.register_consumer('q', 'c')")
     conn = pgq_db.connect()
     with pytest.raises(StateError, match="queue q has 1 consumer"):
@@ -324,7 +320,7 @@ def test_a_position_of_a_consumer_elsewhere_is_not_lost_silently(pgq_db: Databas
     assert "pgq" in schemas(pgq_db)
 
 
-def test_what_others_need_is_not_removed_alone(pgq_db: Database) -> None:
+def test_required_component_is_not_removed_alone(pgq_db: Database) -> None:
     conn = pgq_db.connect()
     with pytest.raises(InstallError, match="component pgq_node needs pgq") as caught:
         remove.uninstall(conn, ["pgq"])
@@ -343,7 +339,7 @@ def test_a_folder_without_component_file_is_no_component(tmp_path: Path) -> None
     assert list(load(root)) == ["aa"]
 
 
-def test_consumers_of_the_original_are_told_the_grants_that_they_need(pgq_db: Database) -> None:
+def test_londiste3_consumers_get_a_hint_with_grants(pgq_db: Database) -> None:
     names = [f"{kind}_{pgq_db.name}" for kind in ("reader", "writer", "stranger")]
     with pgq_db.connect() as conn:
         for name, of in zip(names, ("in role pgq_reader", "in role pgq_writer", ""), strict=True):

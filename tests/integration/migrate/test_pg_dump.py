@@ -1,4 +1,4 @@
-"""What pg_dump writes for ``londiste migrate`` is the application's, and nothing of Londiste."""
+"""pg_dump output for ``londiste migrate`` has the application's objects and none of Londiste's."""
 
 from __future__ import annotations
 

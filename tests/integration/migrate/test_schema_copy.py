@@ -1,4 +1,4 @@
-"""The structure of the new database of a move: by which pg_dump, and what of it is left out."""
+"""Schema copy of a migration: choice of pg_dump, and excluded objects."""
 
 from __future__ import annotations
 

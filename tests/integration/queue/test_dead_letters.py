@@ -1,4 +1,4 @@
-"""Dead letters as Python sees them."""
+"""Dead letters through the Python interface."""
 
 from __future__ import annotations
 

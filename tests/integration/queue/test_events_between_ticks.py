@@ -1,4 +1,4 @@
-"""Events between two ticks as Python sees them."""
+"""Events between two ticks through the Python interface."""
 
 from __future__ import annotations
 

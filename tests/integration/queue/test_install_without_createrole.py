@@ -1,4 +1,4 @@
-"""A user without the right to create roles installs everything once an administrator made them."""
+"""A user without CREATEROLE installs all SQL after an administrator created the roles."""
 
 from __future__ import annotations
 

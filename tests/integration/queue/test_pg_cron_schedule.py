@@ -1,4 +1,4 @@
-"""What ``londiste queue schedule`` prints, run by a stand-in for pg_cron."""
+"""The output of ``londiste queue schedule``, run by a substitute for pg_cron."""
 
 from __future__ import annotations
 

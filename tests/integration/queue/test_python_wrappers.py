@@ -1,4 +1,4 @@
-"""Python's view of the queue: values in, values out, errors as ours."""
+"""Python functions of the queue: values, results and error classes."""
 
 from __future__ import annotations
 

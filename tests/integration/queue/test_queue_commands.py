@@ -1,4 +1,4 @@
-"""``londiste queue``: what the commands do to a real database, and what they refuse."""
+"""``londiste queue``: effects of the commands on a real database, and refusals."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_queues_are_created_with_their_parameters_once(conn: Connection, queue: 
     assert queue("config", "q", "--json").json[0]["ticker_max_lag"] == "00:00:03"
 
 
-def test_explained_changes_are_not_made(conn: Connection, queue: Queue) -> None:
+def test_dry_run_changes_nothing(conn: Connection, queue: Queue) -> None:
     batches.register_consumer(conn, "q", "c")
     assert queue("create", "x", "--explain").out == "1. create queue x\n"
     assert queue("config", "q", "ticker_paused=yes", "--explain").code == 0
@@ -145,7 +145,7 @@ def test_bad_input_is_an_error_with_a_hint_and_nothing_is_done(
     ("option", "code", "hint"),
     [("default_transaction_read_only=on", 1, "the primary"), ("role=pgq_reader", 2, "pgq_admin")],
 )
-def test_a_session_that_may_not_write_is_told_whose_matter_that_is(
+def test_session_that_cannot_write_gets_a_hint(
     queue: Queue, monkeypatch: pytest.MonkeyPatch, option: str, code: int, hint: str
 ) -> None:
     monkeypatch.setenv("PGOPTIONS", f"-c {option}")
@@ -162,9 +162,7 @@ def test_one_wrong_name_and_no_queue_is_dropped(conn: Connection, queue: Queue) 
     assert names(conn) == []
 
 
-def test_a_drop_that_loses_consumers_says_so_and_needs_force(
-    conn: Connection, queue: Queue
-) -> None:
+def test_drop_with_consumers_needs_force(conn: Connection, queue: Queue) -> None:
     batches.register_consumer(conn, "q", "c")
     fill(conn, "one", "two")
     refused = queue("drop", "q")
@@ -178,7 +176,7 @@ def test_a_drop_that_loses_consumers_says_so_and_needs_force(
     assert names(conn) == []
 
 
-def test_what_goes_with_a_consumer_or_a_queue_is_told(conn: Connection, queue: Queue) -> None:
+def test_drop_reports_everything_it_removes(conn: Connection, queue: Queue) -> None:
     batches.register_consumer(conn, "q", "c")
     fill(conn, "one", "two", "three")
     opened = batches.next_batch(conn, "q", "c")
@@ -224,21 +222,19 @@ def test_every_parameter_is_shown_and_set(conn: Connection, queue: Queue) -> Non
     assert (rows["q"]["ticker_paused"], rows["r"]["ticker_paused"]) == ("false", "false")
 
 
-def test_the_parameters_are_those_of_the_schema(conn: Connection, queue: Queue) -> None:
+def test_parameters_equal_those_of_the_schema(conn: Connection, queue: Queue) -> None:
     rows = conn.execute("select name, may_be_null from pgq._queue_parameters()").fetchall()
     assert {name: known.nullable for name, known in config.PARAMETERS.items()} == dict(rows)
     assert list(queue("config", "q", "--json").json[0])[1:] == list(config.PARAMETERS)
 
 
-def test_a_wrong_value_among_right_ones_sets_nothing(conn: Connection, queue: Queue) -> None:
+def test_one_invalid_value_sets_no_parameter(conn: Connection, queue: Queue) -> None:
     before = queue("config", "q", "--json").json
     assert queue("config", "q", "ticker_max_count=9", "ticker_max_lag=soon").code == 2
     assert queue("config", "q", "--json").json == before
 
 
-def test_consumers_begin_at_the_end_at_a_tick_or_where_another_is(
-    conn: Connection, queue: Queue
-) -> None:
+def test_consumers_start_at_end_tick_or_other_consumer(conn: Connection, queue: Queue) -> None:
     first = fill(conn, "one")
     assert queue("register", "q", "early").code == 0
     last = fill(conn, "two")
@@ -257,9 +253,7 @@ def test_consumers_begin_at_the_end_at_a_tick_or_where_another_is(
     assert consumers(conn)["early"] == first
 
 
-def test_moving_a_consumer_forward_says_how_much_it_will_not_see(
-    conn: Connection, queue: Queue
-) -> None:
+def test_moving_a_consumer_forward_reports_skipped_events(conn: Connection, queue: Queue) -> None:
     assert queue("register", "q", "c").code == 0
     last = fill(conn, "one", "two", "three")
     batches.next_batch(conn, "q", "c")
@@ -281,7 +275,7 @@ def test_consumers_are_listed_and_forgotten(conn: Connection, queue: Queue) -> N
     assert consumers(conn) == {}
 
 
-def test_cooperative_consumers_come_and_go_and_an_open_batch_is_not_lost_silently(
+def test_unregistering_a_cooperative_consumer_reports_its_open_batch(
     conn: Connection, queue: Queue
 ) -> None:
     assert queue("register", "q", "c", "--sub", "w1", "--sub", "w2").code == 0
@@ -301,7 +295,7 @@ def test_cooperative_consumers_come_and_go_and_an_open_batch_is_not_lost_silentl
     assert sorted(consumers(conn)) == ["c"]
 
 
-def test_events_are_looked_at_without_consuming_them(conn: Connection, queue: Queue) -> None:
+def test_browsing_events_does_not_consume_them(conn: Connection, queue: Queue) -> None:
     batches.register_consumer(conn, "q", "c")
     first = fill(conn, "one", "two")
     last = fill(conn, "three", "four")
@@ -333,7 +327,7 @@ def test_events_are_looked_at_without_consuming_them(conn: Connection, queue: Qu
     assert len(lines) == 3
 
 
-def test_the_events_between_two_ticks_are_those_of_the_batch_also_when_writers_overlap(
+def test_events_between_two_ticks_equal_the_batch_with_overlapping_writers(
     pgq_db: Database, conn: Connection, queue: Queue
 ) -> None:
     batches.register_consumer(conn, "q", "c")
@@ -409,7 +403,7 @@ def test_install_brings_the_queue_without_replication(
     assert database.value("select to_regnamespace('londiste')") is None
 
 
-def test_a_reader_sees_what_it_may_and_is_told_what_it_may_not(
+def test_reader_role_reads_and_gets_errors_for_writes(
     pgq_db: Database, conn: Connection, capsys: pytest.CaptureFixture[str]
 ) -> None:
     user = f"reader_{pgq_db.name}"

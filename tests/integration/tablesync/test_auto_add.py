@@ -1,4 +1,4 @@
-"""A node that follows: tables added on the root appear on it, and go with those of the root."""
+"""Auto-add: tables added on the root appear on the node, and are removed with those of the root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``londiste fkeys`` shows which foreign keys are off and why, and mends them on request."""
+"""``londiste fkeys`` lists dropped foreign keys with the reason, and restores them on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Foreign keys after a copy: checked beside the stream, their time kept, and never in the way."""
+"""Foreign keys after a copy are validated in the background, with recorded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever waits for tables to come or to change hears of it, and not of what it has done itself."""
+"""Notifications of table changes reach other sessions, and not the session that caused them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cascade whose root has no ticker says so, and a ticker that shares a settings file starts."""
+"""A cascade without a ticker reports it; a ticker can share the settings file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The applications: what they need from PyPI, how their databases are made, who writes to them."""
+"""Real applications: packages from PyPI, setup of their databases, writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both databases must have alike, found without any code of Londiste.
+"""Content that both databases must share, read without Londiste's code.
 
 A checksum of all rows of each table in the order of its key, the structure as pg_dump prints it,
 numbers of sequences that no row has yet.

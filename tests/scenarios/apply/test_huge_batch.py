@@ -1,4 +1,4 @@
-"""Millions of events behind a ticker that stood still become one batch, in bounded memory.
+"""Millions of events without a tick become one batch, in bounded memory.
 
 The consumer is a process of its own, written as the documentation says; the largest memory of that
 process is what is held against the limit.

@@ -1,4 +1,4 @@
-"""The original's programs on our schemas, ours beside them, and a cascade that is taken over."""
+"""Londiste 3's programs on these schemas, mixed cascades, and adoption of a cascade."""
 
 from __future__ import annotations
 

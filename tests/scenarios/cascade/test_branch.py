@@ -1,4 +1,4 @@
-"""A branch passes on what it applies: the same events, the same ticks."""
+"""A branch forwards what it applies: the same events, the same ticks."""
 
 from __future__ import annotations
 

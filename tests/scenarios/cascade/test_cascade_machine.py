@@ -1,4 +1,4 @@
-"""A cascade whose nodes change places at random, with commands that are interrupted.
+"""A cascade whose nodes are switched at random by interrupted commands.
 
 Its number decides what happens in a life: rows, ticks, batches, every command that changes the
 cascade, nodes that are lost and come back (``lives``, ``course``).

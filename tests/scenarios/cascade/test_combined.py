@@ -1,4 +1,4 @@
-"""Two sources in one database with a stand-by, which change places while somebody writes."""
+"""Two sources with a combined queue and a standby, switched over under writes."""
 
 from __future__ import annotations
 

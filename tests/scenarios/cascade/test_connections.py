@@ -1,4 +1,4 @@
-"""Sessions that break, at any moment and on either side: everything goes on by itself."""
+"""Connections break at any moment, on either side: every process recovers."""
 
 from __future__ import annotations
 

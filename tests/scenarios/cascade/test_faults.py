@@ -1,5 +1,6 @@
-"""Commands that change a cascade while something is wrong with a node: they end in time, say why,
-and the same command finishes the change when all is well again.
+"""Cascade commands during a fault of a node: they end in time and can be repeated.
+
+Each reports the reason, and the same command finishes the change after the fault.
 
 What may be wrong:
 

@@ -1,4 +1,4 @@
-"""Five nodes change places in every way while somebody writes, and compare finds them equal.
+"""Five nodes change roles in every way under writes; compare finds equal tables.
 
     n1 ---> n2 ---> n4        n1, n2 and n3 may be the root; n4 and n5 are leaves
       \\---> n3 ---> n5

@@ -1,4 +1,4 @@
-"""Servers whose files are put back, or copied: no row is missing behind a green status."""
+"""Servers restored from a copy of their files: status reports every missing row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lost root comes back with events that nobody has, and becomes a branch like any other."""
+"""A failed root with diverged events is rejoined as a branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script goes through the cascade under writes, while whoever runs it is killed."""
+"""A DDL script runs through the cascade under writes, with processes killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes change places while somebody writes: nothing is lost, and nothing comes twice."""
+"""Nodes change roles under writes: no row is lost or applied twice."""
 
 from __future__ import annotations
 

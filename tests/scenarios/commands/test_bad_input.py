@@ -1,4 +1,4 @@
-"""Wrong input: one line that says what, a hint, an exit code, and nothing half done."""
+"""Invalid input: one error line, a hint, an exit code, and no partial effect."""
 
 from __future__ import annotations
 

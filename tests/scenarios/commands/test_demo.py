@@ -1,4 +1,4 @@
-"""The demo does what it promises, and leaves nothing behind."""
+"""The demo ends with equal databases, and leaves no process or file."""
 
 from __future__ import annotations
 

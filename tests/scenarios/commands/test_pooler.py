@@ -1,4 +1,4 @@
-"""Behind a real pgbouncer: our sessions leave nothing in backends of other programs."""
+"""Through a real pgbouncer: Londiste's sessions leave no state in server connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new table does not wait until somebody looks: who sleeps is woken."""
+"""A new table is copied at once: sleeping processes are notified."""
 
 from __future__ import annotations
 

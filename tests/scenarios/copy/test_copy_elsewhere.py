@@ -1,4 +1,4 @@
-"""A copy that is killed goes on from another machine, long afterwards."""
+"""A killed copy is continued on another machine, much later."""
 
 from __future__ import annotations
 

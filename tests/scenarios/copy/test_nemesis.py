@@ -1,4 +1,4 @@
-"""Everything at once, at random: what is killed, cut, paused, removed or copied again comes back.
+"""Random faults together: kill, disconnect, pause, remove, copy again; the cascade recovers.
 
 The order is that of a seed, which is the test's parameter; ``LONDISTE_NEMESIS_SEEDS=4,5,6``
 chooses others.

@@ -1,4 +1,4 @@
-"""A server that crashes in the middle of copy or replay: everything resumes by itself."""
+"""A server crashes during copy or replay: every process resumes."""
 
 from __future__ import annotations
 

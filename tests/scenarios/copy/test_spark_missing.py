@@ -1,4 +1,4 @@
-"""Spark that cannot be had: the copy waits with the reason, and without Spark it goes on."""
+"""Spark is not available: the copy waits with the reason, and continues without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database moves to another server while somebody writes, and back."""
+"""A database migrates to another server under writes, and back."""
 
 from __future__ import annotations
 

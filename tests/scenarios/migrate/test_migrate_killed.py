@@ -1,4 +1,4 @@
-"""A move whose commands and daemons are killed: the same command again ends in the same place.
+"""Migration commands and daemons are killed: the same command, repeated, ends the same.
 
 Nothing here names a step.  Each command is carried out once without an interruption, which says
 how both databases have to stand in the end; then it is begun anew and killed at its first step,
@@ -11,32 +11,29 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fixtures.cluster import Database, Server, create_database
-from tests.support.scenarios import quick_cascade, writer_on_every_node
-from tests.support.scenarios.forks import Fork, Forks
+from tests.fixtures.cluster import Server, create_database
+from tests.support.scenarios import writer_on_every_node
+from tests.support.scenarios.forks import Fork
 from tests.support.scenarios.harness import quoted
-from tests.support.scenarios.processes import Processes
+from tests.support.scenarios.killed_migration import (
+    BACK,
+    CAPTURED,
+    COMMANDS,
+    IN_STEP,
+    LIMIT,
+    NOTES,
+    SCHEMA,
+    SWITCH,
+    Command,
+    Killed,
+)
 from tests.support.scenarios.writer_on_every_node import Everywhere
 from tests.support.waiting import wait_for
 
-SCHEMA = (
-    quick_cascade.SCHEMA
-    + """;
-create table public.kept (id serial primary key, v text);
-insert into public.kept (v) select 'x' from generate_series(1, 3000);
-create table public.keyless (a int, b text);
-insert into public.keyless select g % 7, 'y' from generate_series(1, 100) g;
-create materialized view public.counted as select count(*) from public.kept;
-"""
-)
-#: Seconds for anything to happen: generous, for a busy machine.
-LIMIT = 180.0
 #: Where a command is killed; behind the last step there is no other one to be killed before.
 BEFORE, AFTER = "plan.before-step", "plan.after-step"
 #: Where a daemon of a command is killed.
@@ -56,147 +53,6 @@ DAEMONS = (
 )
 #: Where a command that compares is killed besides.
 COMPARE = ("compare.mid-range", "compare.mid-wave")
-
-#: How a database stands while it is part of a move, and when it is not any more.
-_STANDS = (
-    *quick_cascade.DIGEST,
-    "select 'table', table_name, merge_state, local from londiste.table_info order by 2",
-    "select 'sequence', seq_name, local from londiste.seq_info order by 2",
-)
-_ALWAYS = (
-    "select 'schema', nspname, obj_description(oid, 'pg_namespace') from pg_namespace"
-    " where nspname !~ '^pg_(toast|temp)' order by 2",
-    "select 'relation', relname, relkind::text from pg_class"
-    " where relnamespace = 'public'::regnamespace order by 2",
-    "select 'trigger', tgrelid::regclass::text, tgname, tgenabled::text from pg_trigger t"
-    " join pg_class c on c.oid = t.tgrelid and c.relnamespace = 'public'::regnamespace"
-    " where not tgisinternal order by 2, 3",
-)
-_NOTES = "select count(*) from pgq_node.operation"
-_CAPTURED = (
-    "select exists (select from pg_trigger where tgrelid = to_regclass('public.written')"
-    " and not tgisinternal)"
-)
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command of a move.
-
-    before -- what was done when it begins.
-    roots -- who takes writes, in its order.
-    phase -- of the move, in the end.
-    stays -- it does not end by itself.
-    """
-
-    argv: tuple[str, ...]
-    before: tuple[tuple[str, ...], ...]
-    roots: tuple[str, ...]
-    phase: str
-    stays: bool = False
-
-
-_IN_STEP = ("start", "--until-ready")
-_SWITCH, _BACK = ("switch", "--block", "60"), ("back", "--block", "60")
-COMMANDS = {
-    "start": Command(_IN_STEP, (), ("old",), "in step"),
-    "run": Command(("run", *_SWITCH[1:], "--switch"), (), ("old", "new"), "switched", True),
-    "switch": Command(_SWITCH, (_IN_STEP,), ("old", "new"), "switched"),
-    "back": Command(_BACK, (_IN_STEP, _SWITCH), ("new", "old"), "in step"),
-    "finish": Command(("finish",), (_IN_STEP, _SWITCH), ("new",), "not begun"),
-    "abandon": Command(("finish", "--abandon"), (_IN_STEP,), ("old",), "not begun"),
-}
-
-
-@dataclass
-class Killed:
-    """An old database and a new one that are set back to a beginning in a moment."""
-
-    directory: Path
-    databases: dict[str, Database]
-    saved: dict[tuple[tuple[str, ...], ...], str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.processes = Processes(self.directory, {"LONDISTE_TRACEBACK": "1"})
-        self.forks = Forks(self.processes)
-        self.mark = self.directory / "crashed"
-        keys = {
-            "from_db": quoted(self.databases["old"].dsn),
-            "to_db": quoted(self.databases["new"].dsn),
-            "poll_interval": "0.1",
-            "max_retry_delay": "0.3",
-        }
-        self.config = self.directory / "move.toml"
-        self.config.write_text(
-            "[migrate]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
-        )
-        self.config.chmod(0o600)
-
-    def begin(self, *args: str, **env: str) -> Fork:
-        """``londiste migrate ARGS``; returns at once."""
-        if "LONDISTE_CRASH" in env:
-            # One that goes on without it would stop once more.
-            self.mark.unlink(missing_ok=True)
-        return self.forks.start(
-            self.config, "migrate", *args, LONDISTE_CRASH_MARK=str(self.mark), **env
-        )
-
-    def do(self, *args: str) -> Fork:
-        """The same to its good end."""
-        fork = self.begin(*args)
-        assert fork.wait(LIMIT) == 0, str(fork)
-        return fork
-
-    def status(self) -> dict[str, Any]:
-        """``londiste migrate status``."""
-        found: dict[str, Any] = json.loads(self.do("status", "--json").out)
-        return found
-
-    def set_back(self, before: tuple[tuple[str, ...], ...]) -> None:
-        """Both databases as they are after some commands."""
-        if before not in self.saved:
-            if before:
-                self.set_back(before[:-1])
-                self.do(*before[-1])
-            self._alone()
-            self.saved[before] = f"saved{len(self.saved)}"
-            for database in self.databases.values():
-                database.cluster.create_database(
-                    f"{database.name}_{self.saved[before]}", template=database.name
-                )
-            return
-        # What a test says when it fails is of its last attempt.
-        for path in self.directory.glob("fork*"):
-            path.unlink()
-        for database in self.databases.values():
-            database.cluster.drop_database(database.name)
-            database.cluster.create_database(
-                database.name, template=f"{database.name}_{self.saved[before]}"
-            )
-
-    def _alone(self) -> None:
-        def sessions() -> int:
-            found = self.databases.values()
-            return sum(int(one.value(quick_cascade.SESSIONS)) for one in found)
-
-        wait_for(lambda: not sessions(), timeout=LIMIT, what="the end of all sessions")
-
-    def stands(self) -> dict[str, list[Any]]:
-        """How both databases stand, without what only passes."""
-        found = {}
-        for name, database in self.databases.items():
-            part_of_it = database.value("select to_regnamespace('pgq') is not null")
-            parts = (*_ALWAYS, *(_STANDS if part_of_it else ()))
-            found[name] = [row for part in parts for row in database.execute(part)]
-        return found
-
-    def close(self) -> None:
-        self.forks.close()
-        self.processes.close()
-        for database in self.databases.values():
-            for saved in self.saved.values():
-                database.cluster.drop_database(f"{database.name}_{saved}")
-            database.drop()
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +156,7 @@ def _until(killed: Killed, fork: Fork, command: Command) -> None:
             return False
         return bool(
             new.value("select count(*) from pgq_node.node_info where node_type = 'root'")
-            and not any(d.value(_NOTES) for d in killed.databases.values())
+            and not any(d.value(NOTES) for d in killed.databases.values())
         )
 
     wait_for(reached, timeout=LIMIT, what=f"the end of {command.argv}\n{fork}")
@@ -315,7 +171,7 @@ def _once(killed: Killed, command: Command, fault: Fault | None = None) -> dict[
     who = (
         {"old": old, "new": new} if both else {command.roots[0]: killed.databases[command.roots[0]]}
     )
-    with Everywhere(who, pause=0.01, once={"new": _CAPTURED}) as writer:
+    with Everywhere(who, pause=0.01, once={"new": CAPTURED}) as writer:
         writer.wait(5, on=command.roots[0])
         if fault is not None and not fault(killed, command):
             return None
@@ -426,7 +282,7 @@ def test_a_switch_whose_daemons_are_killed_at_a_step_ends_the_same(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_change_that_is_no_switch_is_told_and_refuses_a_switch(killed: Killed) -> None:
-    killed.set_back((_IN_STEP,))
+    killed.set_back((IN_STEP,))
     refused = killed.begin("switch", "--rollback")
     assert refused.wait(LIMIT) == 3, str(refused)
     assert "hint: londiste migrate status" in refused.err
@@ -439,7 +295,7 @@ def test_a_change_that_is_no_switch_is_told_and_refuses_a_switch(killed: Killed)
     seen = killed.status()
     assert seen["phase"] == "changing", seen
     assert "londiste drop-node new" in seen["next"]
-    for argv in (_SWITCH, ("switch", "--rollback"), ("finish", "--abandon")):
+    for argv in (SWITCH, ("switch", "--rollback"), ("finish", "--abandon")):
         refused = killed.begin(*argv)
         assert refused.wait(LIMIT) == 3, str(refused)
         assert "hint: finish it: londiste drop-node new" in refused.err, str(refused)
@@ -452,12 +308,12 @@ def test_a_change_that_is_no_switch_is_told_and_refuses_a_switch(killed: Killed)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_switch_that_is_done_says_how_to_return(killed: Killed) -> None:
-    killed.set_back((_IN_STEP,))
+    killed.set_back((IN_STEP,))
     beside = _beside(killed)
     roots = []
     # From the one that takes writes over the moment in which nobody does to the other one.
     for step in range(1, 9):
-        fork = killed.begin(*_SWITCH, LONDISTE_CRASH=f"{AFTER}:{step}")
+        fork = killed.begin(*SWITCH, LONDISTE_CRASH=f"{AFTER}:{step}")
         assert fork.wait(LIMIT) == -signal.SIGKILL, f"after {step}\n{fork}"
         seen = killed.status()
         roots += [seen["root"]] if seen["root"] not in roots else []
@@ -469,32 +325,32 @@ def test_a_switch_that_is_done_says_how_to_return(killed: Killed) -> None:
     refused = killed.begin("switch", "--rollback")
     assert refused.wait(LIMIT) == 3, str(refused)
     assert "migrate switch finishes it; then londiste migrate back" in refused.err, str(refused)
-    killed.do(*_SWITCH)
+    killed.do(*SWITCH)
     beside.kill()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_table_that_is_made_after_the_switch_is_added_and_taken_back(killed: Killed) -> None:
-    killed.set_back((_IN_STEP, _SWITCH))
+    killed.set_back((IN_STEP, SWITCH))
     old, new = killed.databases["old"], killed.databases["new"]
     new.execute("create table public.later (id serial primary key, v text)")
     new.execute("insert into public.later (v) values ('new')")
-    refused = killed.begin(*_BACK)
+    refused = killed.begin(*BACK)
     assert refused.wait(LIMIT) == 3, str(refused)
     assert (
         "public.later" in refused.err and "add them with londiste migrate start" in refused.err
     ), str(refused)
     assert "public.later" in killed.do("start", "--explain").out
     killed.do("start", "--no-daemons")
-    refused = killed.begin(*_BACK)
+    refused = killed.begin(*BACK)
     assert refused.wait(LIMIT) == 3, str(refused)
     assert "hint: let londiste migrate start run" in refused.err, str(refused)
     killed.do("start", "--until-ready")
     state = "select merge_state from londiste.table_info where table_name = 'public.later'"
     assert old.value(state) == "ok"
     beside = _beside(killed)
-    killed.do(*_BACK)
+    killed.do(*BACK)
     old.execute("insert into public.later (v) values ('old')")
     answer = json.loads(killed.do("verify", "--json").out)
     assert answer["equal"] and len(answer["tables"]) == 4, answer

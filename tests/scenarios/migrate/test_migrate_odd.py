@@ -1,4 +1,4 @@
-"""A database with odd things moves: what is carried is the same, what is not is told."""
+"""Migration of a database with unusual objects: equal, or reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A move while one of its databases is silent: each command ends, and goes on when given again."""
+"""Migration while one database does not answer: each command ends, and can be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of a consumer between every two of its steps: each contract keeps what it promises.
+"""kill -9 of a consumer between every two steps: each contract keeps its guarantee.
 
 The consumer is killed once, starts again and takes what is left.  Then effects are counted: rows
 that were written through the session of the contract, and lines of a file, which stand for

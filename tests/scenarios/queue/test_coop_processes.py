@@ -1,4 +1,4 @@
-"""Three processes share a consumer; one of them dies or stands still in the middle of a batch.
+"""Three processes share a consumer; one of them dies or hangs during a batch.
 
 The others take its batch over.  One that stood still wakes up behind that and goes on where it was:
 it may repeat side effects then, but what it writes together with the batch's end comes to nothing.

@@ -1,4 +1,4 @@
-"""Consumers move to another database as the page says, with producers that never stop."""
+"""Consumers move to another database by the how-to page, with producers that never stop."""
 
 from __future__ import annotations
 

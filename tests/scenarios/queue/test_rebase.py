@@ -1,4 +1,4 @@
-"""A queue that was dumped on one server and restored on another goes on where it stopped.
+"""A queue dumped on one server and restored on another continues at its position.
 
 The oracle is the database that was dumped: it goes on itself after the dump, and whatever its
 consumers read there, those of the restored and rebased one must read, in the same batches.

@@ -1,4 +1,4 @@
-"""A stream on a cluster of two workers that have nothing of ours, and one of them is killed."""
+"""A stream on a Spark cluster whose two workers lack Londiste, one of them killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes made inside a statement: replay of what was captured ends with the rows there are."""
+"""Changes inside a statement: replay of the captured events ends with the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a session: they change nothing in what is captured, and stay as they were."""
+"""Session settings do not affect captured values, and capture does not change them."""
 
 from __future__ import annotations
 

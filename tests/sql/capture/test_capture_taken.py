@@ -1,4 +1,4 @@
-"""Nobody prepares the function by which somebody else captures a table, or calls as the ticker."""
+"""A capture function can neither be prepared by another role nor called as the ticker."""
 
 from __future__ import annotations
 

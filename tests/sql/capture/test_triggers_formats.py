@@ -1,4 +1,4 @@
-"""What the three change-log triggers write, byte for byte."""
+"""Output of the three change-log triggers, byte for byte."""
 
 from __future__ import annotations
 

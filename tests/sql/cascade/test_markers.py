@@ -1,4 +1,4 @@
-"""The marker of a subscriber that goes while it reports is gone with it."""
+"""The marker of a subscriber is removed with it, also during a concurrent report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A combined queue says how far its parts are: with each batch, and when asked."""
+"""A combined queue reports the positions of its parts, with each batch and on request."""
 
 from __future__ import annotations
 

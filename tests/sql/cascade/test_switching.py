@@ -1,4 +1,4 @@
-"""A root that is closed, a branch that becomes the root, and the note of who does that."""
+"""Closing a root, promoting a branch, and the operation record of the switch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_change_is_noted_once_and_found_again(pgq_db: Database) -> None:
     )
 
 
-def test_a_closed_root_has_a_last_tick_with_everything_before_it(pgq_db: Database) -> None:
+def test_last_tick_of_a_closed_root_covers_all_events(pgq_db: Database) -> None:
     make_root(pgq_db)
     insert(pgq_db)
     token = begin(pgq_db)[2]
@@ -85,7 +85,7 @@ def test_a_closed_root_has_a_last_tick_with_everything_before_it(pgq_db: Databas
     assert pgq_db.value("select pgq.ticker('q')") > tick
 
 
-def test_the_worker_of_a_closed_root_says_nothing_behind_the_last_tick(pgq_db: Database) -> None:
+def test_worker_of_a_closed_root_writes_nothing_after_the_last_tick(pgq_db: Database) -> None:
     """Its session may write into a closed queue, and does so while others change the cascade."""
     make_root(pgq_db)
     pgq_db.execute("create sequence s; select londiste.local_add_seq('q', 's')")
@@ -154,7 +154,7 @@ def test_a_producer_that_waited_for_the_closing_inserts_nothing(pgq_db: Database
     assert pgq_db.value("select count(*) from pgq.event_1 where ev_type = 'late'") == 0
 
 
-def test_writers_go_on_while_the_closing_waits_for_one_of_them(pgq_db: Database) -> None:
+def test_writers_continue_while_close_waits_for_one_of_them(pgq_db: Database) -> None:
     make_root(pgq_db)
     step = CloseRoot(NodeAddress("n1", pgq_db.dsn), "q", Ticket(begin(pgq_db)[2]))
     failed: list[BaseException] = []
@@ -225,7 +225,7 @@ def test_a_branch_is_promoted_at_its_tick_by_the_change_that_is_noted(pgq_db: Da
     assert ret(pgq_db, "pgq_node.cancel_operation", "q", token)[0] == 405
 
 
-def test_a_tick_that_a_killed_worker_left_out_is_made_when_nobody_can_tell_it_any_more(
+def test_tick_skipped_by_a_killed_worker_is_created_at_promotion(
     pgq_db: Database,
 ) -> None:
     make_branch(pgq_db, tick=5)
@@ -250,7 +250,7 @@ def test_a_tick_that_a_killed_worker_left_out_is_made_when_nobody_can_tell_it_an
     assert pgq_db.value("select max(ev_id) from pgq.event_1 where ev_type = 'type'") > 4711
 
 
-def test_a_cancelled_change_promotes_nobody(pgq_db: Database) -> None:
+def test_cancelled_switch_promotes_no_node(pgq_db: Database) -> None:
     make_branch(pgq_db, tick=5)
     token = begin(pgq_db)[2]
     assert ret(pgq_db, "pgq_node.cancel_operation", "q", token)[0] == 200
@@ -342,7 +342,7 @@ def test_a_part_moves_with_its_combined_branch(pgq_db: Database) -> None:
     assert at == 7
 
 
-def test_a_root_that_comes_back_has_nothing_behind_the_common_tick(pgq_db: Database) -> None:
+def test_rejoined_root_has_no_events_after_the_common_tick(pgq_db: Database) -> None:
     make_root(pgq_db)
     for name in ("n2", "n3"):
         assert ret(pgq_db, "pgq_node.register_location", "q", name, "dbname=x", False)[0] == 200

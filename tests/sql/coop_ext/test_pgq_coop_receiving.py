@@ -1,4 +1,4 @@
-"""Events are handed out one by one and settled one by one, whoever dies meanwhile."""
+"""Cooperative workers receive and settle single events, also if workers die."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def kept(conn: Connection) -> tuple[int, int]:
 
 
 class TestHandingOut:
-    def test_events_come_in_order_each_once(self, queue: Database) -> None:
+    def test_events_are_received_once_in_order(self, queue: Database) -> None:
         conn = queue.connect()
         one_batch(conn, "a", "b", "c", "d", "e")
         assert [datas(receive(conn, most=2)) for _ in range(4)] == [
@@ -99,7 +99,7 @@ class TestHandingOut:
         assert event.event == Event(*stored)
         assert event.batch_id == value(conn, "select max(sub_batch) from pgq.subscription")
 
-    def test_the_next_batch_comes_when_all_events_are_settled(self, queue: Database) -> None:
+    def test_next_batch_opens_after_all_events_are_settled(self, queue: Database) -> None:
         conn = queue.connect()
         one_batch(conn, "a", "b")
         one_batch(conn, "c")
@@ -113,7 +113,7 @@ class TestHandingOut:
         assert third.data == "c"
         assert third.batch_id != first.batch_id
 
-    def test_empty_batches_are_finished_on_the_way(self, queue: Database) -> None:
+    def test_empty_batches_are_finished_automatically(self, queue: Database) -> None:
         conn = queue.connect()
         for _ in range(5):
             tick(conn)
@@ -130,7 +130,7 @@ class TestHandingOut:
         assert datas(receive(conn, "2")) == ["b"]
         assert receive(conn, "3") == []
 
-    def test_a_batch_that_was_opened_as_a_whole_can_be_handed_out(self, queue: Database) -> None:
+    def test_open_batch_can_be_received_event_by_event(self, queue: Database) -> None:
         conn = queue.connect()
         one_batch(conn, "a", "b")
         batch = must_take(conn, "1")
@@ -151,7 +151,9 @@ class TestHandingOut:
         ("most", "message"),
         [(None, "Invalid NULL value"), (0, "bad number of events: 0")],
     )
-    def test_how_many_has_to_be_said(self, queue: Database, most: int | None, message: str) -> None:
+    def test_number_of_events_is_required(
+        self, queue: Database, most: int | None, message: str
+    ) -> None:
         conn = queue.connect()
         with refused("LD005", message):
             conn.execute("select * from pgq_coop.receive('q', 'c', '1', %s)", [most])
@@ -167,7 +169,7 @@ class TestHandingOut:
 
 
 class TestHandingOutAgain:
-    def test_a_new_session_of_the_worker_gets_what_is_not_settled(self, queue: Database) -> None:
+    def test_new_session_of_a_worker_gets_its_unsettled_events(self, queue: Database) -> None:
         conn = queue.connect()
         one_batch(conn, "a", "b", "c")
         first, *_ = receive(conn, most=2)
@@ -185,7 +187,7 @@ class TestHandingOutAgain:
         conn.execute("discard all")
         assert datas(receive(conn)) == ["a"]
 
-    def test_a_receiver_with_a_name_keeps_its_place_in_any_session(self, queue: Database) -> None:
+    def test_named_receiver_keeps_its_events_in_any_session(self, queue: Database) -> None:
         conn, other = queue.connect(), queue.connect()
         one_batch(conn, "a", "b")
         assert datas(receive(conn, most=1, receiver="life 1")) == ["a"]
@@ -193,7 +195,7 @@ class TestHandingOutAgain:
         assert receive(conn, receiver="life 1") == []
         assert datas(receive(conn, receiver="life 2")) == ["a", "b"]
 
-    def test_it_is_asked_for(self, queue: Database) -> None:
+    def test_receive_again_delivers_unsettled_events(self, queue: Database) -> None:
         conn = queue.connect()
         one_batch(conn, "a", "b")
         first, second = receive(conn)
@@ -201,7 +203,7 @@ class TestHandingOutAgain:
         assert coop.receive_again(conn, first.batch_id) == 1
         assert receive(conn) == [second]
 
-    def test_what_is_rolled_back_was_not_handed_out(self, queue: Database) -> None:
+    def test_rolled_back_receive_is_repeated(self, queue: Database) -> None:
         conn = queue.connect(autocommit=False)
         one_batch(queue.connect(), "a", "b")
         assert datas(receive(conn)) == ["a", "b"]
@@ -218,7 +220,7 @@ class TestHandingOutAgain:
 
 
 class TestSettling:
-    def test_what_is_not_waiting_is_a_warning_and_0(self, queue: Database) -> None:
+    def test_settling_an_unknown_event_warns_and_returns_0(self, queue: Database) -> None:
         conn = queue.connect()
         warned = Warnings(conn)
         one_batch(conn, "a", "b")
@@ -280,7 +282,7 @@ class TestSettling:
             f"ack: batch {batch} waits for no event NULL",
         ]
 
-    def test_what_could_not_be_processed_comes_again_to_any_worker(self, queue: Database) -> None:
+    def test_retried_event_goes_to_any_worker(self, queue: Database) -> None:
         conn = queue.connect()
         one_batch(conn, "a", "b")
         first, second = receive(conn)
@@ -291,7 +293,7 @@ class TestSettling:
         (again,) = receive(conn, "2")
         assert (again.id, again.data, again.retry) == (first.id, "a", 1)
 
-    def test_after_so_many_attempts_it_is_with_the_failed_events(self, queue: Database) -> None:
+    def test_event_fails_after_the_maximum_of_attempts(self, queue: Database) -> None:
         conn = queue.connect()
         one_batch(conn, "a")
         (event,) = receive(conn)
@@ -336,9 +338,7 @@ class TestSettling:
 
 
 class TestTakeover:
-    def test_settled_events_stay_settled_and_the_rest_comes_to_the_new_worker(
-        self, queue: Database
-    ) -> None:
+    def test_new_worker_gets_only_unsettled_events(self, queue: Database) -> None:
         conn = queue.connect()
         warned = Warnings(conn)
         one_batch(conn, "a", "b", "c")
@@ -377,14 +377,14 @@ class TestTidiness:
         assert finish(conn, must_take(conn, "1")) == 1
         assert kept(conn) == (0, 0)
 
-    def test_nothing_is_left_of_a_batch_that_is_given_up(self, queue: Database) -> None:
+    def test_abandoned_batch_leaves_no_rows(self, queue: Database) -> None:
         conn = queue.connect()
         one_batch(conn, "a")
         receive(conn)
         assert coop.unregister_subconsumer(conn, "q", "c", "1", drop_batch=True) == 1
         assert kept(conn) == (0, 0)
 
-    def test_what_is_left_of_an_unregistered_consumer_goes_with_the_next_batch(
+    def test_rows_of_an_unregistered_consumer_are_removed_with_the_next_batch(
         self, queue: Database
     ) -> None:
         conn = queue.connect()

@@ -1,4 +1,4 @@
-"""Events that go back to the queue are kept with the batch that was applied without them."""
+"""Returned events are stored with the batch that was applied without them."""
 
 from __future__ import annotations
 

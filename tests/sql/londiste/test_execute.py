@@ -1,4 +1,4 @@
-"""Scripts in SQL: once per node and queue, sent by the root, decided about by people."""
+"""Scripts in SQL: once per node and queue, sent by the root, with decisions by the operator."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_adding_twice_is_fine_and_adding_differently_is_not(root: Database) -> N
         ),
     ],
 )
-def test_what_cannot_be_added_is_told(
+def test_unsupported_relation_is_refused_with_reason(
     root: Database, args: tuple[Any, ...], answer: tuple[int, str]
 ) -> None:
     with psycopg.connect(root.dsn) as conn:
@@ -112,7 +112,7 @@ def test_what_cannot_be_added_is_told(
 
 
 @pytest.mark.parametrize("word", ["insert_only", "pkey=v"])
-def test_a_table_without_key_needs_a_word(root: Database, word: str) -> None:
+def test_table_without_key_needs_an_option(root: Database, word: str) -> None:
     assert ret(root, ADD, "q", "keyless", [word])[0] == 200
     root.execute("insert into keyless values ('x')")
     assert events(root)[1][2] == "public.keyless"
@@ -144,7 +144,7 @@ def test_a_leaf_takes_only_tables_of_the_queue_and_denies_writes(leaf: Database)
     leaf.execute("set session_replication_role = replica; insert into t values (1, 'x')")
 
 
-def test_a_branch_captures_only_what_is_not_replicated(pgq_db: Database) -> None:
+def test_capture_on_a_branch_refuses_local_writes_only(pgq_db: Database) -> None:
     make_branch(pgq_db)
     tables(pgq_db)
     ret(pgq_db, "londiste.global_add_table", "q", "t")
@@ -211,9 +211,7 @@ def test_letters_choose_the_trigger(root: Database, flags: str, function: str, s
 
 
 @pytest.mark.parametrize("flags", ["", "C", "Q", "L", "J", "BL"])
-def test_changes_of_partitions_are_told_of_the_partitioned_table(
-    root: Database, flags: str
-) -> None:
+def test_partition_changes_are_events_of_the_partitioned_table(root: Database, flags: str) -> None:
     root.execute("create table low partition of parent for values from (0) to (10)")
     assert ret(root, ADD, "q", "parent", [f"tgflags={flags}"])[0] == 200
     root.execute("create table high partition of parent for values from (10) to (20)")
@@ -255,7 +253,7 @@ def test_a_skipping_trigger_fires_last(root: Database) -> None:
     assert ret(root, ADD, "q2", "t", ["tgflags=AS"])[0] == 405
 
 
-def test_a_trigger_in_front_of_ours_is_a_warning(root: Database) -> None:
+def test_trigger_before_the_capture_trigger_is_a_warning(root: Database) -> None:
     root.execute(
         """
         create function f() returns trigger language plpgsql as 'begin return new; end';
@@ -296,7 +294,7 @@ def test_removing_on_the_root_is_announced(root: Database) -> None:
     assert root.value("select count(*) from londiste.table_info") == 0
 
 
-def test_removing_on_a_leaf_leaves_the_table_known(leaf: Database) -> None:
+def test_removing_on_a_leaf_keeps_the_table_registered(leaf: Database) -> None:
     ret(leaf, "londiste.global_add_table", "q", "t")
     remove = "londiste.local_remove_table"
     assert ret(leaf, remove, "q", "t") == (400, "Table not registered locally: public.t")
@@ -309,7 +307,7 @@ def test_removing_on_a_leaf_leaves_the_table_known(leaf: Database) -> None:
     assert ret(leaf, "londiste.global_remove_table", "q", "t")[0] == 400
 
 
-def test_removing_half_a_copy_empties_the_table_and_restores_it(leaf: Database) -> None:
+def test_removing_a_copying_table_empties_and_restores_it(leaf: Database) -> None:
     leaf.execute("create table mine (id int, v text)")
     ret(leaf, "londiste.global_add_table", "q", "t")
     leaf.execute("alter table mine add primary key (id)")
@@ -346,7 +344,7 @@ def test_dropping_the_node_frees_its_tables(root: Database) -> None:
     assert triggers(root, '"S x"."T.y"') == {}
 
 
-def test_foreign_triggers_of_the_queue_are_dropped_and_others_stay(root: Database) -> None:
+def test_other_capture_triggers_of_the_queue_are_dropped(root: Database) -> None:
     root.execute(
         """
         create trigger mine after insert on t for each row
@@ -359,7 +357,7 @@ def test_foreign_triggers_of_the_queue_are_dropped_and_others_stay(root: Databas
     root.execute("select londiste.drop_table_triggers('q', 'gone')")
 
 
-def test_missing_is_what_the_root_has_and_the_queue_has_not(root: Database) -> None:
+def test_missing_on_the_root_lists_unregistered_tables(root: Database) -> None:
     root.execute("create sequence s; create temporary table temp (x int)")
     ret(root, ADD, "q", "t")
     assert root.execute("select * from londiste.local_show_missing('q')") == [
@@ -373,7 +371,7 @@ def test_missing_is_what_the_root_has_and_the_queue_has_not(root: Database) -> N
     assert caught.value.sqlstate == "LD001"
 
 
-def test_missing_on_a_leaf_is_what_it_does_not_keep(leaf: Database) -> None:
+def test_missing_on_a_leaf_lists_tables_not_replicated_there(leaf: Database) -> None:
     ret(leaf, "londiste.global_add_table", "q", "t")
     ret(leaf, "londiste.global_add_table", "q", "zz")
     ret(leaf, ADD, "q", "t")
@@ -398,7 +396,7 @@ def test_names_are_split_and_quoted_at_the_first_dot(pgq_db: Database) -> None:
     assert pgq_db.value("select londiste.find_table_oid('nope')") is None
 
 
-def test_a_root_speaks_and_others_do_not(root: Database) -> None:
+def test_only_the_root_writes_control_events(root: Database) -> None:
     assert root.value("select londiste.root_notify_change('q', 'x', 'y')") == 1
     make_leaf(root, "q2")
     with pytest.raises(psycopg.Error, match="only root node can send events") as caught:

@@ -1,4 +1,4 @@
-"""Reading a batch touches the pages of the batch, whatever waits behind it or runs beside it."""
+"""Reading a batch touches only its own pages, whatever follows it or runs concurrently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An event that a consumer gives up on is kept with the reason, and can come back or be dropped."""
+"""Failed events are stored with a reason, and can be retried or deleted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def again(conn: Connection) -> int:
     return open_batch(conn)
 
 
-def test_a_failed_event_is_kept_with_the_reason_and_the_queue_goes_on(queue: Database) -> None:
+def test_failed_event_is_stored_with_reason_and_the_queue_continues(queue: Database) -> None:
     conn = queue.connect()
     batch, events = batch_with(conn, "bad", "good")
     assert value(conn, "select pgq.event_failed(%s, %s, 'no such address')", batch, events[0]) == 1
@@ -78,7 +78,7 @@ def test_an_event_is_either_retried_or_failed(queue: Database) -> None:
     assert column(conn, "select ev_id from pgq.retry_queue") == [two]
 
 
-def test_what_is_not_in_the_batch_cannot_fail(queue: Database) -> None:
+def test_only_events_of_the_batch_can_fail(queue: Database) -> None:
     conn = queue.connect()
     batch, (event,) = batch_with(conn, "1")
     for stranger in (event + 5000, None):
@@ -92,7 +92,7 @@ def test_what_is_not_in_the_batch_cannot_fail(queue: Database) -> None:
         conn.execute("select pgq.event_retry_or_fail(99, %s, 0, 1, 'x')", [event])
 
 
-def test_a_list_comes_in_pages_in_the_order_of_ids(queue: Database) -> None:
+def test_failed_events_are_listed_in_pages_by_id(queue: Database) -> None:
     conn = queue.connect()
     batch, events = batch_with(conn, *"abcde")
     for event in reversed(events):
@@ -108,7 +108,7 @@ def test_a_list_comes_in_pages_in_the_order_of_ids(queue: Database) -> None:
             conn.execute(page, bad)
 
 
-def test_a_failed_event_comes_back_for_its_consumer_and_counts_anew(queue: Database) -> None:
+def test_retried_failed_event_restarts_its_attempt_count(queue: Database) -> None:
     conn = queue.connect()
     conn.execute("select pgq.register_consumer('q', 'other')")
     batch, (event,) = batch_with(conn, "bad")
@@ -127,7 +127,7 @@ def test_a_failed_event_comes_back_for_its_consumer_and_counts_anew(queue: Datab
     assert consume(conn, consumer="other") == []
 
 
-def test_all_failed_events_come_back_or_go(queue: Database) -> None:
+def test_all_failed_events_can_be_retried_or_deleted(queue: Database) -> None:
     conn = queue.connect()
     batch, events = batch_with(conn, *"abc")
     for event in events:
@@ -157,7 +157,7 @@ def test_in_a_queue_that_takes_no_events_the_retry_waits(queue: Database) -> Non
     assert data_of(conn, again(conn)) == ["1", "2"]
 
 
-def test_what_has_not_failed_is_not_there(queue: Database) -> None:
+def test_unknown_failed_event_is_refused(queue: Database) -> None:
     conn = queue.connect()
     for function in ("retry", "delete"):
         with refused("LD106", "no failed event 7"):
@@ -190,7 +190,7 @@ def test_an_unknown_consumer_is_refused(queue: Database, call: str) -> None:
 LIMIT = "retry requested after 2 retries, the limit (max_retries) of queue q"
 
 
-def test_an_event_that_came_again_too_often_fails(queue: Database) -> None:
+def test_event_over_its_retry_limit_fails(queue: Database) -> None:
     conn = queue.connect()
     conn.execute("select pgq.set_queue_config('q', 'max_retries', '2')")
     batch, (event,) = batch_with(conn, "bad")
@@ -205,7 +205,7 @@ def test_an_event_that_came_again_too_often_fails(queue: Database) -> None:
     assert column(conn, look) == [LIMIT]
 
 
-def test_of_a_batch_only_those_fail_that_came_again_too_often(queue: Database) -> None:
+def test_only_events_over_the_retry_limit_of_a_batch_fail(queue: Database) -> None:
     conn = queue.connect()
     conn.execute("select pgq.set_queue_config('q', 'max_retries', '2')")
     batch, (old,) = batch_with(conn, "old")
@@ -221,7 +221,7 @@ def test_of_a_batch_only_those_fail_that_came_again_too_often(queue: Database) -
     assert column(conn, "select ev_data from pgq.retry_queue") == ["new", "new"]
 
 
-def test_without_a_limit_an_event_comes_again_for_ever(queue: Database) -> None:
+def test_without_limit_an_event_is_retried_indefinitely(queue: Database) -> None:
     conn = queue.connect()
     batch, (event,) = batch_with(conn, "x")
     conn.execute("select pgq.batch_retry(%s, 0)", [batch])
@@ -234,7 +234,7 @@ def test_without_a_limit_an_event_comes_again_for_ever(queue: Database) -> None:
 TRY = "select pgq.event_retry_or_fail(%s, %s, 0, %s, %s)"
 
 
-def test_a_consumer_says_how_many_attempts_it_makes(queue: Database) -> None:
+def test_consumer_gives_the_number_of_its_attempts(queue: Database) -> None:
     conn = queue.connect()
     batch, (event,) = batch_with(conn, "bad")
     fates = []
@@ -247,7 +247,7 @@ def test_a_consumer_says_how_many_attempts_it_makes(queue: Database) -> None:
     assert data_of(conn, batch) == []
 
 
-def test_the_smaller_of_two_limits_holds_and_says_so(queue: Database) -> None:
+def test_smaller_of_two_retry_limits_applies_and_is_reported(queue: Database) -> None:
     conn = queue.connect()
     batch, events = batch_with(conn, *"abcd")
     assert value(conn, TRY, batch, events[0], None, None) == "retry"
@@ -310,7 +310,7 @@ def test_cooperative_consumers_share_their_failed_events(queue: Database) -> Non
     assert value(conn, "select count(*) from pgq.failed_queue") == 0
 
 
-def test_what_waits_beside_the_queue_is_counted(queue: Database) -> None:
+def test_retry_and_failed_events_are_counted(queue: Database) -> None:
     conn = queue.connect()
     queue_with_consumer(conn, "p", "d")
     batch, events = batch_with(conn, *"abc")

@@ -1,4 +1,4 @@
-"""Everybody may do what the role stands for, and nothing else."""
+"""Each role has exactly the rights that it stands for."""
 
 from __future__ import annotations
 

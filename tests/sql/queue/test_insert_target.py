@@ -1,4 +1,4 @@
-"""The way of a queue names its current event table to producers, or nothing, never a wrong one."""
+"""The insert target of a queue names the current event table or no table, never a wrong one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_new_queue_names_its_first_table(queue: Database) -> None:
     assert way(queue.connect()) == 1
 
 
-def test_rotation_closes_the_way_and_step_two_names_the_next_table(queue: Database) -> None:
+def test_rotation_closes_the_target_and_step_two_names_the_next_table(queue: Database) -> None:
     conn = queue.connect()
     configure(conn, "rotation_period", "0")
     for expected in (3, 5, 1):
@@ -50,7 +50,7 @@ def test_rotation_closes_the_way_and_step_two_names_the_next_table(queue: Databa
         assert way(conn) == expected
 
 
-def test_a_rotation_that_fails_leaves_the_way_closed_until_the_next_maintenance(
+def test_failed_rotation_leaves_the_target_closed_until_maintenance(
     queue: Database,
 ) -> None:
     conn, other = queue.connect(autocommit=False), queue.connect()
@@ -78,7 +78,7 @@ def test_a_rotation_that_fails_leaves_the_way_closed_until_the_next_maintenance(
         ("ntables", "5", "6", 1),
     ],
 )
-def test_what_producers_have_to_know_closes_the_way(
+def test_settings_of_producers_close_the_target(
     queue: Database, name: str, to: str, back: str | None, meanwhile: int | None
 ) -> None:
     conn = queue.connect()
@@ -92,7 +92,7 @@ def test_what_producers_have_to_know_closes_the_way(
     assert way(conn) == 1
 
 
-def test_other_settings_leave_the_way_open(queue: Database) -> None:
+def test_other_settings_leave_the_target_open(queue: Database) -> None:
     conn = queue.connect()
     for name, to in (("ticker_max_lag", "1 s"), ("rotation_period", "0"), ("max_retries", "3")):
         configure(conn, name, to)
@@ -100,7 +100,7 @@ def test_other_settings_leave_the_way_open(queue: Database) -> None:
 
 
 @pytest.mark.parametrize("role", ["replica", "local"])
-def test_a_change_by_hand_closes_the_way_in_every_replication_role(
+def test_manual_change_closes_the_target_in_every_replication_role(
     queue: Database, role: str
 ) -> None:
     conn = queue.connect()
@@ -110,7 +110,7 @@ def test_a_change_by_hand_closes_the_way_in_every_replication_role(
 
 
 @pytest.mark.parametrize("inside", ["", "savepoint s"])
-def test_what_is_not_committed_is_not_named(queue: Database, inside: str) -> None:
+def test_uncommitted_table_is_not_named(queue: Database, inside: str) -> None:
     conn, other = queue.connect(autocommit=False), queue.connect()
     if inside:
         conn.execute(inside.encode())
@@ -124,7 +124,7 @@ def test_what_is_not_committed_is_not_named(queue: Database, inside: str) -> Non
     assert way(other) == 1
 
 
-def test_a_queue_that_somebody_changes_is_passed_over_without_waiting(queue: Database) -> None:
+def test_locked_queue_is_skipped_without_waiting(queue: Database) -> None:
     conn, other = queue.connect(autocommit=False), queue.connect()
     configure(conn, "disable_insert", "true")
     other.execute("set statement_timeout = '5s'")
@@ -156,7 +156,7 @@ def test_a_transaction_with_an_old_snapshot_learns_the_new_table(queue: Database
     assert way(conn) == 3
 
 
-def test_a_restored_dump_names_nothing_whatever_its_sequence_says(
+def test_restored_dump_names_no_table(
     queue: Database, new_database: Callable[..., Database]
 ) -> None:
     copy = new_database()
@@ -169,7 +169,7 @@ def test_a_restored_dump_names_nothing_whatever_its_sequence_says(
     assert way(conn) == 1
 
 
-def test_only_administrators_open_ways_and_nobody_sets_them(queue: Database) -> None:
+def test_only_administrators_open_targets_and_no_role_sets_them(queue: Database) -> None:
     conn = queue.connect()
     sequence = value(conn, "select pgq._way_seq(q) from pgq.queue q")
     for role in ("pgq_writer", "pgq_admin"):

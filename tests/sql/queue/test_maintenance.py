@@ -1,4 +1,4 @@
-"""Rotation empties tables that nobody needs, and no other; maintenance is listed in order."""
+"""Rotation empties only tables without readers; maintenance is listed in order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TestRotation:
         conn.execute("select pgq.maint_rotate_tables_step2()")
         assert value(conn, "select queue_switch_step2 from pgq.queue") is None
 
-    def test_a_half_done_switch_is_not_followed_by_another(self, queue: Database) -> None:
+    def test_incomplete_rotation_blocks_the_next_one(self, queue: Database) -> None:
         conn = queue.connect()
         pass_by(queue)
         conn.execute("select pgq.maint_rotate_tables_step1('q')")
@@ -76,7 +76,7 @@ class TestRotation:
         conn.execute("select pgq.maint_rotate_tables_step1('q')")
         assert value(conn, CURRENT) == 1
 
-    def test_it_waits_for_the_period(self, queue: Database) -> None:
+    def test_rotation_waits_for_the_period(self, queue: Database) -> None:
         conn = queue.connect()
         conn.execute("select pgq.set_queue_config('q', 'rotation_period', '1 hour')")
         pass_by(queue)
@@ -84,9 +84,7 @@ class TestRotation:
         conn.execute("update pgq.queue set queue_switch_time = now() - interval '2 hours'")
         assert rotate(conn)
 
-    def test_a_clock_that_was_set_back_does_not_keep_it_from_happening(
-        self, queue: Database
-    ) -> None:
+    def test_clock_set_back_does_not_block_rotation(self, queue: Database) -> None:
         conn = queue.connect()
         conn.execute("select pgq.set_queue_config('q', 'rotation_period', '1 hour')")
         pass_by(queue)
@@ -95,7 +93,7 @@ class TestRotation:
         conn.execute("update pgq.queue set queue_switch_time = now() + interval '1 day'")
         assert rotate(conn)
 
-    def test_it_waits_for_the_slowest_consumer(self, queue: Database) -> None:
+    def test_rotation_waits_for_the_slowest_consumer(self, queue: Database) -> None:
         conn = queue.connect()
         conn.execute("select pgq.register_consumer('q', 'slow')")
         pass_by(queue)
@@ -103,7 +101,7 @@ class TestRotation:
         consume(conn, consumer="slow")
         assert rotate(conn)
 
-    def test_without_consumers_it_goes_on(self, queue: Database) -> None:
+    def test_rotation_continues_without_consumers(self, queue: Database) -> None:
         conn = queue.connect()
         conn.execute("select pgq.unregister_consumer('q', 'c')")
         for _ in range(4):
@@ -131,9 +129,7 @@ class TestRotation:
         assert ticks == [5], "those before the switch before are gone"
         assert value(conn, "select sub_last_tick from pgq.subscription") == 5
 
-    def test_a_tick_older_than_the_previous_switch_keeps_it_from_happening(
-        self, queue: Database
-    ) -> None:
+    def test_position_before_the_previous_rotation_blocks_rotation(self, queue: Database) -> None:
         """A long transaction holds xmin of the consumer's tick back."""
         conn, slow = queue.connect(), queue.connect(autocommit=False)
         slow.execute("select txid_current()")
@@ -147,7 +143,7 @@ class TestRotation:
         assert consume(conn) == ["slow"]
         assert rotate(conn)
 
-    def test_a_reader_of_the_next_table_puts_it_off(self, queue: Database) -> None:
+    def test_reader_of_the_next_table_delays_rotation(self, queue: Database) -> None:
         conn, reader = queue.connect(), queue.connect(autocommit=False)
         pass_by(queue)
         number = value(conn, "select queue_id from pgq.queue")
@@ -156,7 +152,7 @@ class TestRotation:
         reader.commit()
         assert rotate(conn)
 
-    def test_a_registration_that_is_not_committed_puts_it_off(self, queue: Database) -> None:
+    def test_uncommitted_registration_delays_rotation(self, queue: Database) -> None:
         conn, newcomer = queue.connect(), queue.connect(autocommit=False)
         pass_by(queue)
         newcomer.execute("select pgq.register_consumer('q', 'new')")
@@ -164,7 +160,7 @@ class TestRotation:
         newcomer.commit()
         assert rotate(conn), "it registered behind the newest tick"
 
-    def test_an_open_writer_does_not_put_it_off(self, queue: Database) -> None:
+    def test_open_writer_does_not_delay_rotation(self, queue: Database) -> None:
         conn, writer = queue.connect(), queue.connect(autocommit=False)
         pass_by(queue)
         insert(writer, "open")
@@ -206,7 +202,7 @@ class TestTablesOfABatch:
         prefix = queue.value("select queue_data_pfx from pgq.queue")
         return [f"{prefix}_{n}" for n in numbers]
 
-    def test_behind_a_switch_only_the_current_table(self, queue: Database) -> None:
+    def test_after_a_rotation_only_the_current_table_is_read(self, queue: Database) -> None:
         conn = queue.connect()
         pass_by(queue)
         rotate(conn)
@@ -277,7 +273,7 @@ class TestTablesOfABatch:
             assert consume(conn) == []
             assert rotate(conn), "nothing keeps the table any more"
 
-    def test_the_look_for_late_events_leaves_no_lock(self, queue: Database) -> None:
+    def test_check_for_late_events_leaves_no_lock(self, queue: Database) -> None:
         conn, reader = queue.connect(), queue.connect(autocommit=False)
         pass_by(queue)
         rotate(conn)
@@ -307,7 +303,7 @@ class TestOperations:
         pgq_db.execute("select pgq.create_queue('q')")
         assert self.listed(pgq_db) == []
 
-    def test_rotation_comes_in_two_steps(self, queue: Database) -> None:
+    def test_rotation_is_listed_in_two_steps(self, queue: Database) -> None:
         queue.execute("select pgq.create_queue('a')")
         queue.execute("select pgq.set_queue_config('a', 'rotation_period', '0')")
         assert self.listed(queue) == [
@@ -316,13 +312,13 @@ class TestOperations:
             ("pgq.maint_rotate_tables_step2", None),
         ]
 
-    def test_a_half_done_switch_is_completed(self, queue: Database) -> None:
+    def test_incomplete_rotation_is_completed(self, queue: Database) -> None:
         conn = queue.connect()
         pass_by(queue)
         conn.execute("select pgq.maint_rotate_tables_step1('q')")
         assert self.listed(queue) == [("pgq.maint_rotate_tables_step2", None)]
 
-    def test_functions_of_the_user_come_after_rotation(self, queue: Database) -> None:
+    def test_user_functions_run_after_rotation(self, queue: Database) -> None:
         for name in (
             "create schema my",
             *(f"create function my.{n}(text) returns int4 return 0" for n in "ab"),
@@ -334,7 +330,7 @@ class TestOperations:
         with pytest.raises(psycopg.Error, match=r"of queue q is not called: my\.c\n"):
             queue.execute("select pgq._refuse_maintenance('q')")
 
-    def test_the_cascade_and_the_tables_come_last(self, pgq_db: Database) -> None:
+    def test_cascade_and_table_maintenance_run_last(self, pgq_db: Database) -> None:
         pgq_db.execute("select pgq.create_queue('q')")
         pgq_db.execute(
             "select pgq_node.register_location('q', 'n1', 'dbname=x', false),"
@@ -385,7 +381,7 @@ class TestUpgrade:
         with psycopg.connect(queue.dsn) as conn:
             conn.execute("select pgq.insert_event('q', 't', 'd')")
 
-    def test_missing_indexes_are_made_once(self, queue: Database) -> None:
+    def test_missing_indexes_are_created_once(self, queue: Database) -> None:
         number = queue.value("select queue_id from pgq.queue")
         for index in ("rq_retry_idx", f"event_{number}_1_txid_idx"):
             queue.execute(f"drop index pgq.{index}")

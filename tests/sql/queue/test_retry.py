@@ -1,4 +1,4 @@
-"""An event that is asked for again comes again, with its id, to whoever asked."""
+"""A retried event is delivered again, with its id, to the consumer that asked for it."""
 
 from __future__ import annotations
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Thread
 
 import psycopg
 import pytest
 
 from tests.fixtures.cluster import Database
 from tests.support.queue_steps import (
-    column,
-    consume,
     insert,
     queue_with_consumer,
     refused,
@@ -86,7 +83,7 @@ class TestWhenDue:
         history(queue, "-3 s", "-4 s")
         assert due(queue)
 
-    def test_ticks_without_events_come_at_doubling_distances(self, queue: Database) -> None:
+    def test_idle_ticks_have_doubling_intervals(self, queue: Database) -> None:
         history(queue, "15 s", "5 s")
         assert not due(queue), "5 s after a gap of 10 s"
         history(queue, "29 s", "19 s")
@@ -94,19 +91,19 @@ class TestWhenDue:
         history(queue, "31 s", "21 s")
         assert due(queue), "21 s after a gap of 10 s"
 
-    def test_ticks_without_events_come_once_in_the_idle_period(self, queue: Database) -> None:
+    def test_idle_ticks_are_created_once_per_idle_period(self, queue: Database) -> None:
         history(queue, "10 min", "61 s")
         assert due(queue)
         history(queue, "10 min", "59 s")
         assert not due(queue)
 
-    def test_ticks_without_events_keep_half_the_lag_apart(self, queue: Database) -> None:
+    def test_idle_ticks_are_at_least_half_the_lag_apart(self, queue: Database) -> None:
         history(queue, "1.41 s", "1.4 s")
         assert not due(queue)
         history(queue, "1.61 s", "1.6 s")
         assert due(queue)
 
-    def test_looking_in_vain_writes_nothing(self, queue: Database) -> None:
+    def test_call_without_due_tick_writes_nothing(self, queue: Database) -> None:
         history(queue, "10 s", "0 s")
         conn = queue.connect(autocommit=False)
         assert value(conn, "select pgq.ticker()") == 0
@@ -165,9 +162,7 @@ class TestRefused:
         with refused_like("LD201", r"Invalid PgQ state: old xmin=9000000000, cur txid=\d+"):
             queue.execute("select pgq.ticker()")
 
-    def test_a_tick_that_somebody_else_makes_meanwhile_is_not_of_the_future(
-        self, queue: Database
-    ) -> None:
+    def test_concurrent_tick_is_not_taken_for_a_future_one(self, queue: Database) -> None:
         one, other = queue.connect(), queue.connect(autocommit=False)
         look = "select pgq._tick_due(q) is not null from pgq.queue q"
         # Once before, so that the session knows the table and stops at nothing but its rows.
@@ -222,7 +217,7 @@ class TestAllQueues:
         holder.rollback()
         assert value(conn, "select pgq.ticker()") == 1
 
-    def test_a_queue_that_is_dropped_meanwhile_stops_no_other(self, queue: Database) -> None:
+    def test_concurrently_dropped_queue_stops_no_other(self, queue: Database) -> None:
         conn, ticker = queue.connect(), queue.connect()
         queue_with_consumer(conn, "p")
         conn.execute("select pgq.force_tick('q')")
@@ -252,7 +247,7 @@ class TestAllQueues:
 
 
 class TestForce:
-    def test_it_uses_up_ids_so_that_the_next_run_ticks(self, queue: Database) -> None:
+    def test_force_tick_consumes_ids_so_that_the_next_run_ticks(self, queue: Database) -> None:
         conn = queue.connect()
         assert value(conn, "select pgq.force_tick('q')") == 1
         assert value(conn, "select pgq.seq_getval(queue_event_seq) from pgq.queue") == 2001
@@ -269,13 +264,13 @@ class TestForce:
         assert insert(conn, "1") == 1022
 
     @pytest.mark.parametrize("parameter", ["ticker_paused", "external_ticker"])
-    def test_it_does_nothing_where_no_ticker_runs(self, queue: Database, parameter: str) -> None:
+    def test_force_tick_has_no_effect_without_ticker(self, queue: Database, parameter: str) -> None:
         conn = queue.connect()
         conn.execute("select pgq.set_queue_config('q', %s, 't')", [parameter])
         assert value(conn, "select pgq.force_tick('q')") == 1
         assert insert(conn, "1") == 1
 
-    def test_it_answers_null_without_ticks(self, queue: Database) -> None:
+    def test_force_tick_returns_null_without_ticks(self, queue: Database) -> None:
         queue.execute("delete from pgq.tick")
         assert queue.value("select pgq.force_tick('q')") is None
 
@@ -292,7 +287,7 @@ class TestExternal:
         queue.execute("select pgq.set_queue_config('q', 'external_ticker', 't')")
         return queue
 
-    def test_it_makes_exactly_that_tick_and_raises_the_sequences(self, branch: Database) -> None:
+    def test_external_tick_has_the_given_id_and_raises_sequences(self, branch: Database) -> None:
         conn = branch.connect()
         assert value(conn, self.TICKER, 10, "2020-01-01 00:00:00+00", 500) == 10
         row = conn.execute(
@@ -302,13 +297,13 @@ class TestExternal:
         assert value(conn, "select nextval(queue_tick_seq) from pgq.queue") == 11
         assert value(conn, "select nextval(queue_event_seq) from pgq.queue") == 501
 
-    def test_it_never_lowers_a_sequence(self, branch: Database) -> None:
+    def test_external_tick_never_lowers_a_sequence(self, branch: Database) -> None:
         conn = branch.connect()
         conn.execute("select setval(queue_event_seq, 900) from pgq.queue")
         value(conn, self.TICKER, 10, "2020-01-01", 500)
         assert value(conn, "select nextval(queue_event_seq) from pgq.queue") == 901
 
-    def test_ticks_come_in_their_order(self, branch: Database) -> None:
+    def test_external_ticks_must_be_in_order(self, branch: Database) -> None:
         conn = branch.connect()
         value(conn, self.TICKER, 10, "2020-01-01", 500)
         with refused("LD103", "tick 9 is older than tick 10"):
@@ -318,9 +313,7 @@ class TestExternal:
         assert value(conn, self.TICKER, 12, "2020-01-01", 600) == 12
 
     @pytest.mark.parametrize("setting", ["external_ticker = false", "ticker_paused = true"])
-    def test_it_needs_a_queue_that_waits_for_such_ticks(
-        self, branch: Database, setting: str
-    ) -> None:
+    def test_external_tick_needs_an_external_queue(self, branch: Database, setting: str) -> None:
         branch.execute(f"update pgq.queue set queue_{setting}")
         with refused("LD103", "queue not found or ticker disabled: q"):
             branch.execute("select pgq.ticker('q', 10, now(), 500)")
@@ -331,7 +324,7 @@ class TestExternal:
 
 
 class TestNotify:
-    def test_a_tick_and_a_wish_for_one_are_told(self, queue: Database) -> None:
+    def test_tick_and_force_tick_send_notifications(self, queue: Database) -> None:
         conn, listener = queue.connect(), queue.connect()
         listener.execute("listen pgq_tick")
         listener.execute("listen pgq_force_tick")
@@ -347,131 +340,3 @@ class TestNotify:
         name = "ü" * 2000
         conn.execute("select pgq.create_queue(%s)", [name])
         assert tick(conn, name) == 2
-
-
-class TestDurable:
-    @pytest.mark.parametrize(
-        ("setting", "inside"),
-        [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")],
-    )
-    def test_a_transaction_with_a_tick_waits_for_the_disk(
-        self, queue: Database, setting: str, inside: str
-    ) -> None:
-        conn = queue.connect(autocommit=False)
-        conn.execute(f"set synchronous_commit = {setting}")
-        conn.commit()
-        tick(conn)
-        assert value(conn, "show synchronous_commit") == inside
-        conn.commit()
-        assert value(conn, "show synchronous_commit") == setting
-        conn.execute("select pgq.set_queue_config('q', 'external_ticker', 't')")
-        conn.execute("select pgq.ticker('q', 99, now(), 1)")
-        assert value(conn, "show synchronous_commit") == inside
-
-    def test_a_look_in_vain_leaves_the_setting(self, queue: Database) -> None:
-        history(queue, "10 s", "0 s")
-        conn = queue.connect(autocommit=False)
-        conn.execute("set synchronous_commit = off")
-        conn.execute("select pgq.ticker()")
-        assert value(conn, "show synchronous_commit") == "off"
-
-
-class TestOrder:
-    def test_ticks_of_two_sessions_follow_each_other(self, queue: Database) -> None:
-        """The second waits for the first and takes its snapshot after it."""
-        first, second = queue.connect(autocommit=False), queue.connect()
-        conn = queue.connect()
-        conn.execute("select pgq.force_tick('q')")
-        tick(first)
-        insert(conn, "between")
-        conn.execute("select pgq.force_tick('q')")
-        made: list[int | None] = []
-        thread = Thread(target=lambda: made.append(value(second, "select pgq.ticker('q')")))
-        thread.start()
-        thread.join(0.05)
-        assert not made, "the second waits"
-        insert(conn, "while waiting")
-        first.commit()
-        thread.join(10)
-        assert made == [3]
-        assert column(conn, TICKS) == [1, 2, 3]
-        assert [consume(conn), consume(conn)] == [[], ["between", "while waiting"]]
-
-    def test_a_second_ticker_finds_nothing_left_to_do(self, queue: Database) -> None:
-        first, second = queue.connect(autocommit=False), queue.connect()
-        tick(first)
-        made: list[int | None] = []
-        thread = Thread(target=lambda: made.append(value(second, "select pgq.ticker('q')")))
-        thread.start()
-        first.commit()
-        thread.join(10)
-        assert made == [None]
-
-
-class TestAtSnapshot:
-    def exported(self, conn: psycopg.Connection) -> str:
-        conn.execute("set transaction isolation level repeatable read")
-        return str(conn.execute("select txid_current_snapshot()").fetchone()[0])  # type: ignore[index]
-
-    def test_the_tick_sees_what_the_reader_sees(self, queue: Database) -> None:
-        conn = queue.connect()
-        locker, reader = queue.connect(autocommit=False), queue.connect(autocommit=False)
-        slow = queue.connect(autocommit=False)
-        insert(slow, "slow")
-        insert(conn, "before")
-        assert value(locker, "select pgq.lock_ticks('q')") == 1
-        insert(conn, "after the lock")
-        snapshot = self.exported(reader)
-        insert(conn, "after the snapshot")
-        slow.commit()
-        made = value(locker, "select pgq.tick_at_snapshot('q', %s)", snapshot)
-        locker.commit()
-        seen = column(reader, "select ev_data from pgq.event_template order by ev_id")
-        assert value(conn, "select tick_snapshot::text from pgq.tick order by tick_id desc") == (
-            snapshot
-        )
-        tick(conn)
-        assert made == 2
-        assert consume(conn) == seen == ["before", "after the lock"]
-        assert consume(conn) == ["slow", "after the snapshot"]
-
-    def test_nobody_else_ticks_while_locked(self, queue: Database) -> None:
-        locker, other = queue.connect(autocommit=False), queue.connect(lock_timeout_ms=50)
-        assert value(locker, "select pgq.lock_ticks('q')") == 1
-        other.execute("select pgq.force_tick('q')")
-        with pytest.raises(psycopg.errors.LockNotAvailable):
-            other.execute("select pgq.ticker('q')")
-        assert insert(other, "writers do not wait") > 0
-
-    def test_a_snapshot_before_the_newest_tick_is_refused(self, queue: Database) -> None:
-        conn, reader = queue.connect(), queue.connect(autocommit=False)
-        snapshot = self.exported(reader)
-        insert(conn, "1")
-        tick(conn)
-        with refused("LD103", "the snapshot is older than the newest tick"):
-            conn.execute("select pgq.tick_at_snapshot('q', %s)", [snapshot])
-
-    def test_a_snapshot_of_the_future_is_refused(self, queue: Database) -> None:
-        conn = queue.connect()
-        with refused("LD005", "the snapshot sees transactions that are not finished"):
-            conn.execute("select pgq.tick_at_snapshot('q', '9000000000:9000000000:')")
-
-    @pytest.mark.parametrize("text", ["", "rubbish", "5:1:", None])
-    def test_rubbish_is_refused(self, queue: Database, text: str | None) -> None:
-        conn = queue.connect()
-        with refused("LD005", f"not a snapshot: {'NULL' if text is None else text}"):
-            conn.execute("select pgq.tick_at_snapshot('q', %s)", [text])
-
-    def test_a_queue_that_does_not_tick_here_is_refused(self, queue: Database) -> None:
-        conn = queue.connect()
-        for function in ("lock_ticks('nope')", "tick_at_snapshot('nope', '1:1:')"):
-            with refused("LD001", "no such queue"):
-                conn.execute(f"select pgq.{function}")
-        conn.execute("select pgq.set_queue_config('q', 'ticker_paused', 't')")
-        for function in ("lock_ticks('q')", "tick_at_snapshot('q', '1:1:')"):
-            with refused("LD103", "Ticker has been paused for this queue"):
-                conn.execute(f"select pgq.{function}")
-        conn.execute("select pgq.set_queue_config('q', 'external_ticker', 't')")
-        for function in ("lock_ticks('q')", "tick_at_snapshot('q', '1:1:')"):
-            with refused("LD103", "This queue has external tick source."):
-                conn.execute(f"select pgq.{function}")

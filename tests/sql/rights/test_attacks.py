@@ -1,4 +1,4 @@
-"""What each role tries that it must not be able to do in a provider's database.
+"""Attempts of each role to exceed its rights in a provider's database.
 
 ``ATTEMPTS`` is the list: who, and what; ``docs/design/security.md`` tells of whom each role has to
 be kept from.  Every attempt is an error, and nothing has changed behind it: no event that a

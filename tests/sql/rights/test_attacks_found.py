@@ -1,4 +1,4 @@
-"""What an attacker got through once, and what ordinary users could not do because of the locks."""
+"""Attacks that once succeeded, and legitimate uses that the rights once prevented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control events are proven by who writes them, and by nothing that a producer can do."""
+"""Control events are authenticated by their writer; producers cannot forge them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs with its owner's rights cannot be led astray by its caller, in every schema."""
+"""SECURITY DEFINER functions cannot be subverted by their caller, in every schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every call of our functions names one of them exactly: no overload fits better.
+"""Every call of Londiste's functions matches one signature exactly.
 
 Nobody but the owner can create one (``test_rights.py``).  This is the second lock: an overload of
 each function, with each argument of each other type, fails when it is called, and everything that

@@ -1,4 +1,4 @@
-"""What programs call prints nothing: a NOTICE of the server is none of the caller's business."""
+"""SQL functions that programs call raise no NOTICE."""
 
 from __future__ import annotations
 

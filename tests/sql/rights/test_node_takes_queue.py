@@ -1,4 +1,4 @@
-"""A queue that producers have written to becomes a node: what they wrote is applied by nobody."""
+"""A queue with existing events becomes a node: no node applies the earlier events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what in the schemas of the product: exactly what ``sql/rights.tsv`` declares.
+"""Rights in Londiste's schemas equal those that ``sql/rights.tsv`` declares.
 
 A line of it: an object, a right, and the roles that have it; what follows from memberships
 (``MEMBERS``) and from PUBLIC is left out.  ``definer`` with ``owner``: the function runs with the

@@ -1,4 +1,4 @@
-"""Whatever the original's functions and tables look like from outside, ours do."""
+"""Functions and tables have the signatures of Londiste 3's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer of test_move_consumers: its only effect is a list of what it has seen.
+"""The consumer of test_move_consumers: it only appends the events it has seen to a list.
 
 python -m tests.support.programs.moved_consumer --db DSN --set consumer_name=NAME
 """

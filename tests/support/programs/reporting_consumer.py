@@ -1,4 +1,4 @@
-"""The cascaded consumer of a user that runs beside a node's worker: it lists what it has read."""
+"""A cascaded consumer beside a node's worker that lists the events it has read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver of Spark that streams a queue into files, and kills somebody at one moment.
+"""A Spark driver that streams a queue into files, and kills a process at a given moment.
 
 One file for each micro-batch, written once: what every sink does that is worth its name.  The
 moment is a phase and the number of the micro-batch: ``open`` before its rows are read, ``read``

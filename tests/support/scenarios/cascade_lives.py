@@ -1,4 +1,4 @@
-"""What a random life of a cascade consists of: every command that changes it, and what is lost.
+"""Random actions on a cascade: every command that changes it, and failures of nodes.
 
 The number of a life decides about all of it that does not depend on the machine's speed.
 """

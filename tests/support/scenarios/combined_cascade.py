@@ -1,4 +1,4 @@
-"""Two sources, merged into one database with a stand-by: leaves and a combined queue.
+"""Two sources merged into one database with a standby: leaves and a combined queue.
 
 one, two      roots of the queues "one" and "two"
 first         a leaf of each, which merges into queue "all"; root of that

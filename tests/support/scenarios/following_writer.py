@@ -1,4 +1,4 @@
-"""A writer that writes on whichever node takes writes, as an application behind a proxy does."""
+"""A writer that follows the root, like an application behind a proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with handlers, a writer on all of them, and what each handler promises of the end.
+"""Tables with handlers, a writer for all of them, and the expected rows of each handler.
 
 The root tells nothing to the test through the queue: a trigger of the test's own notes every
 change in ``told``, in the order in which the one writer commits.  So the history of a table is

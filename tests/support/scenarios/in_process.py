@@ -1,4 +1,4 @@
-"""A cascade in the test's own process: nothing happens but what the test lets happen.
+"""A cascade in the test's own process, where the test decides every step.
 
 Commands are the program's own, from the command line on.  Workers do a unit when they are told
 to, ticks are made by hand.  Where a command waits it does not sleep: the workers work meanwhile,

@@ -1,4 +1,4 @@
-"""What every node has to hold at every moment, found without any code of the program.
+"""Expected rows of every node at every moment, computed without Londiste's code.
 
 The rows of the root are read after each write, and remembered with each tick.  So a node that
 stands at a tick has to hold what was remembered with it: no more, no less, at any time.

@@ -1,4 +1,4 @@
-"""A database with everything that a move might trip over, and what must be in the new one."""
+"""A database with unusual objects for a migration, and the expected result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of the target, found without any code of the program.
+"""Checks of the target, computed without Londiste's code.
 
 ``same_rows`` compares the texts of all rows of both sides, counting duplicates (EXCEPT ALL in
 both directions).  ``PrefixReader`` watches the target while it is being written.

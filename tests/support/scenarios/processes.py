@@ -1,4 +1,4 @@
-"""Processes of a scenario: started as a user would, killed without mercy, never left behind."""
+"""Processes of a scenario: started like a user's, killed with SIGKILL, never left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of a storm over one queue: what writes into it, and what reads it.
+"""Producers and consumers of the storm on one queue.
 
     python -m tests.support.scenarios.queue_storm KIND NAME DSN
 

@@ -1,4 +1,4 @@
-"""What tests of a move share: the commands, an application that follows the switch, a proxy."""
+"""Parts shared by migration tests: commands, an application that follows the switch, a proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A writer on every node that may be the root, all the time: who accepts, and in which order.
+"""Writers on every possible root: which node accepts writes, in which order.
 
 Each row carries the clock of the moment in which it was written.  All servers of a test share one
 machine and so one clock: the rows in the order of that clock tell who was the root when.

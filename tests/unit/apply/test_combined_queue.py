@@ -1,4 +1,4 @@
-"""What a leaf hands on to a combined queue, and what keeps a node from being its root."""
+"""Forwarding of a leaf into a combined queue, and conditions of its promotion to root."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ EVENTS = block(
 )
 
 
-def test_what_is_applied_is_handed_on_and_scripts() -> None:
+def test_applied_events_and_scripts_are_forwarded() -> None:
     found = handed(EVENTS, interest())
     assert ids(found) == [1, 5, 6, 7]
     assert len(found) == 4
     assert ids(handed(EVENTS, RoutingTable.main([]))) == [5]
 
 
-def test_a_block_that_is_handed_on_whole_is_not_made_again() -> None:
+def test_completely_forwarded_block_is_not_encoded_again() -> None:
     whole = block(line(1, "I", "public.t"), line(2, "I", "public.t"))
     assert handed(whole, interest()) is whole
 
 
-def test_a_truncate_that_is_passed_over_here_is_not_handed_on() -> None:
+def test_ignored_truncate_is_not_forwarded() -> None:
     chosen = interest(handler="londiste(ignore_truncate=1)")
     if not chosen.routes[T].wants.ignore_truncate:
         route = chosen.routes[T]
@@ -69,17 +69,17 @@ def test_a_truncate_that_is_passed_over_here_is_not_handed_on() -> None:
     assert ids(handed(EVENTS, chosen)) == [1, 5, 7]
 
 
-def test_what_came_with_the_copy_is_not_handed_on() -> None:
+def test_events_before_the_copy_are_not_forwarded() -> None:
     copied = ReplicatedTable(T, T, True, "ok", snapshot="10:10:")
     assert ids(handed(EVENTS, RoutingTable.main([copied]))) == [1, 5, 6]
 
 
-def test_an_event_that_a_person_leaves_out_is_not_handed_on() -> None:
+def test_skipped_event_is_not_forwarded() -> None:
     skips = SkippedEvents(frozenset({(1, 0)}), frozenset({T}))
     assert ids(handed(EVENTS, interest().without(skips))) == [5, 6, 7]
 
 
-def test_a_long_event_alone_is_judged_the_same_way() -> None:
+def test_single_long_event_follows_the_same_rules() -> None:
     long = "x" * (LARGE + 1)
     kept = block(line(1, "I", "public.t", data=long))
     assert handed(kept, interest()) is kept
@@ -141,7 +141,7 @@ def test_a_new_root_needs_the_same_leaves_with_the_same_tables() -> None:
     assert missing.mend == "create-leaf --merge all"
 
 
-def test_options_that_the_stand_by_could_not_repeat_are_refused() -> None:
+def test_options_that_a_standby_cannot_repeat_are_refused() -> None:
     asked = TableOptions(merge="merge_all", skip_truncate=True)
     root, branch = node(NodeType.LEAF, NodeType.ROOT), node(NodeType.LEAF, NodeType.BRANCH)
     assert of_part(root, asked) == asked

@@ -1,4 +1,4 @@
-"""What a policy makes of an event that does not fit, case by case."""
+"""Each conflict policy's decision about an event that does not fit, case by case."""
 
 from __future__ import annotations
 

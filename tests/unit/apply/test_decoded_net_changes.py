@@ -1,4 +1,4 @@
-"""Folded changes do to a table what the changes do one by one."""
+"""Net changes from decoded events have the effect of the single changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events folded without being read do to a table what they do one by one."""
+"""Net changes from encoded events have the effect of the single changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folded events fit into a table with a unique column, and leave what they leave one by one.
+"""Net changes fit a table with a unique column and end with the rows of the single changes.
 
 Transactions of a model hand values on, swap them, and tell what they did as it happened, or key by
 key as it is in the end.  A row set is written row by row in any order, and each row must find its

@@ -1,4 +1,4 @@
-"""What a row was before the lost events, and what is done about each table."""
+"""Rejoin: the earlier version of a row before diverged events, and the plan for each table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events concern a process, where they go, and what the batch keeps in memory."""
+"""Routing: events that concern a process, their target tables, and the memory of a batch."""
 
 from __future__ import annotations
 

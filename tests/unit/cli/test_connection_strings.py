@@ -1,4 +1,4 @@
-"""No password is in what is shown of a connection string."""
+"""Printed connection strings contain no password."""
 
 from __future__ import annotations
 

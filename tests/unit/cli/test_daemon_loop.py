@@ -45,7 +45,8 @@ def test_more_work_is_done_at_once() -> None:
     started = time.monotonic()
     looping(work, signals, delay=60.0)()
     assert rounds == 100
-    assert time.monotonic() - started < 5
+    # A single sleep takes a minute.
+    assert time.monotonic() - started < 60
 
 
 def test_without_work_the_loop_sleeps_until_it_is_woken() -> None:

@@ -1,4 +1,4 @@
-"""Logging as a file says: formats of the file, precedence of -q and -v, handlers, errors."""
+"""Log configuration: file formats, precedence of -q and -v, handlers, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of the log say which job, queue, batch and tick they are about."""
+"""Log lines name their job, queue, batch and tick."""
 
 from __future__ import annotations
 

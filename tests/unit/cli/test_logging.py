@@ -1,4 +1,4 @@
-"""The log of a process goes on, or at least the process does."""
+"""Logging failures do not stop the process."""
 
 from __future__ import annotations
 

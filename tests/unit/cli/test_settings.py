@@ -1,4 +1,4 @@
-"""Settings: where a value comes from, and what is said about a wrong one."""
+"""Settings: sources of a value, and errors for invalid values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps: what is done is not done again, whatever interrupted the first run."""
+"""Steps: a completed step is not repeated after an interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks of a table: every block is in exactly one of them."""
+"""Chunks of a table: every block is in exactly one chunk."""
 
 from __future__ import annotations
 

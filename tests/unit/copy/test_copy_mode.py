@@ -1,4 +1,4 @@
-"""In which way a table is copied, where it is cut, and what events must say."""
+"""Copy mode of a table: the choice, key ranges, and required event fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bars and the lines of a running copy say."""
+"""Progress bars and lines of running copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events become changes, and hostile events become errors that name them."""
+"""Events are decoded to changes; malformed events cause errors that name them."""
 
 from __future__ import annotations
 

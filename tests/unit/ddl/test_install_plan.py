@@ -1,4 +1,4 @@
-"""What has to run in which database: decided without one."""
+"""Install plan: which files run in which database, computed without a connection."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def test_an_older_database_runs_the_upgrades_and_notes_the_tables() -> None:
     assert made.waiting == ("upgrades/4.1.0/after-01-drop-old.sql",)
 
 
-def test_what_breaks_the_previous_release_runs_when_asked_for_and_behind_its_replacement() -> None:
+def test_incompatible_upgrade_runs_on_request_after_its_replacement() -> None:
     paths = [step.path for step in plan(SECOND, installed(FIRST), after=True).steps]
     assert paths.index("upgrades/4.1.0/after-01-drop-old.sql") > paths.index(
         "functions/ticking/pause.sql"
     )
 
 
-def test_the_release_after_next_cleans_up_by_itself() -> None:
+def test_release_after_next_runs_the_cleanup_automatically() -> None:
     waiting = "upgrades/4.1.0/after-01-drop-old.sql"
     made = plan(THIRD, installed(SECOND, without=(waiting,)))
     assert ("run", waiting) in actions(made)
@@ -140,13 +140,13 @@ def test_a_schema_of_an_extension_is_refused() -> None:
     assert "londiste install --adopt" in caught.value.hint
 
 
-def test_a_schema_that_others_filled_is_refused_and_an_empty_one_is_taken() -> None:
+def test_foreign_schema_is_refused_unless_empty() -> None:
     with pytest.raises(InstallError, match="was not made by londiste install"):
         plan(FIRST, Installed(schema_exists=True, names=frozenset({"queue"})))
     assert plan(FIRST, Installed(schema_exists=True)).steps
 
 
-def test_what_a_removed_file_left_behind_is_listed_until_it_is_dropped() -> None:
+def test_objects_of_a_removed_file_are_listed_until_dropped() -> None:
     fewer = component("4.1.0", *FIRST.files[:2])
     there = plan(fewer, installed(FIRST, names="queue create_queue"))
     assert there.leftovers == ("functions/queues/create_queue.sql",)
@@ -155,7 +155,7 @@ def test_what_a_removed_file_left_behind_is_listed_until_it_is_dropped() -> None
     assert ("forget", "functions/queues/create_queue.sql") in actions(dropped)
 
 
-def test_a_file_that_moved_to_another_folder_is_no_leftover() -> None:
+def test_moved_file_leaves_no_leftover() -> None:
     moved = component("4.0.0", *FIRST.files[:2], file("functions/all/create_queue.sql"))
     made = plan(moved, installed(FIRST, names="queue create_queue"))
     assert made.leftovers == ()
@@ -168,7 +168,7 @@ def test_notes_carry_no_text_and_runs_do() -> None:
         assert bool(step.text) == (step.action is Action.RUN)
 
 
-def test_versions_are_sorted_as_people_expect() -> None:
+def test_versions_are_sorted_numerically() -> None:
     ordered = ["3.8", "4.0.0.dev1", "4.0.0a1", "4.0.0a2", "4.0.0rc1", "4.0.0", "4.0.1", "4.10.0"]
     backwards = ordered[::-1]
     assert sorted(backwards, key=version_key) == ordered
@@ -176,7 +176,7 @@ def test_versions_are_sorted_as_people_expect() -> None:
         version_key("latest")
 
 
-def test_components_come_after_what_they_require() -> None:
+def test_components_follow_their_requirements() -> None:
     known = source.load()
     names = list(known)
     for name, one in known.items():

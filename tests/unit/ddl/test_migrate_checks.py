@@ -1,4 +1,4 @@
-"""What speaks against a move, by kind; facts of two databases in, findings out."""
+"""Findings that prevent a migration, computed from the facts of two databases."""
 
 from __future__ import annotations
 
@@ -48,20 +48,22 @@ def test_two_databases_that_fit_each_other_give_no_finding() -> None:
         ({"prepared": 2}, ("prepared", "warning")),
     ],
 )
-def test_both_servers_are_looked_at(changed: dict[str, object], found: tuple[str, str]) -> None:
+def test_settings_of_both_servers_are_checked(
+    changed: dict[str, object], found: tuple[str, str]
+) -> None:
     wrong = replace(FACTS, **changed)  # type: ignore[arg-type]
     assert found in kinds(old=wrong)
     assert found in kinds(new=wrong)
 
 
-def test_roles_are_no_finding_for_who_may_make_them_or_has_them() -> None:
+def test_no_finding_if_roles_exist_or_can_be_created() -> None:
     lacking = replace(FACTS, missing_roles=("pgq_reader",))
     assert kinds(old=lacking) == set()
     installed = replace(lacking, makes_roles=False, installed=("pgq",))
     assert kinds(old=installed) == set()
 
 
-def test_without_the_replica_role_there_is_no_move_and_no_way_back() -> None:
+def test_migration_and_return_need_the_replica_role() -> None:
     without = replace(FACTS, replica=False)
     assert kinds(new=without) == {("replica", "critical")}
     assert kinds(old=without) == {("replica", "critical")}
@@ -77,7 +79,7 @@ def test_without_the_replica_role_there_is_no_move_and_no_way_back() -> None:
         (140000, "refused", ["grant londiste_writer"]),
     ],
 )
-def test_what_lets_a_user_set_the_replica_role_is_told(
+def test_grant_for_the_replica_role_is_in_the_hint(
     version: int, function: str, statements: list[str]
 ) -> None:
     old = replace(FACTS, replica=False, version=version, replica_function=function, user="Me")
@@ -102,7 +104,7 @@ def test_what_lets_a_user_set_the_replica_role_is_told(
         (replace(T, columns=()), ("columns", "warning")),
     ],
 )
-def test_tables_of_the_old_database_are_looked_at(table: Table, found: tuple[str, str]) -> None:
+def test_tables_of_the_old_database_are_checked(table: Table, found: tuple[str, str]) -> None:
     assert found in kinds(old=replace(FACTS, tables=(table,)))
 
 
@@ -136,7 +138,7 @@ def test_an_extension_has_to_be_to_be_had() -> None:
     assert kinds(old=old, new=replace(FACTS, extensions=frozenset({"hstore"}))) == set()
 
 
-def test_what_nobody_makes_is_named() -> None:
+def test_objects_that_are_not_created_are_named() -> None:
     function = Object("function", "public", "f", "public.f()", "create …")
     aggregate = Object("aggregate", "public", "a", "public.a()", None)
     old = replace(FACTS, objects=(function, aggregate))
@@ -189,12 +191,12 @@ def test_tables_of_both_sides_take_the_same_rows(
     assert [f for f in begun if f.kind == "structure"] == []
 
 
-def test_an_unlogged_table_stands_for_no_logged_one() -> None:
+def test_unlogged_table_does_not_match_a_logged_one() -> None:
     new = DatabaseFacts(tables=(replace(T, persistence="u"),))
     assert kinds(new=new) == {("structure", "critical")}
 
 
-def test_what_is_not_replicated_need_not_be_there_and_is_told() -> None:
+def test_unreplicated_objects_are_optional_and_reported() -> None:
     old = DatabaseFacts(tables=(replace(T, persistence="u"),))
     assert kinds(old, DatabaseFacts(), SchemaMethod.EXISTING) == {
         ("unlogged", "warning"),
@@ -203,14 +205,14 @@ def test_what_is_not_replicated_need_not_be_there_and_is_told() -> None:
     assert missing_in(old, DatabaseFacts()) == []
 
 
-def test_a_forced_policy_needs_a_user_above_it_on_both_sides() -> None:
+def test_forced_row_security_needs_bypass_on_both_sides() -> None:
     forced = DatabaseFacts(tables=(replace(T, forced=True),))
     assert kinds(forced, forced) == set()
     for side in ({"old": replace(forced, bypasses=False)}, {"new": DatabaseFacts(bypasses=False)}):
         assert ("policies", "critical") in kinds(**{"old": forced, "new": forced, **side})
 
 
-def test_an_older_server_is_not_given_what_pg_dump_or_it_cannot() -> None:
+def test_older_target_server_gets_only_supported_objects() -> None:
     table = replace(T, kind="p", columns=(ColumnFacts("id", identity=True, key=1),))
     old, new = DatabaseFacts(tables=(table,)), DatabaseFacts(version=160000)
     assert ("structure", "critical") in kinds(old, new, SchemaMethod.CREATE)
@@ -278,12 +280,12 @@ SWITCH = noted(OperationKind.SWITCHOVER, "old", "new")
         (PhaseFacts({"new": ROOT}), Phase.ENDING),
     ],
 )
-def test_the_phase_follows_from_what_both_databases_say(seen: PhaseFacts, now: Phase) -> None:
+def test_phase_is_derived_from_both_databases(seen: PhaseFacts, now: Phase) -> None:
     assert phase(seen) is now
     assert NEXT[now]
 
 
-def test_who_takes_writes_in_the_middle_of_a_switch() -> None:
+def test_writable_database_during_a_switch() -> None:
     closed = replace(SWITCH, last_tick=7)
     nodes = {"old": ROOT, "new": BRANCH}
     assert takes_writes(nodes, {}) == "old"
@@ -293,7 +295,7 @@ def test_who_takes_writes_in_the_middle_of_a_switch() -> None:
     assert takes_writes({"old": BRANCH, "new": ROOT}, {"new": closed}) == "new"
 
 
-def test_what_is_missing_is_what_is_replicated_and_what_we_can_make() -> None:
+def test_missing_lists_replicated_and_creatable_objects() -> None:
     view = Object("view", "public", "v", "public.v", "create …")
     operator = Object("operator", "public", "+", "+(int,int)", None)
     scratch = Table(TableName("public", "scratch"), persistence="u")
@@ -303,7 +305,7 @@ def test_what_is_missing_is_what_is_replicated_and_what_we_can_make() -> None:
     assert missing_in(old, old) == []
 
 
-def test_the_text_of_pg_dump_is_made_fit_for_any_release() -> None:
+def test_pg_dump_output_is_adapted_to_any_release() -> None:
     text = [
         r"\restrict abc",
         "SET transaction_timeout = 0;",

@@ -1,4 +1,4 @@
-"""Scripts are cut where the server would cut them; what cannot be carried is refused."""
+"""Scripts are split where the server would split them; unsupported parts are refused."""
 
 from __future__ import annotations
 

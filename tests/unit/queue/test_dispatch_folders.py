@@ -1,4 +1,4 @@
-"""Folders by time: a name tells its period, and when that is over."""
+"""Folders by time: the name gives the period and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers as values: options from types, the stored form, and what a table wants."""
+"""Handlers as values: typed options, the stored form, and table rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of handler obfuscate: what becomes of a value."""
+"""Rules of the obfuscate handler: the masked value for each rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a finding and what is not, by kind; facts in, findings out."""
+"""Queue findings, computed from facts, kind by kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language of the shell: every form, what cannot be read, and what may come next."""
+"""The shell's language: every statement, syntax errors, completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches between ticks partition what was committed, in whatever order transactions run."""
+"""Batches between ticks partition the committed transactions, in any commit order."""
 
 from __future__ import annotations
 

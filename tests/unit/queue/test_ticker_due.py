@@ -1,4 +1,4 @@
-"""When a ticker does what: decided without a clock."""
+"""Ticker schedule: due actions, computed without a clock."""
 
 from __future__ import annotations
 

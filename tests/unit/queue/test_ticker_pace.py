@@ -1,4 +1,4 @@
-"""How often a queue ticks whose consumer takes tick by tick and is slower than the ticks are."""
+"""Tick rate of a queue whose consumer is slower than the ticks."""
 
 from __future__ import annotations
 

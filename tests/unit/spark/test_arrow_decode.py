@@ -1,4 +1,4 @@
-"""Events made into columns many at a time are what they are one by one, or are left to that way."""
+"""Decoding events in Arrow batches equals decoding them one by one, or falls back to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sink does with an epoch that comes, and what its options and rows have to be."""
+"""Sinks: the decision about an arriving epoch, and valid options and rows."""
 
 from __future__ import annotations
 

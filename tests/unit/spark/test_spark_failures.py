@@ -1,4 +1,4 @@
-"""What Spark reports becomes one line that says what happened, where, and what to do."""
+"""Spark failures become one error line with cause, place and remedy."""
 
 from __future__ import annotations
 

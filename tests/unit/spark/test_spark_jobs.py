@@ -1,4 +1,4 @@
-"""What a Spark job sends to its tasks, without Spark."""
+"""Data that a Spark job sends to its tasks, tested without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of ``format("pgq")``: what is taken, what is refused, and with which words."""
+"""Options of ``format("pgq")``: accepted, refused, and the error texts."""
 
 from __future__ import annotations
 

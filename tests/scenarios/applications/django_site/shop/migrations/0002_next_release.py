@@ -1,4 +1,4 @@
-"""What the next release of the shop needs, and this one does not know yet."""
+"""Columns of the shop's next release."""
 
 from django.db import migrations, models
 

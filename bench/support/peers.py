@@ -1,4 +1,4 @@
-"""Which peers there are to measure beside us, and where.
+"""Peers that are installed, and their programs.
 
 Native logical replication is there always.  The others are there when their packages are
 installed: in Debian postgresql-15-pgq3, postgresql-15-pgq-node, postgresql-15-londiste-sql, pgqd,

@@ -1,4 +1,4 @@
-"""The load alone of bench.copy: rows from one server to another, into a table without indexes.
+"""The load of bench.copy: rows from one server to another, into a table without indexes.
 
     psql | psql         raw pipes, binary: one, and two side by side, each half of the blocks
     subscription        CREATE SUBSCRIPTION until the table is ready
@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import common, cpu
-from bench.copy_tables import Case
+from bench.support import common, cpu
+from bench.workloads.copy_tables import Case
 from londiste import engine
 from londiste.copy.chunking.blocks import split
 from londiste.copy.chunking.key_ranges import split_by_key

@@ -1,4 +1,4 @@
-"""The ways of replaying a backlog that bench.replay measures: our worker, native, Londiste 3.
+"""Methods of replaying a backlog in bench.replay: Londiste's worker, native, Londiste 3.
 
 Each way has a source server of its own, so that none has to read past what another wrote there;
 the target databases share a server, and only one of them is written to at a time.
@@ -16,7 +16,8 @@ from pathlib import Path
 
 import psycopg
 
-from bench import common, cpu, replay_changes
+from bench.support import common, cpu
+from bench.workloads import replay_changes
 from londiste.embedded.postgres import Cluster
 
 QUEUE = "bench"

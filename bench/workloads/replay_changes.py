@@ -1,4 +1,4 @@
-"""The changes that bench.replay captures and replays: the same ones in every source database.
+"""Changes that bench.replay captures and replays, identical in every source database.
 
 rows    four tables (the fourth with a second unique index), 40 % inserts, 50 % updates with a fifth
         of them on 2,000 hot keys, 10 % deletes, tables and keys at random, ten rows a transaction

@@ -1,10 +1,10 @@
-"""A producer of its own process that keeps a pace, for bench.queue.
+"""A producer process that commits at a fixed rate, for bench.queue.
 
 Runs a statement with the numbers of the first and the last event of each transaction, so many
 transactions a second, and prints when each commit was over: one JSON list of seconds of the
 system's monotonic clock, which other processes of the machine read as well.
 
-    python -m bench.paced DSN STATEMENT --rate 500 --seconds 10 [--events 1]
+    python -m bench.support.paced DSN STATEMENT --rate 500 --seconds 10 [--events 1]
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Producer:
         self.total = total
         self.events = events
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench.paced", *arguments], stdout=subprocess.PIPE
+            [sys.executable, "-m", "bench.support.paced", *arguments], stdout=subprocess.PIPE
         )
 
     def committed(self) -> list[float]:

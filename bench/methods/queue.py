@@ -1,4 +1,4 @@
-"""The queue and its peer as bench.queue uses them: filled, drained, followed."""
+"""The queue and a job table as bench.queue fills, drains and follows them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench import common, paced
+from bench.support import common, paced
 from londiste.db.connection import Connection, session
 from londiste.db.notify import Listener
 from londiste.embedded.postgres import Cluster

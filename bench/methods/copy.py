@@ -1,4 +1,4 @@
-"""The ways of an initial copy that bench.copy measures end to end, each as people use it.
+"""Methods of an initial copy that bench.copy measures end to end.
 
 Every way has a source database and a target database of its own.  The source has the rows, the
 target the empty tables with keys, indexes and foreign keys; what is running all the time (worker,
@@ -19,8 +19,8 @@ from urllib.parse import quote, urlencode
 import psycopg
 from psycopg import conninfo
 
-from bench import common, cpu
-from bench.copy_tables import Case
+from bench.support import common, cpu
+from bench.workloads.copy_tables import Case
 from londiste.embedded.postgres import Cluster
 
 QUEUE = "bench"

@@ -1,4 +1,4 @@
-"""CPU time that processes have used: sessions, whole servers, programs we started.
+"""CPU time of sessions, whole servers and started programs.
 
 Wall time on a shared machine says what the others did; CPU time says what the work costs.  All
 figures are seconds of user and system time together, from ``/proc``: Linux only.

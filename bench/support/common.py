@@ -1,4 +1,4 @@
-"""What every benchmark needs: two durable servers, a native subscription, a table of ratios."""
+"""Servers, native subscriptions, repeated measurements and tables of ratios for benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of Spark on this host, for bench.spark: a master, and workers of one core each."""
+"""A Spark cluster on this host for bench.spark: a master, and workers of one core each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables that bench.copy copies: definition, rows, and what says that a copy is right.
+"""Tables of bench.copy: definitions, rows and checks of the copy.
 
 accounts  pgbench_accounts with its key, an index and a foreign key to pgbench_branches
 wide      jsonb, text, numeric, timestamptz, bytea, about 350 bytes a row, key and two indexes

@@ -1,4 +1,4 @@
-"""The ways of capturing changes that bench.capture measures: ours, the C triggers, Slony, native.
+"""Capture methods of bench.capture: Londiste's triggers, the C triggers, Slony, native.
 
 A way has tables of its own in a database of its own kind, so that no way pays for the triggers,
 dead rows or event tables of another.  ``u`` is updated and ``i`` inserted into row by row, ``b``
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psycopg
 
-from bench import common
-from bench.peers import Peers
+from bench.support import common
+from bench.support.peers import Peers
 from londiste.changes import decode
 from londiste.changes.types import Op, RowChange
 from londiste.db.connection import session

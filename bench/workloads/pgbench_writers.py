@@ -1,4 +1,4 @@
-"""Writers for bench.copy: pgbench that updates a table, and how many transactions it made."""
+"""Writers for benchmarks: pgbench updates a table and counts its transactions."""
 
 from __future__ import annotations
 

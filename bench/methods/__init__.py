@@ -1,0 +1,1 @@
+"""The products and methods that a benchmark compares, one module per benchmark."""

@@ -1,0 +1,1 @@
+"""Tables and changes that benchmarks use, and programs that write or load them."""

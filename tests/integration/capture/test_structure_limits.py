@@ -1,0 +1,161 @@
+"""Definitions of created tables: what an older server, a missing parent or an option excludes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from londiste.db.names import TableName
+from londiste.db.structure.types import Part
+from londiste.errors import UsageError
+from tests.fixtures.cluster import Database, Server
+from tests.integration.capture.test_structure import FUNCTIONS, SCHEMA, make_there, same
+
+
+def test_what_only_18_knows_goes_to_16_as_far_as_it_can(
+    new_database: Callable[..., Database], cluster: Server, cluster16: Server
+) -> None:
+    if cluster.version < 18:
+        pytest.skip("needs PostgreSQL 18")
+    source = new_database(on=cluster)
+    target, equal = new_database(on=cluster16), new_database(on=cluster)
+    source.execute(
+        """
+        create table a (id int primary key, n int constraint odd_name not null no inherit,
+            v int generated always as (n + 1) virtual, w int, x int);
+        alter table a add constraint w_there not null w not valid;
+        alter table a add constraint x_ok check (x > 0) not enforced;
+        alter table a set (autovacuum_vacuum_max_threshold = 9, fillfactor = 50);
+        create table b (id int primary key, a int references a not enforced);
+        create table p (id int generated always as identity, k int, primary key (id))
+            partition by hash (id);
+        create table p0 partition of p for values with (modulus 1, remainder 0);
+        grant maintain, select on a to some_reader;
+        """
+    )
+    made = make_there(source, target, ["a", "b", "p"])
+    said = "\n".join(made.notes)
+    for words in (
+        "v of table public.a is stored",
+        "w of table public.a may be NULL",
+        "check x_ok",
+        "autovacuum_vacuum_max_threshold",
+        "foreign key b_a_fkey",
+        "id of table public.p is no identity",
+        "MAINTAIN",
+    ):
+        assert words in said
+    assert len(made.notes) == 7
+    assert target.value("select attgenerated::text from pg_attribute where attname = 'v'") == "s"
+    assert make_there(source, equal, ["a", "b", "p"]).notes == ()
+    same(source, equal, equal)
+
+
+def test_a_key_of_a_table_that_is_missing_waits(new_database: Callable[..., Database]) -> None:
+    source, target = new_database(), new_database()
+    source.execute("create table a (id int primary key); create table b (id int primary key)")
+    source.execute("alter table a add b int references b, add c int references b")
+    renamed = {TableName("public", "b"): TableName("x", "bb")}
+    made = make_there(source, target, ["a"], renamed)
+    assert [(key.name, str(key.to_table)) for key in made.pending] == [
+        ("a_b_fkey", "x.bb"),
+        ("a_c_fkey", "x.bb"),
+    ]
+    assert 'REFERENCES "x"."bb"(id)' in made.pending[0].definition
+    assert len(made.notes) == 2
+
+
+def test_partitions_and_children_find_parents_that_are_there(
+    new_database: Callable[..., Database],
+) -> None:
+    source, target = new_database(), new_database()
+    parent = """
+        create table p (id int primary key, v text) partition by list (id);
+        create index p_v on p (v);
+        create table b (id int primary key);
+    """
+    source.execute(
+        parent + "create table p1 partition of p for values in (1); alter table b add x int;"
+        "create table c (y int) inherits (b)"
+    )
+    alone = new_database()
+    made = make_there(source, alone, ["p1", "c"])
+    assert len(made.notes) == 2
+    assert alone.value("select count(*) from pg_inherits") == 0
+    assert alone.value("select count(*) from pg_indexes where schemaname = 'public'") == 2
+    target.execute(parent + "alter table b add x int")
+    assert make_there(source, target, ["p1", "c"]).notes == ()
+    same(source, target, target)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (
+            "create extension vector; create table t (id int primary key, v vector)",
+            'create extension "vector"',
+        ),
+        ("create unlogged table t (id int primary key)", "is unlogged"),
+        (
+            "create function f() returns int language sql as 'select 1';"
+            " create table t (id int primary key, v int default f())",
+            "function public.f() does not exist",
+        ),
+        (
+            "create function f() returns trigger language plpgsql as 'begin return new; end';"
+            " create table t (id int primary key);"
+            " create trigger g before insert on t execute function f()",
+            "--create-without triggers",
+        ),
+        (
+            "create table r (a int); create table t (id int primary key, v r)",
+            "create table public.r",
+        ),
+        (
+            "create function f(int) returns bool language sql immutable as 'select true';"
+            " create domain d as int check (f(value)); create table t (id int primary key, v d[])",
+            "function public.f(integer) does not exist, and type public.d",
+        ),
+        (
+            "create function f(int, int) returns float8 language sql immutable as 'select 1.0';"
+            " create type r as range (subtype = int, subtype_diff = f);"
+            " create table t (id int primary key, v r)",
+            "function public.f(integer,integer) does not exist",
+        ),
+        (
+            "create function f(int) returns bool language sql immutable as 'select true';"
+            " create table t (id int primary key); alter table t enable row level security;"
+            " create policy p on t using (f(id))",
+            "--create-without policies",
+        ),
+    ],
+    ids=["extension", "unlogged", "default", "trigger", "row type", "domain", "range", "policy"],
+)
+def test_what_cannot_be_made_is_refused(
+    schema: str, words: str, new_database: Callable[..., Database], cluster16: Server
+) -> None:
+    source, target = new_database(on=cluster16), new_database()
+    if "extension" in schema:
+        name = schema.split()[2].rstrip(";")
+        if not source.value("select true from pg_available_extensions where name = %s", name):
+            pytest.skip(f"extension {name} is not there")
+    source.execute(schema)
+    with pytest.raises(UsageError) as raised:
+        make_there(source, target, ["t"])
+    assert words in f"{raised.value.message} {raised.value.detail} {raised.value.hint}"
+    assert target.value("select to_regclass('t')") is None
+
+
+def test_parts_can_be_left_out(new_database: Callable[..., Database]) -> None:
+    source, target = new_database(), new_database()
+    source.execute(FUNCTIONS + SCHEMA)
+    make_there(source, target, ["app.everything"], parts=frozenset({Part.TYPES}))
+    assert target.value("select count(*) from pg_trigger") == 0
+    assert (
+        target.value("select count(*) from pg_index where indrelid = 'app.everything'::regclass")
+        == 1
+    )
+    assert target.value("select count(*) from pg_policy") == 0
+    # What a column is stays: identity and generated, not a default that needs a function.
+    assert target.value("select count(*) from pg_attrdef") == 3

@@ -1,0 +1,124 @@
+"""Removing tables, copying them again and waiting for their copies."""
+
+from __future__ import annotations
+
+from londiste.cascade import sqlapi as nodes
+from londiste.db.names import TableName
+from londiste.replication import sqlapi as tables
+from tests.fixtures.cascade import QUEUE, CommandLine, Node
+from tests.integration.commands.test_add_table import local
+
+
+def test_a_table_is_removed_on_one_node_or_on_all(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    londiste(root.db, "add-table", "one", "two")
+    londiste(leaf.db, "add-table", "--all", "--create")
+    answer = londiste(leaf.db, "remove-table", "one", "nope")
+    assert answer.code == 2
+    assert "nothing was removed" in answer.err
+    assert londiste(leaf.db, "remove-table", "one").code == 0
+    assert set(local(leaf)) == {"public.two"}
+    leaf.db.execute("insert into one values (1, 'free')")
+    answer = londiste(root.db, "remove-table", "--all", "--explain")
+    assert "from every other node" in answer.out
+    assert londiste(root.db, "remove-table", "--all").code == 0
+    assert local(root) == {}
+    assert londiste(root.db, "remove-table", "one").code == 2
+
+
+def test_a_removed_copy_leaves_no_consumer_behind(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    londiste(root.db, "add-table", "one")
+    londiste(leaf.db, "add-table", "one", "--create")
+    name = TableName("public", "one")
+    consumer = f"{leaf.worker}.copy.public.one"
+    root.db.execute("select pgq.register_consumer('q', %s)", consumer)
+    with leaf.connect() as conn:
+        nodes.register_consumer(conn, QUEUE, consumer, "root", 1)
+        tables.local_set_table_state(conn, QUEUE, name, "1:1:", "catching-up")
+    assert londiste(leaf.db, "remove-table", "one").code == 0
+    assert root.db.value("select count(*) from pgq.get_consumer_info('q', %s)", consumer) == 0
+    assert leaf.db.value("select count(*) from pgq_node.get_consumer_info('q')") == 1
+
+
+def test_a_table_is_copied_again(root: Node, leaf: Node, londiste: CommandLine) -> None:
+    londiste(root.db, "add-table", "one")
+    londiste(leaf.db, "add-table", "one", "--create", "--expect-sync")
+    assert londiste(root.db, "resync", "one").code == 3
+    assert londiste(leaf.db, "resync", "nope").code == 2
+    assert londiste(leaf.db, "resync", "one", "--explain").code == 0
+    assert local(leaf) == {"public.one": "ok"}
+    assert londiste(leaf.db, "resync", "one").code == 0
+    assert local(leaf) == {"public.one": None}
+    assert londiste(leaf.db, "resync", "one").code == 0
+
+
+def test_rows_that_stay_are_not_copied_beside_themselves(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    londiste(root.db, "add-table", "one")
+    londiste(leaf.db, "add-table", "one", "--create", "--skip-truncate")
+    assert londiste(leaf.db, "resync", "one").code == 0, "nothing is here yet"
+    with leaf.connect() as conn:
+        tables.local_set_table_state(conn, QUEUE, TableName("public", "one"), None, "ok")
+    answer = londiste(leaf.db, "resync", "one")
+    assert answer.code == 3
+    assert "was added with --skip-truncate" in answer.err
+    assert "londiste remove-table public.one" in answer.err
+    assert local(leaf) == {"public.one": "ok"}
+
+
+def test_resync_keeps_the_stored_ddl_to_restore(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    londiste(root.db, "add-table", "one")
+    londiste(leaf.db, "add-table", "one", "--create")
+    with leaf.connect() as conn:
+        name = TableName("public", "one")
+        tables.local_set_table_state(conn, QUEUE, name, "1:1:", "catching-up")
+        tables.local_set_table_struct(conn, QUEUE, name, "select 1")
+        assert londiste(leaf.db, "resync", "one").code == 0
+        (table,) = tables.get_table_list(conn, QUEUE)
+    assert (table.state, table.dropped_ddl, table.snapshot) == ("in-copy", "select 1", None)
+
+
+def test_waiting_for_tables_has_a_limit_and_a_reason(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    assert londiste(leaf.db, "wait-sync", "--allow-empty").code == 0
+    londiste(root.db, "add-table", "one")
+    answer = londiste(leaf.db, "add-table", "one", "--create", "--wait-sync", "--timeout", "0.1")
+    assert answer.code == 6
+    assert "1 tables are not in sync" in answer.err
+    assert "0/1 tables in step; public.one waiting" in answer.err
+    with leaf.connect() as conn:
+        nodes.set_consumer_error(conn, QUEUE, leaf.worker, "disk full")
+        answer = londiste(leaf.db, "wait-sync", "--timeout", "0.1")
+        assert f"warning: {leaf.worker}: disk full\n" in answer.err
+        assert f"detail: {leaf.worker}: disk full\n" in answer.err
+        tables.local_set_table_state(conn, QUEUE, TableName("public", "one"), None, "ok")
+    assert londiste(leaf.db, "wait-sync", "one", "--json").json == {"tables": 1, "ok": 1}
+    assert londiste(leaf.db, "wait-sync", "two").code == 2
+
+
+def test_add_is_refused_until_an_earlier_removal_is_applied(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    """The root removed the table and added it again; the node has heard of neither."""
+    leaf.db.execute("create table one (id int primary key, v text)")
+    assert londiste(root.db, "add-table", "one").code == 0
+    assert londiste(leaf.db, "add-table", "one", "--expect-sync").code == 0
+    assert londiste(leaf.db, "remove-table", "one").code == 0
+    assert londiste(root.db, "remove-table", "one").code == 0
+    assert londiste(root.db, "add-table", "one").code == 0
+    answer = londiste(leaf.db, "add-table", "one", "--expect-sync")
+    assert answer.code == 6
+    assert "is not applied on node" in answer.err
+    assert local(leaf) == {}
+    root.tick()
+    answer = londiste(leaf.db, "worker", "--once", job=leaf.worker)
+    assert answer.code == 0, answer.err
+    assert londiste(leaf.db, "add-table", "one", "--expect-sync").code == 0
+    assert local(leaf) == {"public.one": "ok"}

@@ -1,0 +1,162 @@
+"""Functions of consumers that end, replace or break the transaction they run in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+import londiste
+from londiste import Context, Delivery, Event
+from londiste.errors import (
+    BadOption,
+    EventError,
+    LondisteError,
+    StateError,
+)
+from londiste.pgq import queues
+from tests.fixtures.cluster import Database
+from tests.support.consumer_steps import (
+    QUEUE,
+    Storing,
+    effects,
+    position,
+    send,
+    store,
+)
+
+
+@pytest.fixture
+def db(pgq_db: Database) -> Database:
+    pgq_db.execute("create table effects (ev_id int8, data text)")
+    with londiste.Producer(pgq_db.dsn, QUEUE):
+        queues.create_queue(pgq_db.connect(), QUEUE)
+    return pgq_db
+
+
+def test_a_transaction_that_was_left_open_is_not_lost_silently(db: Database) -> None:
+    @londiste.consume(queue=QUEUE, name="open")
+    def leaving(event: Event, ctx: Context) -> None:
+        ctx.db.execute("begin")
+        store(event, ctx)
+
+    consumer = leaving(db.dsn)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(StateError, match=r"left a transaction open in ctx\.db"):
+        consumer.run_once()
+    assert effects(db) == []
+
+
+#: Contracts under which what the function writes belongs to a transaction of ours.
+HELD = [
+    Delivery.EXACTLY_ONCE_HERE,
+    Delivery.EXACTLY_ONCE_ELSEWHERE,
+    Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
+    Delivery.ONCE_PER_EVENT,
+]
+
+
+class Meddling(Storing):
+    """Does something to the session after it has written."""
+
+    meddle: ClassVar[Callable[[Any], object]]
+
+    def process_event(self, event: Event, ctx: Context) -> None:
+        super().process_event(event, ctx)
+        type(self).meddle(ctx.db)
+
+
+def meddling(db: Database, delivery: Delivery, what: Callable[[Any], object]) -> Any:
+    cls = type("Meddling", (Meddling,), {"delivery": delivery, "meddle": staticmethod(what)})
+    consumer = cls(db.dsn, poll_interval=0.05, max_retry_delay=0.1)
+    consumer.register()
+    send(db, "a", "b")
+    return consumer
+
+
+@pytest.mark.parametrize("delivery", HELD)
+@pytest.mark.parametrize("statement", ["commit", "rollback"])
+def test_a_function_that_ends_the_transaction_stops_the_consumer(
+    db: Database, delivery: Delivery, statement: str
+) -> None:
+    consumer = meddling(db, delivery, lambda conn: conn.execute(statement))
+    with pytest.raises((StateError, EventError), match="the function ended its transaction"):
+        consumer.run_once()
+    assert position(db) == 1
+
+
+@pytest.mark.parametrize("delivery", HELD[:3])
+def test_a_transaction_of_the_functions_own_in_place_of_ours_is_noticed(
+    db: Database, delivery: Delivery
+) -> None:
+    def anew(conn: Any) -> None:
+        conn.execute("rollback")
+        conn.execute("begin")
+
+    consumer = meddling(db, delivery, anew)
+    with pytest.raises(StateError, match="the function ended its transaction"):
+        consumer.run_once()
+    assert position(db) == 1
+    assert effects(db) == []
+
+
+@pytest.mark.parametrize("delivery", HELD)
+def test_a_session_that_is_lost_is_not_replaced_inside_the_transaction(
+    db: Database, delivery: Delivery
+) -> None:
+    consumer = meddling(db, delivery, lambda conn: conn.close())
+    with pytest.raises(LondisteError, match="closed"):
+        consumer.run_once()
+    assert position(db) == 1
+    assert effects(db) == []
+
+
+@pytest.mark.parametrize("delivery", HELD)
+def test_a_rollback_that_belongs_to_no_transaction_of_the_function_is_an_error(
+    db: Database, delivery: Delivery
+) -> None:
+    def roll_back(conn: Any) -> None:
+        raise psycopg.Rollback
+
+    consumer = meddling(db, delivery, roll_back)
+    with pytest.raises(EventError, match=r"psycopg\.Rollback was raised outside"):
+        consumer.run_once()
+    assert position(db) == 1
+    assert effects(db) == []
+
+
+@pytest.mark.parametrize("delivery", HELD)
+def test_a_function_may_want_rows_of_another_kind(db: Database, delivery: Delivery) -> None:
+    def dicts(conn: Any) -> None:
+        conn.row_factory = dict_row
+
+    consumer = meddling(db, delivery, dicts)
+    assert consumer.run_once() == 1
+    assert effects(db) == ["a", "b"]
+
+
+def test_a_function_that_only_promises_to_work_is_refused(db: Database, tmp_path: Path) -> None:
+    async def later(event: Event) -> None:
+        raise AssertionError
+
+    def piecemeal(event: Event) -> Any:
+        yield event
+
+    for function in (later, piecemeal):
+        kind = londiste.consume(queue=QUEUE, name="storing")(function)
+        with pytest.raises(BadOption, match="`async` or a generator"):
+            kind(db.dsn)
+
+    # What cannot be seen at the start is seen when it is called.
+    kind = londiste.consume(queue=QUEUE, name="storing")(lambda event: piecemeal(event))
+    consumer = kind(db.dsn)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(EventError, match="returned a generator and did nothing"):
+        consumer.run_once()
+    assert position(db) == 1
