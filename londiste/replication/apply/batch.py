@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import psycopg
 
@@ -39,13 +39,13 @@ from londiste.replication.apply.accumulator import Accumulator, retried
 from londiste.replication.apply.control_messages import SystemEvents
 from londiste.replication.apply.errors import Open
 from londiste.replication.apply.prefetch import ReadAhead
-from londiste.replication.apply.proofs import Proofs, control_events, of_messages
+from londiste.replication.apply.proofs import Proofs, of_messages
 from londiste.replication.apply.relation_cache import RelationCache
+from londiste.replication.apply.result import BatchStats
 from londiste.replication.apply.routing import RoutingTable, SkippedEvents
 from londiste.replication.apply.writer import BatchTransaction, PartWriter, point
 from londiste.replication.ddl.apply import (
     CancelCopies,
-    Interruption,
     RunFirst,
     Scripts,
     SplitBatch,
@@ -60,26 +60,6 @@ log = logging.getLogger(__name__)
 
 #: Estimated bytes of changes that are kept before they are written.
 FLUSH_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class BatchStats:
-    """Result of a batch.
-
-    applied -- events whose change was written.
-    ignored -- events of tables that are not replicated here, or that the copy includes.
-    skipped -- the batch was applied before.
-    conflicts -- rows of conflicting events that a policy resolved.
-    interruption -- the batch is rolled back, because its script needs something else first.
-    """
-
-    events: int = 0
-    applied: int = 0
-    ignored: int = 0
-    seconds: float = 0.0
-    skipped: bool = False
-    conflicts: int = 0
-    interruption: Interruption | None = None
 
 
 class BatchApplier:
@@ -435,11 +415,7 @@ class BatchApplier:
 
         Raises EventError for one that is not proven, before anything is done that it says.
         """
-        if self._proofs is None:
-            return []
-        found = control_events(block)
-        self._proofs.check(found, interest.skips.rows)
-        return [(one.id, one.type) for one in found if one.id not in self._proofs.refused]
+        return [] if self._proofs is None else self._proofs.proven(block, interest.skips.rows)
 
     def _hand_on(
         self,

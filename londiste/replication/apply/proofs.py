@@ -85,6 +85,14 @@ class Proofs:
         self._met = set()
         self._refused = set()
 
+    def proven(
+        self, block: EventBlock, skips: Collection[tuple[int, int]]
+    ) -> list[tuple[int, str]]:
+        """The proven control events of a block, by id and type; raises what ``check`` does."""
+        found = control_events(block)
+        self.check(found, skips)
+        return [(event.id, event.type) for event in found if event.id not in self._refused]
+
     def check(self, events: Sequence[Control], skips: Collection[tuple[int, int]] = ()) -> None:
         """Raises EventError for the first that is not proven, and is not to be left out.
 
