@@ -1,4 +1,4 @@
-"""The command line: a table of commands, each imported only when it is used.
+"""Command line of Londiste: a table of commands, each imported only when it is used.
 
 ``--help`` is printed from the table, so it loads neither Spark nor a database driver.
 
@@ -22,84 +22,106 @@ from londiste.cli.lazy import Entry, LazyGroup
 NODES = "Nodes"
 TABLES = "Tables"
 DAEMONS = "Daemons"
-CHECKS = "Looking and checking"
+CHECKS = "Inspect and verify"
 SETUP = "Set-up"
 QUEUES = "Queues"
 
 COMMANDS: dict[str, Entry] = {
-    "install": Entry("setup.install", "Bring the SQL into a database, or up to date.", SETUP),
+    "install": Entry("setup.install", "Install or upgrade the SQL in a database.", SETUP),
     "uninstall": Entry("setup.uninstall", "Remove the SQL from a database.", SETUP),
     "config": Entry("setup.config", "Print an annotated configuration file.", SETUP),
     "migrate": Entry("migrate", "Move a whole database to another server.", SETUP),
-    "demo": Entry("setup.demo", "Show two databases coming into step, servers included.", SETUP),
+    "demo": Entry("setup.demo", "Run a demo: two temporary servers replicating.", SETUP),
     "completion": Entry("setup.completion", "Print the completion script for a shell.", SETUP),
     "create-root": Entry("nodes.create_node", "Make this database the root of a queue.", NODES),
     "create-branch": Entry(
-        "nodes.create_node", "Make it a branch: it applies and passes on.", NODES
+        "nodes.create_node",
+        "Make this database a branch: a subscriber that forwards events.",
+        NODES,
     ),
-    "create-leaf": Entry("nodes.create_node", "Make it a leaf: it applies.", NODES),
-    "pause": Entry("nodes.pause", "Stop the node's worker after its batch.", NODES),
-    "resume": Entry("nodes.pause", "Let it go on.", NODES),
-    "change-provider": Entry("cascade.change_provider", "Let a node read from another one.", NODES),
+    "create-leaf": Entry(
+        "nodes.create_node", "Make this database a leaf: a subscriber without subscribers.", NODES
+    ),
+    "pause": Entry("nodes.pause", "Pause the node's worker after its current batch.", NODES),
+    "resume": Entry("nodes.pause", "Resume the node's worker.", NODES),
+    "change-provider": Entry(
+        "cascade.change_provider", "Switch a node to another provider.", NODES
+    ),
     "switchover": Entry("cascade.switchover", "Make another node the root.", NODES),
-    "takeover": Entry("cascade.takeover", "Put a branch in the place of another node.", NODES),
-    "resurrect": Entry("cascade.resurrect", "Bring a lost root back as a branch.", NODES),
-    "drop-node": Entry("cascade.drop_node", "Take a node out of the cascade.", NODES),
-    "rename-node": Entry("cascade.rename_node", "Give a node another name.", NODES),
-    "tag-dead": Entry("cascade.tag_dead", "Tell all nodes that one is lost.", NODES),
-    "tag-alive": Entry("cascade.tag_dead", "Take that back.", NODES),
+    "takeover": Entry(
+        "cascade.takeover", "Replace a node by a branch (failover or planned).", NODES
+    ),
+    "resurrect": Entry("cascade.resurrect", "Rejoin a failed root as a branch.", NODES),
+    "drop-node": Entry("cascade.drop_node", "Remove a node from the cascade.", NODES),
+    "rename-node": Entry("cascade.rename_node", "Rename a node on all nodes.", NODES),
+    "tag-dead": Entry("cascade.tag_dead", "Mark a node as failed.", NODES),
+    "tag-alive": Entry("cascade.tag_dead", "Clear the failed mark of a node.", NODES),
     "sync-watermark": Entry(
-        "nodes.sync_watermark", "Keep what a group of nodes needs on its branch.", NODES
+        "nodes.sync_watermark", "Set a branch to keep the watermark of a group of nodes.", NODES
     ),
     "members": Entry("nodes.members", "List the nodes of the queue.", NODES),
-    "node-info": Entry("nodes.node_info", "Show this node.", NODES),
+    "node-info": Entry(
+        "nodes.node_info", "Show one node: type, provider, position and flags.", NODES
+    ),
     "status": Entry("nodes.status", "Show the tree of nodes with tables and lag.", NODES),
-    "wait-root": Entry("nodes.wait", "Wait until this node has what the root has now.", NODES),
+    "wait-root": Entry(
+        "nodes.wait", "Wait until this node has applied what the root has now.", NODES
+    ),
     "wait-provider": Entry(
-        "nodes.wait", "Wait until this node has what its provider has now.", NODES
+        "nodes.wait", "Wait until this node has applied what its provider has now.", NODES
     ),
     "add-table": Entry("tables.add_table", "Replicate tables.", TABLES),
     "remove-table": Entry("tables.remove_table", "Stop replicating tables.", TABLES),
-    "change-form": Entry("tables.change_form", "Capture tables by row or by statement.", TABLES),
-    "change-handler": Entry("tables.change_handler", "Give tables another handler.", TABLES),
+    "change-form": Entry(
+        "tables.change_form",
+        "Set the capture mode of tables: row or statement.",
+        TABLES,
+        aliases=("change-capture",),
+    ),
+    "change-handler": Entry(
+        "tables.change_handler", "Set the handler or the filter of tables.", TABLES
+    ),
     "change-policy": Entry(
-        "tables.change_policy", "Say what becomes of events that do not fit the rows here.", TABLES
+        "tables.change_policy", "Set the conflict resolution of tables.", TABLES
     ),
     "show-handlers": Entry("tables.show_handlers", "List the handlers and their options.", TABLES),
     "tables": Entry("tables.tables", "List the replicated tables and their states.", TABLES),
-    "missing": Entry("tables.missing", "List what could be replicated and is not.", TABLES),
+    "missing": Entry(
+        "tables.missing", "List tables and sequences that are not replicated yet.", TABLES
+    ),
     "resync": Entry("tables.resync", "Copy tables again.", TABLES),
-    "wait-sync": Entry("tables.wait_sync", "Wait until every table is in step.", TABLES),
+    "wait-sync": Entry("tables.wait_sync", "Wait until all tables are in sync.", TABLES),
     "add-seq": Entry("tables.sequences", "Replicate sequences.", TABLES),
     "remove-seq": Entry("tables.sequences", "Stop replicating sequences.", TABLES),
     "seqs": Entry("tables.sequences", "List the replicated sequences.", TABLES),
-    "fkeys": Entry("tables.fkeys", "Show foreign keys that are off, and mend them.", TABLES),
+    "fkeys": Entry("tables.fkeys", "List dropped foreign keys and restore them.", TABLES),
     "columns": Entry(
-        "tables.columns", "Show columns that differ from the provider's; add them.", TABLES
+        "tables.columns", "List columns that differ from the provider's; add missing ones.", TABLES
     ),
     "triggers": Entry(
-        "tables.triggers", "Show what fires on replicated tables; mend ours.", TABLES
+        "tables.triggers", "List triggers of replicated tables; repair capture triggers.", TABLES
     ),
-    "execute": Entry("execute", "Change the structure of all nodes by scripts.", TABLES),
-    "queue": Entry("queue", "Queues without replication: create, consume, look, repair.", QUEUES),
-    "ticker": Entry("daemons.ticker", "Cut queues into ticks and clean them.", DAEMONS),
-    "tick": Entry("daemons.tick", "Make a tick now.", DAEMONS),
+    "execute": Entry("execute", "Run DDL scripts on all nodes.", TABLES),
+    "queue": Entry("queue", "Manage queues without replication: create, consume, inspect.", QUEUES),
+    "ticker": Entry("daemons.ticker", "Run the ticker: create ticks and maintain queues.", DAEMONS),
+    "tick": Entry("daemons.tick", "Create a tick now.", DAEMONS),
     "worker": Entry("daemons.worker", "Apply the provider's batches to this node.", DAEMONS),
     "dispatch": Entry(
         "daemons.dispatch", "Write a queue's rows into tables and partitions.", DAEMONS
     ),
-    "copy": Entry(
-        "copy", "Copy tables (the worker does it by itself); watch and steer it.", DAEMONS
-    ),
-    "lake": Entry("lake", "Keep copies of tables in Parquet files, and compare them.", DAEMONS),
+    "copy": Entry("copy", "Monitor, pause and throttle table copies.", DAEMONS),
+    "lake": Entry("lake", "Maintain copies of tables in Parquet files; compare them.", DAEMONS),
     "check": Entry("inspect.check", "Check how the tables of this node are captured.", CHECKS),
-    "compare": Entry("inspect.compare", "Compare tables with the provider's at one tick.", CHECKS),
-    "repair": Entry(
-        "inspect.repair", "Make rows that differ those of the root, by a plan.", CHECKS
+    "compare": Entry("inspect.compare", "Compare tables with the root's at one tick.", CHECKS),
+    "repair": Entry("inspect.repair", "Repair differing rows with a reviewed plan.", CHECKS),
+    "events": Entry(
+        "inspect.events",
+        "Inspect, skip or retry events that failed to apply.",
+        CHECKS,
+        aliases=("apply-errors",),
     ),
-    "events": Entry("inspect.events", "Events that cannot be applied: look, and decide.", CHECKS),
-    "batch": Entry("inspect.batch", "Show the next batch of a consumer.", CHECKS),
-    "debug": Entry("inspect.debug", "For tests and developers.", CHECKS),
+    "batch": Entry("inspect.batch", "Show the open batch of a consumer.", CHECKS),
+    "debug": Entry("inspect.debug", "Show internals for tests.", CHECKS, hidden=True),
 }
 
 
@@ -109,9 +131,9 @@ COMMANDS: dict[str, Entry] = {
     table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("-c", "--config", "config", metavar="FILE", help="Settings: TOML, or an INI file.")
-@click.option("-q", "--quiet", is_flag=True, help="Warnings and errors only.")
-@click.option("-v", "--verbose", count=True, help="More messages; twice for all.")
+@click.option("-c", "--config", "config", metavar="FILE", help="Settings file: TOML, or INI.")
+@click.option("-q", "--quiet", is_flag=True, help="Print warnings and errors only.")
+@click.option("-v", "--verbose", count=True, help="More log output (-vv: debug).")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting."
 )

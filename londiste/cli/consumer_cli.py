@@ -1,6 +1,6 @@
-"""The command line of somebody's consumer: ``MyConsumer.main()``.
+"""Command line of a consumer program: ``MyConsumer.main()``.
 
-The options are those of the family's scripts: a settings file in front, ``-d -r -s -k`` for the
+The options are those of Londiste 3's scripts: a settings file in front, ``-d -r -s -k`` for the
 daemon, ``--register`` and ``--unregister``.
 """
 
@@ -66,7 +66,9 @@ def command(
     ]
     if variants:
         own.append(
-            click.option("--delivery", type=click.Choice(list(variants)), help="What is promised.")
+            click.option(
+                "--delivery", type=click.Choice(list(variants)), help="Delivery guarantee."
+            )
         )
     for option in [*own, *_OPTIONS]:
         result = option(result)
@@ -75,22 +77,36 @@ def command(
 
 _OPTIONS = (
     click.argument("file", metavar="[FILE]", required=False),
-    click.option("-c", "--config", metavar="FILE", help="Settings: TOML, or an INI file."),
-    click.option("-q", "--quiet", is_flag=True, help="Warnings and errors only."),
-    click.option("-v", "--verbose", count=True, help="More messages; twice for all."),
+    click.option("-c", "--config", metavar="FILE", help="Settings file: TOML, or INI."),
+    click.option("-q", "--quiet", is_flag=True, help="Print warnings and errors only."),
+    click.option("-v", "--verbose", count=True, help="More log output (-vv: debug)."),
     click.option(
         "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting."
     ),
     click.option("--db", metavar="DSN", help="Connection string of the queue's database."),
-    click.option("--once", is_flag=True, help="Work until there is no batch, then end."),
-    click.option("--register", "registering", is_flag=True, help="Register the consumer, end."),
-    click.option("--at", "at", type=int, metavar="TICK", help="With --register: behind this tick."),
-    click.option("--like", metavar="CONSUMER", help="With --register: where this one stands."),
-    click.option("--unregister", is_flag=True, help="Forget the consumer and its position, end."),
-    click.option("--pause", is_flag=True, help="Take no batch until --resume, from anywhere."),
-    click.option("--resume", is_flag=True, help="Go on."),
-    click.option("--rewind", is_flag=True, help="Move the queue to the stored position, end."),
-    click.option("--reset", is_flag=True, help="Store the position of the queue, end."),
+    click.option("--once", is_flag=True, help="Process batches until none is left, then exit."),
+    click.option(
+        "--register", "registering", is_flag=True, help="Register the consumer, then exit."
+    ),
+    click.option(
+        "--at", "at", type=int, metavar="TICK", help="With --register: start after this tick."
+    ),
+    click.option(
+        "--like", metavar="CONSUMER", help="With --register: start at the position of CONSUMER."
+    ),
+    click.option(
+        "--unregister", is_flag=True, help="Drop the consumer and its position, then exit."
+    ),
+    click.option(
+        "--pause", is_flag=True, help="Pause the consumer, wherever it runs, until --resume."
+    ),
+    click.option("--resume", is_flag=True, help="Resume a paused consumer."),
+    click.option(
+        "--rewind",
+        is_flag=True,
+        help="Move the queue's position back to the stored one, then exit.",
+    ),
+    click.option("--reset", is_flag=True, help="Store the queue's position, then exit."),
     click.option("--config-template", is_flag=True, help="Print an annotated settings file."),
 )
 
@@ -134,9 +150,9 @@ class Program:
             settings.pidfile, reload=given["reload"], stop=given["stop"], kill=given["kill"]
         )
         if pid is not None:
-            output.message(f"process {pid} was signalled")
+            output.message(f"sent signal to process {pid}")
             return
-        # What was read already serves the start, so that its warnings are said once.
+        # What was read already serves the start, so that its warnings are printed once.
         read_already = [settings]
         consumer = self.kind(settings=lambda: read_already.pop() if read_already else self.read())
         self.act(consumer, settings)
@@ -147,27 +163,27 @@ class Program:
         who = f"consumer {settings.consumer} of queue {settings.queue_name}"
         if given["registering"]:
             new = consumer.register(given["at"], like=given["like"])
-            output.message(f"{who} {'registered' if new else 'was registered already'}")
+            output.message(f"{who} {'registered' if new else 'is already registered'}")
         elif given["unregister"]:
             there = consumer.unregister()
-            output.message(f"{who} {'unregistered' if there else 'was not registered'}")
+            output.message(f"{who} {'unregistered' if there else 'is not registered'}")
         elif given["pause"]:
             done = consumer.pause()
-            output.message(f"{who} {'paused' if done else 'was paused already'}")
+            output.message(f"{who} {'paused' if done else 'is already paused'}")
         elif given["resume"]:
             done = consumer.resume()
-            output.message(f"{who} {'goes on' if done else 'was not paused'}")
+            output.message(f"{who} {'resumed' if done else 'is not paused'}")
         elif given["rewind"]:
-            output.message(f"{who}: the queue begins at tick {consumer.rewind()}")
+            output.message(f"{who}: queue position set to tick {consumer.rewind()}")
         elif given["reset"]:
-            output.message(f"{who}: the position is tick {consumer.reset()}")
+            output.message(f"{who}: stored position set to tick {consumer.reset()}")
         else:
             self._work(consumer, settings)
 
     def _work(self, consumer: Consumer, settings: ConsumerSettings) -> None:
         once, background = self.given["once"], self.given["daemon"] and not self.given["once"]
         if background and settings.pidfile and running(settings.pidfile) is None:
-            # What is wrong at the start is said here, not in a log that nobody reads yet.
+            # Errors at the start are printed here, not only in the log.
             consumer.try_out()
         with process(
             pid=None if once else settings.pidfile,

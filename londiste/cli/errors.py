@@ -1,4 +1,4 @@
-"""Errors become ``error:``, ``detail:``, ``hint:`` lines and an exit code, only here."""
+"""Prints errors as ``error:``, ``detail:``, ``hint:`` lines and sets the exit code."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
 EXIT_BUG = 70
 
-#: Errors of writing that say something about the place, not about us.
+#: Errors of writing that concern the file system, not Londiste.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
 def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") -> int:
     """Runs a click command, whose usage calls the program ``name``; the process's exit code.
 
-    Ctrl-C gives 130.  An exception that is not ours is a defect: it is reported in one line
+    Ctrl-C gives 130.  An unexpected exception is a bug: it is reported in one line
     with exit code 70, and with its traceback when LONDISTE_TRACEBACK is set.
     """
     child.die_with_parent()
@@ -52,54 +52,56 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # The reader of our output has gone.
+        # The reader of the output has closed it.
         _print_nothing_more()
         return 0
     except LondisteError as error:
         report(error)
         return error.exit_code
     except psycopg.Error as error:
-        ours = from_database(error)
-        report(ours)
-        return ours.exit_code
+        failure = from_database(error)
+        report(failure)
+        return failure.exit_code
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             return _unexpected(error)
         _print_nothing_more()
-        ours = LondisteError(
-            f"the output cannot be written: {error.strerror}", hint="make room where it goes"
+        failure = LondisteError(
+            f"cannot write the output: {error.strerror}",
+            hint="free space on the target of the output",
         )
-        report(ours)
-        return ours.exit_code
+        report(failure)
+        return failure.exit_code
     except Exception as error:
         return _unexpected(error)
 
 
 def _unexpected(error: Exception) -> int:
-    """Reports a defect in one line."""
+    """Reports an unexpected exception in one line."""
     if os.environ.get("LONDISTE_TRACEBACK"):
         logging.getLogger(__name__).exception("unexpected error")
     report(
         LondisteError(
             f"unexpected {type(error).__name__}: {printable(str(error))}",
-            hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
+            hint="run again with LONDISTE_TRACEBACK=1 and report the traceback: this is a bug in"
+            " Londiste",
         )
     )
     return EXIT_BUG
 
 
 def _print_nothing_more() -> None:
-    """Python must not complain at exit that it cannot write what is left."""
+    """Discards further output, so that Python reports no error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _require_text(argv: Sequence[str]) -> None:
-    """Bytes that the locale cannot read arrive as lone surrogates, which no server takes."""
+    """Refuses bytes that the locale cannot decode: they arrive as lone surrogates."""
     for word in argv:
         if any("\ud800" <= c <= "\udfff" for c in word):
             raise UsageError(
-                f"an argument is not text: {printable(word)}",
-                hint="write it in the encoding of the locale, best in UTF-8: LC_ALL=C.UTF-8",
+                f"argument {printable(word)}: not valid in the encoding of the locale",
+                hint="use a UTF-8 locale: LC_ALL=C.UTF-8",
             )
 
 
@@ -130,10 +132,10 @@ def printable(text: str) -> str:
 
 
 def unknown_command(name: str, known: Iterable[str], group: str = "londiste") -> UsageError:
-    """What to say about a word that is no command of a group."""
+    """The error for a word that is no command of a group."""
     close = difflib.get_close_matches(name, list(known), n=1)
     hint = f"did you mean: {group} {close[0]}" if close else f"{group} --help lists the commands"
-    return UsageError(f"no command {name}", hint=hint)
+    return UsageError(f"unknown command {name}", hint=hint)
 
 
 #: Options that all commands share, and that belong in front of them.
@@ -142,14 +144,14 @@ _OF_THE_PROGRAM = ("--set", "-c", "--config", "-q", "--quiet", "-v", "--verbose"
 
 #: What the options of commands of Londiste 3 have become, by command and option.
 _OF_LONDISTE_3 = {
-    ("create-branch", "--sync-watermark"): "leave it out: a branch always reports its watermark",
+    ("create-branch", "--sync-watermark"): "omit the option: a branch always reports its watermark",
     ("status", "--dead"): "londiste tag-dead NODE",
     ("change-provider", "--dead"): "londiste tag-dead NODE, then change-provider without it",
     ("takeover", "--target"): "londiste takeover NODE --node NAME",
-    ("worker", "--reset"): "the position is proved and not set: londiste worker --rewind",
-    ("copy run", "-d"): "leave it out: londiste worker runs the copies",
-    ("repair", "--sort-bufsize"): "leave it out: repair sorts no files",
-    ("execute run", "--skip-non-existing"): "a line of the script: --*-- Need-Table: NAME",
+    ("worker", "--reset"): "londiste worker --rewind",
+    ("copy run", "-d"): "omit the option: londiste worker runs the copies",
+    ("repair", "--sort-bufsize"): "omit the option: repair sorts no files",
+    ("execute run", "--skip-non-existing"): "add this line to the script: --*-- Need-Table: NAME",
 }
 
 
@@ -162,14 +164,14 @@ def _from_click(error: click.ClickException) -> UsageError:
         command = error.ctx.command_path
     program, _, rest = command.partition(" ")
     if isinstance(error, click.NoSuchOption) and rest and error.option_name in _OF_THE_PROGRAM:
-        # Not what resembles it by its letters.
+        # Instead of an option with a similar name.
         return UsageError(
             f"{command} has no option {error.option_name}",
-            hint=f"it stands in front of the command: {program} {error.option_name} … {rest}",
+            hint=f"write it before the command: {program} {error.option_name} … {rest}",
         )
     if isinstance(error, click.NoSuchOption) and (rest, error.option_name) in _OF_LONDISTE_3:
         return UsageError(
             f"{command} has no option {error.option_name}, which Londiste 3 had",
             hint=_OF_LONDISTE_3[rest, error.option_name],
         )
-    return UsageError(message, hint=f"{command} --help shows how it is used")
+    return UsageError(message, hint=f"{command} --help shows the usage")

@@ -1,4 +1,4 @@
-"""A group of commands from a table; a command's module is imported when it is called.
+"""Command groups from a table, whose modules are imported when they are called.
 
 ``--help`` is printed from the table, so it loads neither Spark nor a database driver.
 """
@@ -13,16 +13,20 @@ import click
 
 
 class Entry(NamedTuple):
-    """One command: where its code is, and what the help list says of it.
+    """One command: where its code is, and its line in the help list.
 
     module -- below the package of the group; the command there has its own name, with ``_``
         for ``-``, and a ``_`` behind it where Python has the name already (``list_``).
     heading -- under which it is listed; headings come in the order of the table.
+    aliases -- other names of the command, which the help list does not show.
+    hidden -- the help list does not show the command.
     """
 
     module: str
     help: str
     heading: str
+    aliases: tuple[str, ...] = ()
+    hidden: bool = False
 
 
 class LazyGroup(click.Group):
@@ -40,11 +44,17 @@ class LazyGroup(click.Group):
         self.table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.table)
+        return [name for name, entry in self.table.items() if not entry.hidden]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = self.table.get(cmd_name)
-        return None if entry is None else self.load(cmd_name, entry)
+        name = self.name_of(cmd_name)
+        return None if name is None else self.load(name, self.table[name])
+
+    def name_of(self, word: str) -> str | None:
+        """The name of the command that a word calls by its name or an alias."""
+        if word in self.table:
+            return word
+        return next((name for name, entry in self.table.items() if word in entry.aliases), None)
 
     def load(self, name: str, entry: Entry) -> click.Command:
         """The command of an entry, imported."""
@@ -57,7 +67,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.table and not args[0].startswith("-"):
+        if args and self.name_of(args[0]) is None and not args[0].startswith("-"):
             from londiste.cli.errors import unknown_command
 
             raise unknown_command(args[0], self.table, ctx.command_path)
@@ -65,6 +75,11 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading in dict.fromkeys(entry.heading for entry in self.table.values()):
-            lines = [(name, e.help) for name, e in self.table.items() if e.heading == heading]
-            with formatter.section(heading):
-                formatter.write_dl(lines)
+            lines = [
+                (name, e.help)
+                for name, e in self.table.items()
+                if e.heading == heading and not e.hidden
+            ]
+            if lines:
+                with formatter.section(heading):
+                    formatter.write_dl(lines)

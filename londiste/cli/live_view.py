@@ -1,4 +1,4 @@
-"""Shows something again and again: in place on a terminal, else one below the other."""
+"""Live display that is refreshed in place on a terminal, and printed repeatedly elsewhere."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import click
 
 
 def again_and_again(seconds: float, look: Callable[[], list[str] | None]) -> None:
-    """Calls ``look`` every so many seconds and shows its lines, until q or Ctrl-C.
+    """Calls ``look`` at an interval in seconds and shows its lines, until q or Ctrl-C.
 
-    look -- None when it has printed by itself: then nothing is shown in place.
+    look -- returns None when it has printed its result: then nothing is shown in place.
     """
     with contextlib.suppress(KeyboardInterrupt):
         first = look()
@@ -37,7 +37,7 @@ def _in_place(seconds: float, first: list[str], look: Callable[[], list[str] | N
     from rich.text import Text
 
     def shown(lines: list[str]) -> Text:
-        return Text.from_ansi("\n".join([*lines, "", "q ends"]), no_wrap=True, overflow="crop")
+        return Text.from_ansi("\n".join([*lines, "", "q quits"]), no_wrap=True, overflow="crop")
 
     with _keys(), Live(shown(first), console=Console(), screen=True, auto_refresh=False) as live:
         live.refresh()
@@ -63,7 +63,7 @@ def _keys() -> Iterator[None]:
 
 
 def _quit_within(seconds: float) -> bool:
-    """Waits; True as soon as somebody types q."""
+    """Waits; True as soon as q is typed."""
     deadline = time.monotonic() + seconds
     while True:
         left = deadline - time.monotonic()

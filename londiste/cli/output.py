@@ -1,4 +1,7 @@
-"""Results to stdout as a table or JSON; messages and progress to stderr."""
+"""Prints results to stdout as a table or JSON, and messages to stderr.
+
+Tables are plain columns without colours or frames, so that awk can read them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from londiste.cli.errors import printable
 
 
 class Describes(Protocol):
-    """A step that can say in one line what it does."""
+    """A step that describes in one line what it does."""
 
     def describe(self) -> str: ...
 
@@ -101,13 +104,13 @@ def be_quiet(quiet: bool) -> None:
 
 
 def message(text: str) -> None:
-    """A line for people, to stderr, unless they want quiet."""
+    """A message to stderr, unless ``-q`` is given."""
     if not _quiet:
         click.echo(printable(text), err=True)
 
 
 def warning(text: str) -> None:
-    """A line for people that they get in any case."""
+    """A warning to stderr, also with ``-q``."""
     click.echo(f"warning: {printable(text)}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""How commands that work in steps begin and end: connections; explained, or done and reported."""
+"""Connections of commands, and execution or dry run of their steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sites(settings: NodeSettings, *, bounded: bool = False) -> Connections:
 def execute_plan(
     steps: Sequence[Step], where: Connections, *, explain: bool, json_wanted: bool = False
 ) -> int:
-    """Prints what is left to do, or does it; the number of steps that were done."""
+    """Prints the remaining steps, or executes them; the number of executed steps."""
     if explain:
         output.steps(plan.remaining(steps, where), json_wanted=json_wanted)
         return 0
@@ -45,7 +45,7 @@ def execute_plan(
 def execute_changes(
     conn: Connection, changes: Sequence[QueueChange], *, explain: bool, json_wanted: bool
 ) -> None:
-    """Prints the changes of queues, or makes all of them or none.  ``conn`` is in autocommit."""
+    """Prints the changes of queues, or makes them in one transaction; ``conn`` is in autocommit."""
     if explain:
         output.steps(changes, json_wanted=json_wanted)
         return
@@ -59,7 +59,7 @@ def execute_changes(
 
 @contextlib.contextmanager
 def reported(json_wanted: bool) -> Iterator[Callable[[output.Describes], None]]:
-    """What is to be told of each step that is done; at the end all of them are the JSON answer."""
+    """Collects and prints the executed steps; at the end they are the JSON answer."""
     done: list[str] = []
 
     def report(step: output.Describes) -> None:

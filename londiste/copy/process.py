@@ -88,7 +88,7 @@ class ProcessStep:
     state: str | None
 
     def describe(self) -> str:
-        """For ``--explain``."""
+        """For ``--dry-run``."""
         doing = _DOING.get(type(sync.from_text(self.state)), "remove the consumer of its copy")
         return f"{self.table}: {doing}"
 

@@ -25,6 +25,19 @@ ON_ERROR = "on_error"
 #: What can become of an event that does not fit the rows here.
 POLICIES = ("halt", "keep", "overwrite", "log")
 
+#: Conflict resolutions, as commands take and print them, and the policies that are stored.
+RESOLUTIONS = {
+    "error": "halt",
+    "keep_local": "keep",
+    "apply_remote": "overwrite",
+    "skip_and_log": "log",
+}
+
+
+def resolution(policy: str) -> str:
+    """The conflict resolution that a stored policy stands for."""
+    return next((name for name, stored in RESOLUTIONS.items() if stored == policy), policy)
+
 
 @dataclass(frozen=True)
 class HandlerAttrs:

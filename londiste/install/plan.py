@@ -189,7 +189,7 @@ def _refuse_changed_tables(
         ),
         hint=(
             f"add an upgrade file under upgrades/{component.version}, or create the schema"
-            f" again: londiste uninstall --force {component.name}, then londiste install"
+            f" again: londiste uninstall --allow-data-loss {component.name}, then londiste install"
         ),
     )
 

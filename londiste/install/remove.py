@@ -130,7 +130,7 @@ def uninstall(
                     detail="; ".join(lost),
                     hint=(
                         "drop nodes and consumers first, or accept their loss: londiste"
-                        " uninstall --force"
+                        " uninstall --allow-data-loss"
                     ),
                 )
             for one in removals:

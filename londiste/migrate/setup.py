@@ -225,7 +225,7 @@ def _sequences(sites: Connections, pair: Pair, side: Side) -> list[Step]:
 
 @dataclass(frozen=True)
 class Later:
-    """Steps for ``--explain`` that cannot be planned before others are done."""
+    """Steps for ``--dry-run`` that cannot be planned before others are done."""
 
     text: str
     sql: tuple[str, ...] = field(default=())

@@ -80,7 +80,7 @@ class Switch:
     switch: Switchover
 
     def steps(self) -> list[Step]:
-        """All steps in order, for ``--explain``."""
+        """All steps in order, for ``--dry-run``."""
         return [*self.before, *self.switch.steps()]
 
 
@@ -228,7 +228,7 @@ def _require_successor(
         error.say_more(
             "",
             "run londiste migrate start until londiste migrate status shows all tables in sync:"
-            " it adds and copies the missing ones; or proceed without them: --force",
+            " it adds and copies the missing ones; or proceed without them: --ignore-missing",
         )
         raise
 
@@ -245,7 +245,7 @@ def _require_all(sites: Connections, pair: Pair, root: Side) -> None:
             f"{word} of the {root.name} database are not part of the migration: {len(left)},"
             f" {', '.join(map(str, left[:5]))}",
             detail="they were created after its start; nothing was changed",
-            hint="add them with londiste migrate start; or proceed without them: --force",
+            hint="add them with londiste migrate start; or proceed without them: --ignore-missing",
         )
 
 
@@ -266,5 +266,6 @@ def _require_structure(
     raise StateError(
         f"the schemas of the two databases differ: {shown}{more}",
         detail="nothing was changed",
-        hint=f"{stopping[0].do}; londiste migrate verify shows all; or proceed anyway: --force",
+        hint=f"{stopping[0].do}; londiste migrate verify shows all; or proceed anyway:"
+        f" --ignore-missing",
     )

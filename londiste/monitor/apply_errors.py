@@ -120,12 +120,12 @@ def choices(error: ApplyError) -> Iterator[Decision]:
     if error.kind in {"missing", "exists"}:
         yield Decision(
             "apply the event, now and in future (apply_remote)",
-            f"londiste change-policy {table} overwrite",
+            f"londiste change-policy {table} apply_remote",
         )
     if error.kind in {"missing", "exists", "many", "constraint", "value"}:
         yield Decision(
             "keep the local rows, now and in future (keep_local)",
-            f"londiste change-policy {table} keep",
+            f"londiste change-policy {table} keep_local",
         )
     if error.kind == "shared":
         yield Decision(

@@ -33,7 +33,7 @@ class Step(Protocol):
 
 
 def remaining(steps: Sequence[Step], sites: Connections) -> list[Step]:
-    """The steps that are not done, for ``--explain``; changes nothing."""
+    """The steps that are not done, for ``--dry-run``; changes nothing."""
     return [step for step in steps if not step.done(sites)]
 
 

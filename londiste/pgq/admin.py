@@ -109,7 +109,7 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Que
         raise StateError(
             f"cannot drop {', '.join(found)}: consumers or data would be lost",
             detail="; ".join(lost),
-            hint=f"londiste queue drop --force {' '.join(found)}",
+            hint=f"londiste queue drop --drop-consumers {' '.join(found)}",
         )
     return [
         QueueChange(

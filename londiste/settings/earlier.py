@@ -1,4 +1,4 @@
-"""Keys of earlier versions: other names of a setting, and keys without effect."""
+"""Settings of earlier versions: other names, and keys without effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several kinds of settings share: types of values, and groups of fields."""
+"""Base classes of settings: types of values, and groups of fields."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SparkSettings = Annotated[dict[str, str], BeforeValidator(spark_texts)]
 
 
 class Settings(BaseSettings):
-    """What every kind shares."""
+    """Settings of every kind of program."""
 
     model_config = SettingsConfigDict(
         frozen=True, extra="forbid", env_prefix=ENV_PREFIX, validate_default=False
@@ -65,8 +65,8 @@ class Settings(BaseSettings):
     execute_lock_timeout: float = Field(
         2.0,
         gt=0,
-        description="Seconds that a statement of a script waits for its locks; after that it gives"
-        " way to other sessions and is retried.",
+        description="Seconds that a statement of a script waits for its locks; after that the"
+        " statement is cancelled and retried.",
     )
 
     @classmethod

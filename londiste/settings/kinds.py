@@ -1,4 +1,4 @@
-"""The kinds of settings: one class for each kind of program."""
+"""Settings of each kind of program, one class per kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _as_itself(dsn: str) -> str:
     try:
         options = str(conninfo.conninfo_to_dict(dsn).get("options") or "")
     except psycopg.Error:
-        # Whoever connects says what is wrong with it.
+        # The error is reported when a session connects.
         return dsn
     if setting in options:
         return dsn

@@ -1,4 +1,4 @@
-"""Reads settings: file, environment and command line become one frozen object."""
+"""Reads settings from file, environment and command line into one frozen object."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
 def _of_the_node(
     kind: type[Settings], file: Path, text: str, sections: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, _Value]]:
-    """What a program beside the worker takes over from [londiste], unless its own section has it.
+    """Settings that other programs inherit from [londiste], unless their own section has them.
 
     The log is the worker's own file.  The pid file is one beside the worker's: -s of one must not
     stop the other, and both may run.
@@ -170,7 +170,7 @@ def _of_the_node(
 
 
 def _present(key: str, where: str) -> str:
-    """The present name of a setting; says so where Londiste 4 had another one."""
+    """The present name of a setting; logs a notice for former names of Londiste 4."""
     if key in RENAMED:
         log.warning("%s: setting %s is now called %s", where, key, RENAMED[key])
     return OTHER_NAMES.get(key, key)
@@ -211,7 +211,7 @@ def _bad_value(
     if problem["type"] == "missing":
         where = f"{file}: " if file else ""
         return BadOption(
-            f"{where}setting {key} is missing",
+            f"{where}required setting {key} is missing",
             detail=description or "",
             hint=f"set {key} in the file (-c FILE), as {ENV_PREFIX}{key.upper()},"
             f" or with --set {key}=…",

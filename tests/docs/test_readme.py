@@ -98,4 +98,4 @@ def test_the_commands_of_the_queue_show_the_event_that_was_inserted(
     )
     assert done.returncode == 0, done.stderr
     assert "anna@example.com" in done.stdout
-    assert "nothing is wrong" in done.stderr
+    assert "no problems found" in done.stderr

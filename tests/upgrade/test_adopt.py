@@ -127,8 +127,8 @@ def test_the_command_says_what_it_would_do_and_does_it(
     database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = everything(database)
-    assert run(cli, ["install", "--db", database.dsn, "--adopt", "--explain"]) == 0
-    assert "would: pgq: not an extension any more" in capsys.readouterr().err
+    assert run(cli, ["install", "--db", database.dsn, "--adopt", "--dry-run"]) == 0
+    assert "would: pgq: adopted, no longer an extension" in capsys.readouterr().err
     assert everything(database) == before
     assert adopt.found(database.connect()) == ["londiste", "pgq_node", "pgq"]
     assert run(cli, ["install", "--db", database.dsn, "--adopt", "--after"]) == 2

@@ -62,7 +62,8 @@ class ClusterState:
         if view.info is None:
             raise NodeUnreachable(
                 f"node {name} does not answer: {view.error}",
-                hint=f"start its server; or fail over: londiste takeover {name} --node NODE --dead"
+                hint=f"start its server; or fail over: londiste takeover {name} --node NODE"
+                f" --failover"
                 " with the NODE that replaces it",
             )
         return view.info
@@ -109,14 +110,14 @@ class ClusterState:
             raise NodeUnreachable(
                 f"queue {self.queue}: no root answers; nodes without an answer: {silent}",
                 hint="start its server and repeat the command; or fail over: londiste"
-                " takeover NODE --dead",
+                " takeover NODE --failover",
             )
         if len(roots) != 1:
             raise StateError(
                 f"queue {self.queue}: {len(roots)} roots answer"
                 + (f": {', '.join(roots)}" if roots else ""),
                 hint="londiste status shows the nodes; if the root has failed: londiste takeover"
-                " NODE --dead",
+                " NODE --failover",
             )
         return self.info(roots[0])
 

@@ -19,12 +19,18 @@ from londiste.pgq import admin, batches, consumer_kinds, queues, spark_epochs
 
 
 def drop(
-    sites: Connections, scene: ClusterState, name: str, *, force: bool, note: bool = True
+    sites: Connections,
+    scene: ClusterState,
+    name: str,
+    *,
+    force: bool,
+    drop_consumers: bool = False,
+    note: bool = True,
 ) -> list[Step]:
     """The steps that remove a node from the cascade, and drop its queue on the node itself.
 
-    force -- proceed if the node does not answer: only the other nodes forget it; and if consumers
-        and sinks lose their positions in its queue.
+    force -- proceed if the node does not answer: only the other nodes forget it.
+    drop_consumers -- proceed if consumers and sinks lose their positions in its queue.
     note -- False for a command that drops the whole cascade and reports its own progress.
 
     The drop is recorded at one of the other nodes, the root if that is free, until the node is
@@ -74,7 +80,8 @@ def drop(
     if view.info is None and not (gone or force or view.member.dead):
         raise NodeUnreachable(
             f"node {name} does not answer: {view.error}",
-            hint=f"start its server; or, if it will not return: londiste drop-node {name} --force,"
+            hint=f"start its server; or, if it will not return: londiste drop-node {name}"
+            f" --ignore-unreachable,"
             " which drops it on the other nodes only",
         )
     if view.info is not None and view.info.target_for:
@@ -83,7 +90,7 @@ def drop(
             f"node {name}: queues merge into queue {scene.queue}: {parts}",
             hint="drop their leaves there first: londiste drop-node, with the settings of each",
         )
-    if view.info is not None and view.info.type is not NodeType.LEAF and not force:
+    if view.info is not None and view.info.type is not NodeType.LEAF and not drop_consumers:
         _refuse_readers(sites.at(place.dsn), scene.queue, name)
         if not noted:
             _refuse_keeper(sites, scene, name)
@@ -124,7 +131,8 @@ def _refuse_silent_readers(sites: Connections, scene: ClusterState, name: str) -
         raise NodeUnreachable(
             f"node {name} is the provider of {', '.join(left)}, which does not answer",
             detail="it would have no provider when it returns",
-            hint="start its server; or use --force, and londiste change-provider when it returns",
+            hint="start its server; or use --ignore-unreachable, and londiste"
+            " change-provider when it returns",
         )
 
 
@@ -138,7 +146,7 @@ def _refuse_keeper(sites: Connections, scene: ClusterState, name: str) -> None:
                 f"node {name} keeps events for the failed root {lost_root}",
                 detail=f"without them {lost_root} cannot rejoin, nor its diverged events be found",
                 hint=f"first: londiste resurrect --node {lost_root}; or, if it will not return:"
-                f" londiste drop-node {lost_root}; or --force",
+                f" londiste drop-node {lost_root}; or --drop-consumers",
             )
 
 
@@ -167,7 +175,8 @@ def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
             + " with it",
             detail="; ".join(lost),
             hint="move them to another node first (docs/howto/move-consumers.md), or londiste"
-            f" queue unregister {queue} CONSUMER; or drop them: londiste drop-node {node} --force",
+            f" queue unregister {queue} CONSUMER; or drop them: londiste drop-node {node}"
+            f" --drop-consumers",
         )
 
 

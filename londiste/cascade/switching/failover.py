@@ -127,7 +127,7 @@ def surely_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
             f" {'does' if len(others) == 1 else 'do'} not answer either",
             detail="if another node is the root, there would be two roots when it returns",
             hint=f"start the server of {names}; or give the type of {lost}: --dead-root or"
-            f" --dead-branch instead of --dead; or, if failed as well: londiste tag-dead"
+            f" --dead-branch instead of --failover; or, if failed as well: londiste tag-dead"
             f" {' '.join(others)}",
         )
     return True
@@ -153,7 +153,7 @@ def refuse_live(scene: ClusterState, lost: str, new: str) -> None:
         f"node {lost} answers and has not failed",
         detail="; ".join(f"node {at}: {o.describe()} is under way" for at, o in left.items()),
         hint="; ".join(ways)
-        or "repeat the takeover without --dead; or stop its server for good first",
+        or "repeat the takeover without --failover; or stop its server for good first",
     )
 
 
@@ -235,7 +235,7 @@ def takeover_root(
                     if worst.type is NodeType.LEAF
                     else "replicates only part of its tables"
                 ),
-                hint=f"--accept-loss proceeds without it; then create the {kind_of} again:"
+                hint=f"--allow-data-loss proceeds without it; then create the {kind_of} again:"
                 f" londiste drop-node, create-{kind_of}",
             )
         steps.append(Begin(here, queue, kind, lost, new, ticket, from_node=from_node))
@@ -282,7 +282,7 @@ def _refuse_second(scene: ClusterState, lost: str, new: str) -> None:
         if other not in (lost, new) and not (closed and noted and noted.last_tick is not None):
             raise StateError(
                 f"node {other} is the root, {new} cannot replace {lost} as well",
-                hint=f"londiste takeover {lost} --node {other} --dead finishes that failover;"
+                hint=f"londiste takeover {lost} --node {other} --failover finishes that failover;"
                 f" afterwards londiste switchover --to {new} makes {new} the root",
             )
 

@@ -28,7 +28,8 @@ def tag(sites: Connections, scene: ClusterState, names: list[str], *, dead: bool
             raise StateError(
                 f"root {name} answers and cannot be marked as failed",
                 detail="its subscribers would stop",
-                hint=f"if its server has failed: londiste takeover {name} --dead --node NODE; to"
+                hint=f"if its server has failed: londiste takeover {name} --failover --node"
+                f" NODE; to"
                 " change the root: londiste switchover --to NODE",
             )
         if not dead:

@@ -77,7 +77,7 @@ class Operation:
             case OperationKind.SWITCHOVER:
                 return f"londiste switchover --to {self.new}"
             case OperationKind.TAKEOVER:
-                return f"londiste takeover {self.node} --node {self.new} --dead"
+                return f"londiste takeover {self.node} --node {self.new} --failover"
             case OperationKind.MOVE_CONSUMER:
                 command = f"londiste change-provider --consumer {self.node} --provider {self.new}"
                 return command + (f" --node {at}" if at else "")

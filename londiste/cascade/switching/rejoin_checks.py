@@ -77,7 +77,7 @@ def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
     if busy is not None and busy.node == name and busy.kind is OperationKind.TAKEOVER:
         raise NodeBusy(
             f"node {keeper.name}: {busy.describe()} is under way",
-            hint=f"finish it first: londiste takeover {name} --node {keeper.name} --dead",
+            hint=f"finish it first: londiste takeover {name} --node {keeper.name} --failover",
         )
     _same_tick(sites, scene, info, keeper, tick)
     return Returned(info, keeper, tick, _subscribers(scene, info, tick), noted)

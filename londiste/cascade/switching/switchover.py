@@ -82,7 +82,7 @@ class Switchover:
         return self.undo[1].at.name
 
     def steps(self) -> list[Step]:
-        """All steps in order, for ``--explain``."""
+        """All steps in order, for ``--dry-run``."""
         return [*self.before, *self.closing, self.promoting, *self.after]
 
 

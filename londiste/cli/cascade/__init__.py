@@ -1,1 +1,1 @@
-"""Commands that change which node reads from which, and which is the root."""
+"""Commands that change the topology of a running cascade."""

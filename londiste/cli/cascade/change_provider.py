@@ -1,4 +1,4 @@
-"""``londiste change-provider``: a node, or a consumer of it, reads from another node."""
+"""``londiste change-provider``: switches a node, or a consumer of it, to another provider."""
 
 from __future__ import annotations
 
@@ -21,20 +21,25 @@ from londiste.orchestration.connections import Connections
 from londiste.replication.failover import reroute
 from londiste.settings import NodeSettings
 
-_force = click.option(
-    "--force",
+_allow_resync = click.option(
+    "--allow-resync",
     is_flag=True,
-    help="Although other rows of tables come from there: they are copied again.",
+    cls=options.Renamed,
+    earlier=("--force",),
+    help="Proceed even if the new provider has a different row filter; affected tables are copied"
+    " again.",
 )
 
 
 @click.command("change-provider")
 @options.pass_context
-@click.option("--provider", required=True, metavar="NODE", help="The node to read from.")
-@click.option("--node", metavar="NAME", help="Another node of the queue.")
-@click.option("--consumer", metavar="NAME", help="Not its worker, but this cascaded consumer.")
+@click.option("--provider", required=True, metavar="NODE", help="The new provider.")
+@click.option("--node", metavar="NAME", help="The node to switch (default: this node).")
+@click.option(
+    "--consumer", metavar="NAME", help="Switch this cascaded consumer instead of the node's worker."
+)
 @timeout_option
-@_force
+@_allow_resync
 @rollback_option
 @output_options
 def change_provider(
@@ -43,26 +48,26 @@ def change_provider(
     node: str | None,
     consumer: str | None,
     timeout: float,
-    force: bool,
+    allow_resync: bool,
     rollback: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Let a node read from another one.
+    """Switch a node to another provider.
 
-    Its worker stands still for a moment and goes on where it stood.  Interrupted, the same command
-    finishes what it began.  Where a branch holds only a part of a table, or masked values, the node
-    would get something else from now on: that is refused without --force.
+    The node's worker pauses for a moment and continues at its position.  Repeat an interrupted
+    command to finish it.  A provider that replicates tables partially or with masked values may
+    change the rows that the node gets: that requires --allow-resync.
     """
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings)
         name = node or scene.topology.local
         if consumer is not None:
-            if rollback or force:
+            if rollback or allow_resync:
                 raise BadOption(
-                    "--consumer goes with neither --rollback nor --force",
-                    hint="the same command with another provider moves it back",
+                    "--consumer excludes --rollback and --allow-resync",
+                    hint="run the command with the former provider to move the consumer back",
                 )
             steps = move_consumer.change_provider(
                 where, scene, name, consumer, provider, timeout=timeout, warn=output.warning
@@ -73,7 +78,7 @@ def change_provider(
                 explain,
                 as_json,
                 f"consumer {consumer} of node {name} reads from {provider}",
-                f"consumer {consumer} reads from {provider} already, nothing to do",
+                f"consumer {consumer} already reads from {provider}, nothing to do",
             )
             return
         if rollback:
@@ -81,7 +86,9 @@ def change_provider(
             steps = moving.rollback(
                 where, scene, name, timeout=timeout, warn=output.warning, guard=guard
             )
-            finish(steps, where, explain, as_json, f"node {name} reads from where it did", "")
+            finish(
+                steps, where, explain, as_json, f"node {name} reads from its former provider", ""
+            )
             return
         steps = moving.change_provider(
             where,
@@ -90,7 +97,7 @@ def change_provider(
             provider,
             timeout=timeout,
             warn=output.warning,
-            guard=_guard(where, scene, name, force),
+            guard=_guard(where, scene, name, allow_resync),
         )
         finish(
             steps,
@@ -98,13 +105,13 @@ def change_provider(
             explain,
             as_json,
             f"node {name} reads from {provider}",
-            f"node {name} reads from {provider} already, nothing to do",
+            f"node {name} already reads from {provider}, nothing to do",
         )
 
 
-def _guard(where: Connections, scene: ClusterState, name: str, force: bool) -> moving.Guard:
-    """What is against another provider of a node, whose old one may be a root that is lost."""
+def _guard(where: Connections, scene: ClusterState, name: str, allow_resync: bool) -> moving.Guard:
+    """Checks the new provider of a node, whose old provider may be a failed root."""
     old = scene.info(name).provider
     silent = not scene.answers(old)
     gone = old if silent and failover.was_root(where, scene, old) else None
-    return reroute.guard(where, scene, force=force, warn=output.warning, lost_root=gone)
+    return reroute.guard(where, scene, force=allow_resync, warn=output.warning, lost_root=gone)

@@ -1,4 +1,4 @@
-"""What the commands that change a cascade share: options, its state, and how they end."""
+"""Options of the commands that change a cascade, its state, and their end."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from londiste.settings import NodeSettings
 
 timeout_option = click.option(
     "--timeout",
+    metavar="SECONDS",
     default=60.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Seconds for each wait.",
+    help="Maximum seconds for each wait.",
 )
-#: In this time a new root has to have everything, while nobody can write.
+#: In this time, without writes, a new root must apply everything.
 block_option = click.option(
     "--block",
+    metavar="SECONDS",
     default=10.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Seconds for which nobody may be able to write; then everything is undone.",
+    help="Maximum seconds without writes; the switchover is rolled back after that.",
 )
 all_option = click.option(
-    "--all", "move_all", is_flag=True, help="The other subscribers of the old node move, too."
+    "--all", "move_all", is_flag=True, help="Switch the other subscribers of the old node, too."
 )
-rollback_option = click.option(
-    "--rollback", is_flag=True, help="Undo a change that was begun and not finished."
-)
+rollback_option = click.option("--rollback", is_flag=True, help="Undo an unfinished change.")
 
 
 def output_options(function: Any) -> Any:
-    """``--explain`` and ``--json``."""
+    """``--dry-run`` and ``--json``."""
     for decorate in (options.json_output, options.explain):
         function = decorate(function)
     return function
@@ -56,7 +56,7 @@ def cluster_state(where: Connections, settings: NodeSettings) -> ClusterState:
 def finish(
     steps: Sequence[Step], where: Connections, explain: bool, as_json: bool, done: str, nothing: str
 ) -> None:
-    """Explains the steps, or does them and says ``done``, or ``nothing`` if none was left."""
+    """Prints or executes the steps, then prints ``done``, or ``nothing`` if none was left."""
     if not explain:
         one_at_a_time(where, steps)
     count = execute_plan(steps, where, explain=explain, json_wanted=as_json)
@@ -65,9 +65,9 @@ def finish(
 
 
 def one_at_a_time(where: Connections, steps: Sequence[Step]) -> None:
-    """One command at a time at each node that takes part; a node that is gone is in nobody's way.
+    """Locks the command at each node that takes part; nodes that do not answer are ignored.
 
-    In the order of their names, so that of two commands one comes through.
+    In the order of their names, so that of two commands one succeeds.
     """
     for step in steps:
         if isinstance(step, Begin):
@@ -79,9 +79,9 @@ def one_at_a_time(where: Connections, steps: Sequence[Step]) -> None:
 
 
 def tell_silent(scene: ClusterState, about: Sequence[str], what: str) -> None:
-    """Nodes that do not answer are passed over, and must not be forgotten."""
+    """Warns about nodes that do not answer: the command must be repeated for them."""
     for name, view in scene.topology.views.items():
         if view.info is None and not view.member.dead and name not in about:
             output.warning(
-                f"node {name} does not answer and {what}: give the command again when it is back"
+                f"node {name} does not answer and {what}: repeat the command when it answers"
             )

@@ -1,4 +1,4 @@
-"""``londiste drop-node``: a node leaves the cascade."""
+"""``londiste drop-node``: removes a node from the cascade."""
 
 from __future__ import annotations
 
@@ -15,18 +15,36 @@ from londiste.settings import NodeSettings
 @options.pass_context
 @click.argument("name")
 @click.option(
-    "--force",
+    "--ignore-unreachable",
     is_flag=True,
-    help="Although it or a reader of it does not answer, or consumers and sinks lose positions.",
+    cls=options.Renamed,
+    earlier=("--force",),
+    help="Proceed even if the node or one of its subscribers does not answer.",
+)
+@click.option(
+    "--drop-consumers",
+    is_flag=True,
+    cls=options.Renamed,
+    earlier=("--force",),
+    help="Drop the consumers and sinks of the node's queue with their positions.",
 )
 @output_options
 def drop_node(
-    context: options.Context, name: str, force: bool, explain: bool, as_json: bool
+    context: options.Context,
+    name: str,
+    ignore_unreachable: bool,
+    drop_consumers: bool,
+    explain: bool,
+    as_json: bool,
 ) -> None:
-    """Take a node out of the cascade. Its tables keep their rows."""
+    """Remove a node from the cascade. Its tables keep their rows."""
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings)
-        steps = dropping.drop(where, scene, name, force=force)
-        tell_silent(scene, (name,), "goes on to know the node")
-        finish(steps, where, explain, as_json, f"node {name} is dropped", f"no node {name}")
+        steps = dropping.drop(
+            where, scene, name, force=ignore_unreachable, drop_consumers=drop_consumers
+        )
+        tell_silent(scene, (name,), "keeps the node in its list")
+        finish(
+            steps, where, explain, as_json, f"node {name} dropped", f"no node {name}, nothing to do"
+        )

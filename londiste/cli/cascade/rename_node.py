@@ -1,4 +1,4 @@
-"""``londiste rename-node``: another name for a node, on all nodes."""
+"""``londiste rename-node``: renames a node on all nodes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ from londiste.settings import NodeSettings
 @click.argument("new")
 @output_options
 def rename_node(context: options.Context, old: str, new: str, explain: bool, as_json: bool) -> None:
-    """Give a node another name, on all nodes."""
+    """Rename a node on all nodes."""
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         steps = renaming.rename(where, cluster_state(where, settings), old, new)
-        finish(steps, where, explain, as_json, f"node {old} is {new} now", f"it is {new} already")
+        finish(
+            steps,
+            where,
+            explain,
+            as_json,
+            f"node {old} renamed to {new}",
+            f"the node is already called {new}, nothing to do",
+        )

@@ -1,4 +1,4 @@
-"""``londiste resurrect``: a root that was taken for lost comes back as a branch."""
+"""``londiste resurrect``: rejoins a failed root as a branch."""
 
 from __future__ import annotations
 
@@ -22,12 +22,24 @@ from londiste.settings import NodeSettings
 
 @click.command()
 @options.pass_context
-@click.option("--node", metavar="NAME", help="The old root; this node if not given.")
-@click.option("--undo", is_flag=True, help="Take back the changes that no other node has.")
-@click.option("--resync", is_flag=True, help="Copy the tables again; with --undo those it cannot.")
-@click.option("--scripts-undone", is_flag=True, help="You have undone scripts that ran there only.")
+@click.option("--node", metavar="NAME", help="The failed root (default: this node).")
+@click.option("--undo", is_flag=True, help="Undo the changes that no other node has.")
 @click.option(
-    "--export", "file", default="", metavar="FILE", help="Where the lost events go, without .jsonl."
+    "--resync",
+    is_flag=True,
+    help="Copy the changed tables again; with --undo, those that cannot be undone.",
+)
+@click.option(
+    "--scripts-undone",
+    is_flag=True,
+    help="Confirm that you have undone the scripts that ran only on the failed root.",
+)
+@click.option(
+    "--export",
+    "file",
+    default="",
+    metavar="FILE",
+    help="Write the diverged events to FILE.jsonl and FILE.sql.",
 )
 @options.explain
 @options.json_output
@@ -41,11 +53,11 @@ def resurrect(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Bring a root that was taken for lost back into the cascade, as a branch.
+    """Rejoin a failed root as a branch.
 
-    Events that were written there and that no other node has are exported first, to FILE.jsonl and
-    FILE.sql.  If they have changed rows, say what is to become of those: --undo, --resync or both.
-    Interrupted, the same command finishes what it began.
+    Events of the failed root that no other node has are exported first, to FILE.jsonl and FILE.sql.
+    If they have changed rows, choose how to remove the changes: --undo, --resync or both.  Repeat
+    an interrupted command to finish it.
     """
     settings = context.settings(NodeSettings)
     choice = RejoinOption(undo, resync, scripts_undone)
@@ -56,13 +68,13 @@ def resurrect(
         if found is None:
             if as_json:
                 output.as_json([] if explain else {"done": [], "lost": None})
-            output.message(f"node {name} is no root that was lost, nothing to do")
+            output.message(f"node {name} is not a failed root, nothing to do")
             return
         if explain:
             _explain(found, where, choice, as_json)
             return
         _run(found, where, choice, as_json)
-    output.message(f"node {name} is a branch below {found.facts.provider.name}")
+    output.message(f"node {name} is a branch of {found.facts.provider.name}")
 
 
 def _explain(found: Resurrection, where: Connections, choice: RejoinOption, as_json: bool) -> None:
@@ -77,7 +89,9 @@ def _explain(found: Resurrection, where: Connections, choice: RejoinOption, as_j
             output.warning(f"{error.message}; {error.hint}")
             steps += found.rest(Decided(), lost.scripts)
     else:
-        output.message("what is lost is known when the root is closed and its events are read")
+        output.message(
+            "the diverged events are known after the root is closed and its events are read"
+        )
         steps += found.rest(Decided())
     output.steps(plan.remaining(steps, where), json_wanted=as_json)
 
@@ -104,7 +118,7 @@ def _run(found: Resurrection, where: Connections, choice: RejoinOption, as_json:
 
 def _told(table: TableLoss) -> str:
     if table.dest is None:
-        return f"{table.describe()}; it is not replicated here any more"
+        return f"{table.describe()}; the table is no longer replicated on this node"
     end = f"; cannot be undone: {table.obstacle}" if table.obstacle else "; can be undone"
     return table.describe() + end
 

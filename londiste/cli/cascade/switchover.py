@@ -1,4 +1,4 @@
-"""``londiste switchover``: another node becomes the root."""
+"""``londiste switchover``: makes another node the root."""
 
 from __future__ import annotations
 
@@ -26,18 +26,22 @@ from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
 from londiste.settings import NodeSettings
 
-_force = click.option(
-    "--force", is_flag=True, help="Although the new root does not have everything."
+_allow_data_loss = click.option(
+    "--allow-data-loss",
+    is_flag=True,
+    cls=options.Renamed,
+    earlier=("--force",),
+    help="Proceed even if the new root misses events or tables.",
 )
 
 
 @click.command("switchover")
 @options.pass_context
-@click.option("--to", "new", metavar="NODE", help="The new root; this node if not given.")
+@click.option("--to", "new", metavar="NODE", help="The new root (default: this node).")
 @all_option
 @timeout_option
 @block_option
-@_force
+@_allow_data_loss
 @rollback_option
 @output_options
 def switchover_(
@@ -46,16 +50,16 @@ def switchover_(
     move_all: bool,
     timeout: float,
     block: float,
-    force: bool,
+    allow_data_loss: bool,
     rollback: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
     """Make another node the root; the old root becomes a branch below it.
 
-    Writes are refused on the old root from its last tick on, and taken on the new one once it has
-    that tick: usually within a second.  Interrupted, the same command finishes what it began;
-    --rollback undoes it as long as the new root is not made.
+    The old root refuses writes after its last tick, and the new root takes writes when it has that
+    tick: usually within a second.  Repeat an interrupted command to finish it.  --rollback undoes
+    it until the new root takes writes.
     """
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
@@ -64,14 +68,14 @@ def switchover_(
         if rollback:
             roll_back(where, scene, name, explain, as_json)
             return
-        switch_over(where, scene, name, move_all, timeout, block, force, explain, as_json)
+        switch_over(where, scene, name, move_all, timeout, block, allow_data_loss, explain, as_json)
 
 
 def roll_back(
     where: Connections, scene: ClusterState, new: str, explain: bool, as_json: bool
 ) -> None:
     steps = switchover.rollback(where, scene, new)
-    finish(steps, where, explain, as_json, "undone: the old root takes events again", "")
+    finish(steps, where, explain, as_json, "rolled back: the old root takes events again", "")
 
 
 def switch_over(
@@ -81,13 +85,13 @@ def switch_over(
     move_all: bool,
     timeout: float,
     block: float,
-    force: bool,
+    allow_data_loss: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
     away = switchover.begun_away_from(scene, new)
     if away is not None:
-        # Who wants the old root to be the root wants the other one not to be.
+        # The old root is wanted as root, so the switchover away from it is rolled back.
         output.message(f"{away.describe()} is not finished")
         roll_back(where, scene, away.new, explain, as_json)
         return
@@ -108,17 +112,19 @@ def switch_over(
         if not explain:
             one_at_a_time(where, left)
         execute_plan(left, where, explain=explain, json_wanted=as_json)
-        output.message(f"node {new} is the root already, nothing {'else ' if left else ''}to do")
+        output.message(f"node {new} is already the root, nothing {'else ' if left else ''}to do")
         return
     if switch.closing:
-        # Also of one that was interrupted: tables may have been removed from the node since.
+        # Also after an interruption: tables may have been removed from the node since.
         try:
-            readiness.check(where, scene, new, switch.old, force=force, warn=output.warning)
+            readiness.check(
+                where, scene, new, switch.old, force=allow_data_loss, warn=output.warning
+            )
         except StateError as error:
             if switch.begun:
                 error.say_more(
-                    "the switchover is under way, and nobody may be able to write",
-                    hint=f"{error.hint}; or undo it: londiste switchover --to {new} --rollback",
+                    "the switchover is under way and may block all writes",
+                    hint=f"{error.hint}; or roll back: londiste switchover --to {new} --rollback",
                 )
             raise
     if explain:

@@ -1,4 +1,4 @@
-"""``londiste tag-dead`` and ``tag-alive``: nodes that are lost, for which no other node waits."""
+"""``londiste tag-dead`` and ``tag-alive``: marks nodes as failed, or clears the mark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from londiste.settings import NodeSettings
 def tag_dead(
     context: options.Context, names: tuple[str, ...], explain: bool, as_json: bool
 ) -> None:
-    """Tell all nodes that others are lost, so that nobody waits for them."""
+    """Mark nodes as failed on all nodes, so that no node waits for them."""
     _tag(context, names, explain, as_json, dead=True)
 
 
@@ -31,7 +31,7 @@ def tag_dead(
 def tag_alive(
     context: options.Context, names: tuple[str, ...], explain: bool, as_json: bool
 ) -> None:
-    """Take tag-dead back."""
+    """Clear the failed mark of nodes."""
     _tag(context, names, explain, as_json, dead=False)
 
 
@@ -42,7 +42,7 @@ def _tag(
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings)
         steps = marking.tag(where, scene, list(names), dead=dead)
-        tell_silent(scene, names, "does not hear of it")
+        tell_silent(scene, names, "does not get the mark")
         word = "dead" if dead else "alive"
         named = ", ".join(names)
-        finish(steps, where, explain, as_json, f"{named}: {word}", f"{named}: {word} already")
+        finish(steps, where, explain, as_json, f"{named}: {word}", f"{named}: already {word}")

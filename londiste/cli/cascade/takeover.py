@@ -1,4 +1,4 @@
-"""``londiste takeover``: a branch in the place of another node, lost or not."""
+"""``londiste takeover``: replaces a node by a branch, in a failover or planned."""
 
 from __future__ import annotations
 
@@ -24,26 +24,53 @@ from londiste.orchestration.connections import Connections
 from londiste.replication.failover import readiness, reroute
 from londiste.settings import NodeSettings
 
+_allow_data_loss = click.option(
+    "--allow-data-loss",
+    is_flag=True,
+    help="Proceed even if the new root misses events or tables, or a leaf is ahead of all"
+    " branches.",
+)
+_allow_resync = click.option(
+    "--allow-resync",
+    is_flag=True,
+    help="Proceed even if a node gets another row filter; affected tables are copied again.",
+)
+#: It has never accepted that a leaf is ahead.
 _force = click.option(
     "--force",
     is_flag=True,
-    help="Although the new root does not have everything, or other rows of tables come to a node:"
-    " those are copied again.",
+    hidden=True,
+    callback=options.renamed("--allow-data-loss", "--allow-resync"),
+)
+#: It has never accepted that tables are missing.
+_accept_loss = click.option(
+    "--accept-loss", is_flag=True, hidden=True, callback=options.renamed("--allow-data-loss")
 )
 
 
 @click.command()
 @options.pass_context
 @click.argument("old", metavar="NODE")
-@click.option("--node", "new", metavar="NAME", help="Who takes over; this node if not given.")
+@click.option(
+    "--node", "new", metavar="NAME", help="The branch that takes over (default: this node)."
+)
 @all_option
-@click.option("--dead", is_flag=True, help="NODE is lost and does not come back by itself.")
-@click.option("--dead-root", is_flag=True, help="The same, and NODE was the root.")
-@click.option("--dead-branch", is_flag=True, help="The same, and NODE was not.")
-@click.option("--accept-loss", is_flag=True, help="Although a leaf has more than any branch.")
+@click.option(
+    "--failover",
+    "dead",
+    is_flag=True,
+    cls=options.Renamed,
+    londiste3=("--dead",),
+    help="Failover: NODE is down and is fenced if it returns.",
+)
+@click.option("--dead-root", is_flag=True, hidden=True)
+@click.option("--dead-branch", is_flag=True, hidden=True)
+@_allow_data_loss
+@_allow_resync
 @timeout_option
 @block_option
 @_force
+@_accept_loss
 @rollback_option
 @output_options
 def takeover(
@@ -54,23 +81,28 @@ def takeover(
     dead: bool,
     dead_root: bool,
     dead_branch: bool,
-    accept_loss: bool,
+    allow_data_loss: bool,
+    allow_resync: bool,
     timeout: float,
     block: float,
     force: bool,
+    accept_loss: bool,
     rollback: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Put a branch in the place of another node.
+    """Replace a node by a branch: failover, or planned.
 
     A live root: the same as switchover.  A live branch or leaf: it reads from the new node.  A
-    node that is lost (--dead): the new node takes over its subscribers, and if it was the root
-    becomes the root, with everything that some live node has.
+    failed node (--failover): the new node takes over its subscribers.  If the failed node was the
+    root, the new node becomes the root and first reads the events that other nodes have.
     """
     settings = context.settings(NodeSettings)
     if dead_root and dead_branch:
-        raise BadOption("--dead-root and --dead-branch exclude each other", hint="give one of them")
+        raise BadOption(
+            "--dead-root and --dead-branch exclude each other", hint="give one of the two options"
+        )
+    incomplete, resync = allow_data_loss or force, allow_resync or force
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings)
         name = new or scene.topology.local
@@ -78,19 +110,19 @@ def takeover(
         scene.place(old)
         undo = failover.rollback(scene, old, name) if rollback else None
         if undo is not None:
-            finish(undo, where, explain, as_json, f"undone: node {old} keeps its place", "")
+            finish(undo, where, explain, as_json, f"rolled back: node {old} keeps its position", "")
             return
         if gone and scene.answers(old):
             failover.refuse_live(scene, old, name)
         if gone:
             if dead_root or (not dead_branch and failover.surely_root(where, scene, old)):
-                _check_successor(where, scene, name, old, force)
+                _check_successor(where, scene, name, old, incomplete)
                 steps = failover.takeover_root(
                     where,
                     scene,
                     old,
                     name,
-                    accept_loss=accept_loss,
+                    accept_loss=allow_data_loss or accept_loss,
                     timeout=timeout,
                     warn=output.warning,
                     partial=reroute.partial(where, scene, name, old),
@@ -103,13 +135,13 @@ def takeover(
                     name,
                     timeout=timeout,
                     warn=output.warning,
-                    guard=reroute.guard(where, scene, force=force, warn=output.warning),
+                    guard=reroute.guard(where, scene, force=resync, warn=output.warning),
                 )
         elif rollback:
             roll_back(where, scene, name, explain, as_json)
             return
         elif _is_root(scene, old, name):
-            switch_over(where, scene, name, move_all, timeout, block, force, explain, as_json)
+            switch_over(where, scene, name, move_all, timeout, block, incomplete, explain, as_json)
             return
         else:
             steps = takeover_live.takeover(
@@ -120,34 +152,34 @@ def takeover(
                 move_all=move_all,
                 timeout=timeout,
                 warn=output.warning,
-                guard=reroute.guard(where, scene, force=force, warn=output.warning),
+                guard=reroute.guard(where, scene, force=resync, warn=output.warning),
             )
         finish(
             steps,
             where,
             explain,
             as_json,
-            f"node {name} has the place of {old}",
-            f"node {name} has the place of {old} already, nothing to do",
+            f"node {name} has replaced {old}",
+            f"node {name} has already replaced {old}, nothing to do",
         )
 
 
 def _check_successor(
-    where: Connections, scene: ClusterState, new: str, lost_root: str, force: bool
+    where: Connections, scene: ClusterState, new: str, lost_root: str, incomplete: bool
 ) -> None:
-    """Also of a takeover that was interrupted: tables may have been removed from the node since."""
+    """Checks the new root, also after an interruption: tables may have been removed since."""
     noted = scene.operations.get(new)
     begun = noted is not None and (noted.kind, noted.node) == (OperationKind.TAKEOVER, lost_root)
     if new in scene.topology.roots or (noted is not None and not begun):
         return
     try:
-        readiness.check(where, scene, new, lost_root, force=force, warn=output.warning)
+        readiness.check(where, scene, new, lost_root, force=incomplete, warn=output.warning)
     except StateError as error:
         if begun:
             error.say_more(
                 "the takeover is under way",
-                hint=f"{error.hint}; or undo it: londiste takeover {lost_root} --node {new} --dead"
-                " --rollback",
+                hint=f"{error.hint}; or roll back: londiste takeover {lost_root} --node {new}"
+                " --failover --rollback",
             )
         raise
 

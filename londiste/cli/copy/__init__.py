@@ -1,4 +1,4 @@
-"""``londiste copy``: the process that copies tables, and the commands that watch and steer it.
+"""``londiste copy``: runs, monitors, pauses and throttles table copies.
 
 ``londiste copy [TABLE]...`` without one of the commands' names is ``londiste copy run``.
 """
@@ -10,19 +10,19 @@ import click
 from londiste.cli.lazy import Entry, LazyGroup
 
 COPYING = "Copying"
-STEERING = "Watching and steering"
+STEERING = "Monitor and control"
 
 COMMANDS: dict[str, Entry] = {
-    "run": Entry("run", "Copy tables; the worker starts this by itself.", COPYING),
-    "status": Entry("status", "Show how far the copies are, or what they took.", STEERING),
-    "pause": Entry("pause", "Let no chunk begin any more.", STEERING),
-    "resume": Entry("pause", "Let the copies go on.", STEERING),
-    "throttle": Entry("throttle", "Limit bytes per second, or tasks.", STEERING),
+    "run": Entry("run", "Copy tables; the worker starts this automatically.", COPYING),
+    "status": Entry("status", "Show the progress of copies, or their durations.", STEERING),
+    "pause": Entry("pause", "Stop starting new chunks.", STEERING),
+    "resume": Entry("pause", "Resume copies.", STEERING),
+    "throttle": Entry("throttle", "Limit bytes per second, or parallel chunks.", STEERING),
 }
 
 
 class _RunByDefault(LazyGroup):
-    """Takes what is no command for arguments of ``run``: names of tables, and its options."""
+    """Passes words that are no command to ``run``: names of tables, and its options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.table and args[0] not in ctx.help_option_names):
@@ -32,7 +32,7 @@ class _RunByDefault(LazyGroup):
 
 @click.group(cls=_RunByDefault, package="londiste.cli.copy", table=COMMANDS)
 def copy() -> None:
-    """Copy tables, watch the copies, steer them.
+    """Run, monitor, pause and throttle table copies.
 
     Without a command: londiste copy [TABLE]... is londiste copy run [TABLE]...
     """

@@ -1,4 +1,4 @@
-"""What copies took, and what is asked of them, for people."""
+"""Durations and limits of copies, formatted for output."""
 
 from __future__ import annotations
 
@@ -57,21 +57,23 @@ def _sum_row(name: str, of: Sequence[StepTiming]) -> list[Any]:
 
 
 def orders(control: Control) -> list[str]:
-    """What is asked of the copies, a line each; nothing when nothing is."""
+    """The pause and the limits of the copies, one a line; empty without any."""
     lines = []
     if control.paused:
-        lines.append(f"paused since {output.cell(control.changed_at)}; go on: londiste copy resume")
+        lines.append(
+            f"paused since {output.cell(control.changed_at)}; resume: londiste copy resume"
+        )
     if control.bytes_per_second is not None:
-        lines.append(f"not more than {size(control.bytes_per_second)}/s")
+        lines.append(f"at most {size(control.bytes_per_second)}/s")
     if control.tasks is not None:
-        lines.append(f"not more than {control.tasks} chunks at a time")
+        lines.append(f"at most {control.tasks} chunks at a time")
     if control.held_bytes_per_second is not None:
-        lines.append(f"held back to {size(control.held_bytes_per_second)}/s: {control.held_reason}")
+        lines.append(f"throttled to {size(control.held_bytes_per_second)}/s: {control.held_reason}")
     return lines
 
 
 def size(count: float) -> str:
-    """Bytes for people: 12.3MB."""
+    """A human-readable size: 12.3MB."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f}B" if unit == "B" else f"{count:.1f}{unit}"

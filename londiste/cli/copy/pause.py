@@ -1,4 +1,4 @@
-"""``londiste copy pause`` and ``resume``: whether chunks of copies may begin."""
+"""``londiste copy pause`` and ``resume``: stops and resumes the start of chunks."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from londiste.settings import NodeSettings
 @options.pass_context
 @click.option("--now", is_flag=True, help="Roll running chunks back instead of finishing them.")
 def pause(context: options.Context, now: bool) -> None:
-    """Let no chunk begin any more, until resume.
+    """Stop starting new chunks until resume.
 
-    Chunks that run are finished. The rows that are there stay. A table that is copied in one
-    snapshot keeps that snapshot on the source meanwhile.
+    Running chunks are finished. Copied rows stay. A table that is copied in one snapshot keeps that
+    snapshot open on the source during the pause.
     """
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste copy pause", autocommit=True) as conn:
         if control.copy_pause(conn, settings.queue_name, break_off=now):
-            output.message("the copies are paused; go on: londiste copy resume")
+            output.message("copies paused; resume: londiste copy resume")
             choices = copy_choices(conn, settings.queue_name)
             for running in copy_progress(conn, settings.queue_name):
                 choice = choices.get(running.table)
                 if choice is not None and choice.mode == "snapshot":
                     output.warning(
-                        f"{running.table} is copied in one snapshot, which stays open on the source"
+                        f"table {running.table} is copied in one snapshot, which stays open on"
+                        " the source"
                     )
         else:
-            output.message("the copies were paused already")
+            output.message("copies are already paused")
 
 
 @click.command()
 @options.pass_context
 def resume(context: options.Context) -> None:
-    """Let the copies go on."""
+    """Resume copies."""
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste copy resume", autocommit=True) as conn:
         if control.copy_resume(conn, settings.queue_name):
-            output.message("the copies go on")
+            output.message("copies resumed")
         else:
-            output.message("the copies were not paused")
+            output.message("copies are not paused")

@@ -1,7 +1,6 @@
-"""The progress of copies while they run: JSON documents, bars on a terminal, or lines in a log.
+"""Progress of running copies: JSON documents, bars on a terminal, or lines in a log.
 
-All show the same: ``entries`` turns what the status says into one entry per table, and per
-index that is built.
+All show the same: ``entries`` turns the status into one entry per table, and per index build.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LINE = 10.0
 
 @dataclass(frozen=True)
 class DisplayedCopy:
-    """One thing that goes on: what, how far (0 to 1, None when nobody knows), and in words."""
+    """One line of progress: what, how far (0 to 1, None when unknown), and in words."""
 
     what: str
     fraction: float | None
@@ -36,7 +35,7 @@ class DisplayedCopy:
 
 
 def entries(items: Sequence[TableStatus]) -> list[DisplayedCopy]:
-    """What happens now; nothing for tables that wait for their turn."""
+    """The current activity; nothing for tables that wait for their turn."""
     result = []
     for item in items:
         if item.load is not None and item.step in ("", "load"):
@@ -70,7 +69,7 @@ def entries(items: Sequence[TableStatus]) -> list[DisplayedCopy]:
 
 @contextlib.contextmanager
 def shown(settings: WorkerSettings, *, as_json: bool, bars: bool) -> Iterator[None]:
-    """Shows the progress meanwhile."""
+    """Shows the progress during the block."""
     if as_json:
         show: Any = _Json()
     elif bars and output.on_terminal():
@@ -90,7 +89,7 @@ def shown(settings: WorkerSettings, *, as_json: bool, bars: bool) -> Iterator[No
 
 def _look(settings: WorkerSettings, show: Any, end: threading.Event) -> None:
     while not end.wait(show.period):
-        # Showing is no reason to fail: the copies themselves report what is wrong.
+        # A display must not fail: the copies themselves report errors.
         with contextlib.suppress(LondisteError, psycopg.Error):
             with session(settings.db, name="londiste copy progress", autocommit=True) as conn:
                 while True:
@@ -132,7 +131,7 @@ class _Lines(contextlib.AbstractContextManager["_Lines", None]):
 
 
 class _Bars:
-    """One bar per entry, on stderr; it goes away when the thing is done."""
+    """One bar per entry, on stderr; a finished entry is removed."""
 
     period = _POLL_SECONDS
     #: That would be a session on the provider twice a second.

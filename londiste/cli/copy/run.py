@@ -25,7 +25,12 @@ from londiste.settings import WorkerSettings
 @click.command()
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="[TABLE]...")
-@click.option("--engine", "chosen", type=click.Choice(engine.NAMES), help="Override the setting.")
+@click.option(
+    "--engine",
+    "chosen",
+    type=click.Choice(engine.NAMES),
+    help="Engine for this run (default: the setting engine).",
+)
 @options.json_output
 @options.explain
 def run(
@@ -35,10 +40,10 @@ def run(
     as_json: bool,
     explain: bool,
 ) -> None:
-    """Copy tables and bring them into step; the worker starts this by itself.
+    """Copy tables and bring them in sync; the worker starts this automatically.
 
-    Every table that waits for its copy without TABLE.  Ends when all are in step.  With --json
-    the progress is printed as one JSON document per line and look.
+    Without TABLE: every table that waits for its copy.  Exits when all are in sync.  With --json,
+    prints the progress as one JSON document per line and poll.
     """
     of_worker = die_with_parent_if_child()
     settings = context.settings(WorkerSettings, engine=chosen)
@@ -85,7 +90,7 @@ def run(
 
 
 def _summary(settings: WorkerSettings, wanted: Sequence[TableName]) -> None:
-    """What each step took, as ``londiste copy status --done`` prints it."""
+    """Duration of each step, as ``londiste copy status --done`` prints it."""
     with session(settings.db, name="londiste copy run", autocommit=True) as conn:
         names = {str(name) for name in wanted}
         found = step_timings.copy_steps(conn, settings.queue_name)

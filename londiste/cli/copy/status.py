@@ -1,4 +1,4 @@
-"""``londiste copy status``: what the copies do, and what they took."""
+"""``londiste copy status``: progress and durations of copies."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ _COLUMNS = (
 @click.command()
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="[TABLE]...")
-@click.option("--done", is_flag=True, help="What the steps of the last copies took.")
-@click.option("--watch", is_flag=True, help="Again and again, until no table is on its way.")
+@click.option("--done", is_flag=True, help="Show the duration of each step of the last copies.")
+@click.option("--watch", is_flag=True, help="Refresh until no table is being copied.")
 @click.option(
     "--interval",
+    metavar="SECONDS",
     type=click.FloatRange(min=0.1),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks of --watch.",
+    help="With --watch: seconds between two refreshes.",
 )
 @options.json_output
 def status(
@@ -56,11 +57,10 @@ def status(
     interval: float,
     as_json: bool,
 ) -> None:
-    """Show how far the copies of this node are, or what they took.
+    """Show the progress of copies to this node, or their durations.
 
-    Tables that are not in step: what happens, rows, bytes, chunks (done+running/all), rate, and
-    the estimated remaining time. With --json and
-    --watch one JSON document per line and look.
+    For tables that are not in sync: step, rows, bytes, chunks (done+running/all), rate, and the
+    remaining time. With --json and --watch, one JSON document per line and refresh.
     """
     settings = context.settings(NodeSettings)
     wanted = [str(TableName.parse(name)) for name in names]
@@ -69,7 +69,8 @@ def status(
         for name in wanted:
             if name not in known:
                 raise UnknownTable(
-                    f"table {name} is not replicated here", hint="see what is: londiste tables"
+                    f"table {name} is not replicated on this node",
+                    hint="londiste tables lists the replicated tables",
                 )
         if done:
             _show_done(conn, settings, wanted, as_json=as_json)
@@ -100,7 +101,9 @@ def _show(found: CopyStatus, *, as_json: bool, watching: bool) -> None:
     for line in orders(found.control):
         output.message(line)
     if not items:
-        output.message("every table is in step; what the copies took: londiste copy status --done")
+        output.message(
+            "all tables are in sync; durations of the copies: londiste copy status --done"
+        )
         return
     output.table(_COLUMNS, [_row(item) for item in items])
     for item in items:
@@ -151,7 +154,7 @@ def _show_done(
     elif found:
         summary(found)
     else:
-        output.message("no table was copied here yet")
+        output.message("no table has been copied to this node yet")
 
 
 def _share(done: int, total: int) -> str:

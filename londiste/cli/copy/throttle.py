@@ -1,4 +1,4 @@
-"""``londiste copy throttle``: limits for the copies that run, and for those to come."""
+"""``londiste copy throttle``: limits for running and future copies."""
 
 from __future__ import annotations
 
@@ -21,23 +21,28 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 @click.option(
     "--bytes-per-second",
     "rate",
-    metavar="NUMBER",
-    help="All copies together move no more; with k, M or G for thousands, millions, milliards.",
+    metavar="BYTES",
+    help="Limit for all copies together, in bytes per second (suffix k, M or G).",
 )
-@click.option("--tasks", type=click.IntRange(1, 2**31 - 1), help="So many chunks at a time.")
-@click.option("--off", is_flag=True, help="No limits.")
+@click.option(
+    "--tasks",
+    metavar="N",
+    type=click.IntRange(1, 2**31 - 1),
+    help="Maximum chunks that are copied in parallel.",
+)
+@click.option("--off", is_flag=True, help="Remove all limits.")
 @options.json_output
 def throttle(
     context: options.Context, rate: str | None, tasks: int | None, off: bool, as_json: bool
 ) -> None:
     """Limit the copies of this node while they run, or show the limits.
 
-    A limit that is not named stays as it is. Running chunks obey a rate within a second, and a
-    smaller number of tasks when they are finished.
+    A limit that is not given is unchanged. Running chunks obey a rate within a second. A smaller
+    number of chunks takes effect when running chunks are finished.
     """
     if off and (rate is not None or tasks is not None):
         raise BadOption(
-            "--off together with a limit", hint="londiste copy throttle --off, or the limit alone"
+            "--off excludes --bytes-per-second and --tasks", hint="londiste copy throttle --off"
         )
     wanted = None if rate is None else number(rate)
     settings = context.settings(NodeSettings)
@@ -58,7 +63,7 @@ def throttle(
     if as_json:
         output.as_json(found)
         return
-    for line in orders(found) or ["the copies have no limits"]:
+    for line in orders(found) or ["copies have no limits"]:
         output.message(line)
 
 
@@ -67,13 +72,13 @@ def number(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)(?:B(?:/s)?)?", text.strip())
     if found is None:
         raise BadOption(
-            f"--bytes-per-second {text}: not a number of bytes", hint="write 10M, or 10000000"
+            f"--bytes-per-second {text}: must be a number of bytes", hint="write 10M, or 10000000"
         )
     # A number without end is as good as the largest that the database knows.
     result = int(min(float(found[1]) * _UNITS[found[2]], 2.0**62))
     if result < control.SLOWEST:
         raise BadOption(
-            f"--bytes-per-second {text}: the slowest is {control.SLOWEST}",
-            hint="to let the copies stand still: londiste copy pause",
+            f"--bytes-per-second {text}: must be at least {control.SLOWEST}",
+            hint="londiste copy pause stops all copies",
         )
     return result

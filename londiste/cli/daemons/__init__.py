@@ -1,1 +1,1 @@
-"""Commands that run until they are stopped, and ``tick``."""
+"""Commands that run as daemons, and ``tick``."""

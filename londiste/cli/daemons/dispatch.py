@@ -1,4 +1,4 @@
-"""``dispatch``: the table dispatcher, a consumer that is ready made; or one that writes files."""
+"""``londiste dispatch``: the table dispatcher, which writes into tables or files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class DispatchProgram(Program):
         worker = consumer.into_files()
         if worker is None:
             if self.given["files"]:
-                raise BadOption("--files without target_path", hint="set target_path")
+                raise BadOption(
+                    "--files requires target_path", hint="set target_path in the settings"
+                )
             super().act(consumer, settings)
             return
         with worker:
@@ -41,18 +43,19 @@ class DispatchProgram(Program):
                 click.echo(path)
         elif given["rewind"] or given["reset"] or given["at"] is not None or given["like"]:
             raise BadOption(
-                "the position of files is in their directory, and is not moved",
-                hint="begin with another target_path",
+                "--rewind and --reset do not work for files: their position is stored in their"
+                " directory",
+                hint="start with another target_path",
             )
         elif given["registering"]:
             worker.check()
             output.message(f"{who}: {worker.register()} tables registered")
         elif given["unregister"]:
-            output.message(f"{who}: {worker.unregister()} tables unregistered, their files stay")
+            output.message(f"{who}: {worker.unregister()} tables unregistered, files kept")
         elif given["pause"]:
             output.message(f"{who}: {worker.pause(True)} tables paused")
         elif given["resume"]:
-            output.message(f"{who}: {worker.pause(False)} tables go on")
+            output.message(f"{who}: {worker.pause(False)} tables resumed")
         else:
             worker.check()
             once = given["once"]
@@ -70,7 +73,7 @@ class DispatchProgram(Program):
 
 
 dispatch = click.option(
-    "--files", is_flag=True, help="With target_path: print the files as they are now, end."
+    "--files", is_flag=True, help="With target_path: print the current files, then exit."
 )(
     command(
         Dispatcher,

@@ -1,4 +1,4 @@
-"""``londiste tick``, also ``londiste queue tick``: a tick now."""
+"""``londiste tick``, also ``londiste queue tick``: creates a tick."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from londiste.settings import DatabaseSettings
 @options.json_output
 @options.pass_context
 def tick(ctx: options.Context, names: Sequence[str], db: str | None, as_json: bool) -> None:
-    """Make a tick now.
+    """Create a tick now.
 
-    In the named queues, or in every queue that makes its own ticks.
+    In the named queues, or in every queue without an external ticker.
     """
     settings = ctx.settings(DatabaseSettings, db=db)
     made: list[dict[str, object]] = []

@@ -1,4 +1,4 @@
-"""``londiste ticker``: the daemon that makes ticks and does maintenance."""
+"""``londiste ticker``: the daemon that creates ticks and runs maintenance."""
 
 from __future__ import annotations
 
@@ -20,11 +20,19 @@ from londiste.ticker.service import Duty, Service, run_once
 
 
 @click.command()
-@click.option("--db", "dsns", multiple=True, metavar="DSN", help="A database; may be repeated.")
 @click.option(
-    "--discover", is_flag=True, help="Also all other databases of these servers with a queue."
+    "--db",
+    "dsns",
+    multiple=True,
+    metavar="DSN",
+    help="Connection string of a database; repeatable.",
 )
-@click.option("--once", is_flag=True, help="One round of everything, then end.")
+@click.option(
+    "--discover",
+    is_flag=True,
+    help="Include all other databases of these servers that have a queue.",
+)
+@click.option("--once", is_flag=True, help="Run ticks and maintenance once, then exit.")
 @options.daemon
 @options.json_output
 @options.pass_context
@@ -39,9 +47,9 @@ def ticker(
     kill: bool,
     as_json: bool,
 ) -> None:
-    """Cut queues into ticks and clean them.
+    """Run the ticker: create ticks and maintain queues.
 
-    Runs until it is stopped; one ticker can look after many databases.
+    Runs until it is stopped; one ticker can serve many databases.
     """
 
     def read() -> TickerSettings:
@@ -71,7 +79,7 @@ def ticker(
     settings = read()
     pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
     if pid is not None:
-        output.message(f"process {pid} was signalled")
+        output.message(f"sent signal to process {pid}")
         return
     if once:
         counts = run_once(duty())
@@ -96,7 +104,7 @@ def ticker(
 
 
 def places(settings: TickerSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The databases to look after, and those that are only asked which others there are.
+    """The databases to serve, and those that only list the other databases of their server.
 
     Raises BadOption when there is neither.
     """
@@ -109,7 +117,7 @@ def places(settings: TickerSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return databases, (_at(base, settings.initial_database),)
     if not databases:
         raise BadOption(
-            "no database for the ticker",
+            "no database given for the ticker",
             hint="set databases in the file (-c FILE), give --db DSN,"
             " or base_connstr for all databases of a server",
         )
@@ -121,6 +129,6 @@ def _at(base: str, name: str) -> str:
         return conninfo.make_conninfo(base, dbname=name)
     except psycopg.Error as error:
         raise BadOption(
-            f"base_connstr is not a connection string: {masked(base)}",
-            hint="write it as libpq does, without dbname: host=… port=… user=…",
+            f"base_connstr {masked(base)}: not a connection string",
+            hint="use the form of libpq without dbname: host=… port=… user=…",
         ) from error

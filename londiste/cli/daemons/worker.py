@@ -1,4 +1,4 @@
-"""``londiste worker``."""
+"""``londiste worker``: the daemon that applies batches to a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from londiste.settings import WorkerSettings
 
 @click.command()
 @click.option(
-    "--once", is_flag=True, help="Work until nothing is left to apply or to copy, then end."
+    "--once", is_flag=True, help="Work until nothing is left to apply or to copy, then exit."
 )
 @click.option(
     "--rewind",
@@ -47,8 +47,8 @@ def worker(
 ) -> None:
     """Apply the provider's batches to this node.
 
-    Runs until it is stopped, and starts the process that copies new tables.  On a root it
-    publishes the watermark and the sequences.
+    Runs until it is stopped, and starts the process that copies new tables.  On a root, publishes
+    the watermark and the sequences.
     """
 
     def read() -> WorkerSettings:
@@ -57,15 +57,15 @@ def worker(
     settings = read()
     pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
     if pid is not None:
-        output.message(f"process {pid} was signalled")
+        output.message(f"sent signal to process {pid}")
         return
     if force_resync and not rewinding:
         raise BadOption(
-            "--force-resync without --rewind", hint="londiste worker --rewind --force-resync"
+            "--force-resync requires --rewind", hint="londiste worker --rewind --force-resync"
         )
     if rewinding:
         tick = rewind(settings, force_resync=force_resync)
-        output.message(f"the provider begins at tick {tick}")
+        output.message(f"the provider's consumer is at tick {tick}")
         return
     if daemon and not once and settings.pidfile and running(settings.pidfile) is None:
         # What is wrong at the start is said here, not in a log that nobody reads yet.

@@ -1,4 +1,4 @@
-"""``londiste execute``: scripts for all nodes, and the commands about scripts that failed.
+"""``londiste execute``: runs DDL scripts on all nodes, and decides about failed ones.
 
 ``londiste execute FILE...`` without one of the commands' names is ``londiste execute run``.
 """
@@ -10,14 +10,14 @@ import click
 from londiste.cli.lazy import Entry, LazyGroup
 
 RUNNING = "Running"
-DECIDING = "Looking and deciding"
+DECIDING = "Inspect and decide"
 
 COMMANDS: dict[str, Entry] = {
-    "run": Entry("run", "Run scripts here and on all nodes below, once, in order.", RUNNING),
-    "status": Entry("status", "Show how scripts fare on every node.", DECIDING),
-    "retry": Entry("decide", "Let a script that failed here be tried again.", DECIDING),
-    "skip": Entry("decide", "Do not run a script on this node.", DECIDING),
-    "mark-done": Entry("decide", "Take a script as done here: by hand.", DECIDING),
+    "run": Entry("run", "Run scripts on the root and all nodes below, once, in order.", RUNNING),
+    "status": Entry("status", "Show the state of scripts on every node.", DECIDING),
+    "retry": Entry("decide", "Retry a script that failed on this node.", DECIDING),
+    "skip": Entry("decide", "Skip a script on this node.", DECIDING),
+    "mark-done": Entry("decide", "Mark a script as done on this node.", DECIDING),
 }
 
 
@@ -32,7 +32,7 @@ class _RunByDefault(LazyGroup):
 
 @click.group(cls=_RunByDefault, package="londiste.cli.execute", table=COMMANDS)
 def execute() -> None:
-    """Change the structure of all nodes: a script runs once on each, in order with the rows.
+    """Run DDL scripts on all nodes: once on each, in order with the rows.
 
     Without a command: londiste execute FILE... is londiste execute run FILE...
     """

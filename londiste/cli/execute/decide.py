@@ -1,4 +1,4 @@
-"""``londiste execute retry``, ``skip``, ``mark-done``: what happens with a script that failed."""
+"""``londiste execute retry``, ``skip``, ``mark-done``: decides about a failed script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _name = click.argument("name", metavar="FILE")
 @options.pass_context
 @_name
 def retry(context: options.Context, name: str) -> None:
-    """Let a script that failed on this node be tried again."""
+    """Retry a script that failed on this node."""
     _decide(context, name, "retry")
 
 
@@ -25,9 +25,9 @@ def retry(context: options.Context, name: str) -> None:
 @options.pass_context
 @_name
 def skip(context: options.Context, name: str) -> None:
-    """Do not run a script on this node; replication goes on behind it.
+    """Skip a script on this node; replication continues after it.
 
-    On the root: it is not sent to other nodes either.
+    On the root: the script is not sent to other nodes either.
     """
     _decide(context, name, "skip")
 

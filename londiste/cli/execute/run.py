@@ -21,20 +21,23 @@ from londiste.settings import NodeSettings
 @click.command()
 @options.pass_context
 @click.argument("files", nargs=-1, metavar="FILE...")
-@click.option("--sql", "texts", multiple=True, metavar="SQL", help="A script on the command line.")
-@click.option("--name", metavar="NAME", help="Name of the one script of --sql or standard input.")
-@click.option("--local", is_flag=True, help="On this node only, which is not the root.")
+@click.option(
+    "--sql", "texts", multiple=True, metavar="SQL", help="SQL text of a script; repeatable."
+)
+@click.option("--name", metavar="NAME", help="Name of the script of --sql or standard input.")
+@click.option("--local", is_flag=True, help="Run on this node only, which must not be the root.")
 @click.option(
     "--timeout",
+    metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
-    help="Seconds in which locks that are not granted are asked for again.",
+    help="Maximum seconds to retry locks that are not granted.",
 )
 @click.option(
     "--volatile",
     is_flag=True,
-    help="Accept now(), random(), sequences and the like: rows differ between nodes.",
+    help="Accept now(), random(), sequences and the like; rows may differ between nodes.",
 )
 @options.explain
 @options.json_output
@@ -51,9 +54,8 @@ def run(
 ) -> None:
     """Run scripts on the root; every node below runs them, too, in order with the rows.
 
-    All files are one transaction, as far as their statements let it. FILE may be - for standard
-    input. A script is known by the name of its file and runs once: give the command again when it
-    was interrupted.
+    All files are one transaction, unless a statement cannot run in one. FILE may be - for standard
+    input. A script is identified by its file name and runs once: repeat an interrupted command.
     """
     settings = context.settings(NodeSettings)
     planned = publish.plan(_scripts(files, texts, name))
@@ -105,8 +107,8 @@ def _scripts(files: Sequence[str], texts: Sequence[str], name: str | None) -> li
     unnamed = len(texts) + sum(path == "-" for path in files)
     if name is not None and unnamed != 1:
         raise BadOption(
-            f"--name with {unnamed} scripts without a file",
-            hint="it names the one script of --sql or standard input",
+            f"--name given with {unnamed} scripts without a file",
+            hint="use --name with one script of --sql or standard input",
         )
     return found
 
@@ -132,7 +134,7 @@ def _show(found: Sequence[Explained], *, as_json: bool) -> None:
                     s.keeps_out or None,
                     s.reads,
                     s.rewrites,
-                    "made anew" if s.replicated else None,
+                    "re-created" if s.replicated else None,
                 )
                 for s in one.statements
             ],

@@ -1,4 +1,4 @@
-"""``londiste execute status``: the state of scripts on every node."""
+"""``londiste execute status``: shows the state of scripts on every node."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from londiste.settings import NodeSettings
 
 @click.command()
 @options.pass_context
-@click.option("--failed", is_flag=True, help="Only those that wait for a person.")
+@click.option("--failed", is_flag=True, help="Show only scripts that wait for a decision.")
 @options.json_output
 def status(context: options.Context, failed: bool, as_json: bool) -> None:
-    """Show how scripts fare on every node: done, pending, running, failed, skipped, marked."""
+    """Show the state of scripts on every node: done, pending, running, failed, skipped, marked."""
     settings = context.settings(NodeSettings)
     found = report.status(settings.db, settings.queue_name, extra=settings.remote_extra_connstr)
     rows = [dataclasses.asdict(row) for row in found if not failed or row.state == "failed"]

@@ -1,4 +1,4 @@
-"""``londiste batch show``: what lies in a consumer's open batch, without touching it."""
+"""``londiste batch show``: shows a consumer's open batch without touching it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,25 @@ from londiste.settings import NodeSettings
 
 @click.group()
 def batch() -> None:
-    """Look at batches."""
+    """Show batches."""
 
 
 @batch.command()
 @options.pass_context
 @click.argument("consumer", required=False)
-@click.option("--events", "limit", default=20, show_default=True, help="Events to print; 0: none.")
+@click.option(
+    "--events",
+    "limit",
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="Maximum events to print (0 = none).",
+)
 @options.json_output
 def show(context: options.Context, consumer: str | None, limit: int, as_json: bool) -> None:
-    """Show the open batch of CONSUMER: by default this node's worker, on its provider.
+    """Show the open batch of CONSUMER (default: this node's worker, on its provider).
 
-    Opens and finishes nothing: a consumer without an open batch is only said to have none.
+    Opens and finishes no batch.
     """
     settings = context.settings(NodeSettings)
     queue = settings.queue_name
@@ -46,7 +53,8 @@ def _show(conn: Connection, queue: str, consumer: str, limit: int, as_json: bool
     found = queues.get_consumer_info(conn, queue, consumer)
     if not found:
         raise UnknownConsumer(
-            f"no consumer {consumer} on queue {queue}", hint="londiste status shows the nodes"
+            f"queue {queue} has no consumer {consumer}",
+            hint="londiste queue consumers lists the consumers",
         )
     state = found[0]
     answer: dict[str, object] = {
@@ -71,7 +79,7 @@ def _show(conn: Connection, queue: str, consumer: str, limit: int, as_json: bool
         return
     output.table(list(answer), [list(answer.values())])
     if opened is None:
-        output.message("no batch is open")
+        output.message("no open batch")
     elif events:
         output.table(
             ["id", "txid", "type", "data"],

@@ -1,4 +1,4 @@
-"""``londiste check``: whether the tables of a node, or of all nodes, are as they should be."""
+"""``londiste check``: checks the tables of a node, or of all nodes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from londiste.settings import NodeSettings
 
 @click.command()
 @options.pass_context
-@click.option("--sizes", is_flag=True, help="Measure the largest values: reads every table once.")
-@click.option("--all-nodes", is_flag=True, help="All nodes, each beside its provider.")
+@click.option("--sizes", is_flag=True, help="Measure the largest values (reads every table once).")
+@click.option("--all-nodes", is_flag=True, help="Check all nodes, each against its provider.")
 @options.json_output
 def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool) -> int:
-    """Check the tables of this node: how bad, what, why, and what to do.
+    """Check the tables of this node and print findings: severity, cause and fix.
 
-    Captures that are lost or do not fit their tables, tables without a key or with one whose text
-    does not tell a row, values near the limits of size; tables that are not in step, sequences
-    that are not replicated, foreign keys that are off; captures that a node of Londiste 3 cannot
-    read. The exit code is 0, 1 (warnings) or 2.
+    Checks captures, keys of tables, and values near the size limits. Also finds tables not in sync,
+    sequences not replicated and dropped foreign keys. Above a node of Londiste 3, finds captures
+    that the node cannot read. The exit code is 0, 1 (warnings) or 2 (critical).
     """
     settings = context.settings(NodeSettings)
     queue = settings.queue_name

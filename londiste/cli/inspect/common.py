@@ -1,4 +1,4 @@
-"""How results of a comparison are printed."""
+"""Output of the results of a comparison."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from londiste.compare import result as found
 
 
 def announce(result: found.TableResult) -> None:
-    """What is known of a table, on stderr, as soon as it is known."""
+    """Prints the result of a table to stderr as soon as it is available."""
     for difference in result.differences:
         output.message(found.as_text(result.pairing, difference))
     if result.more:
-        output.message(f"{result.table}: more rows differ; --limit says how many are looked for")
+        output.message(f"{result.table}: more rows differ; --limit sets the maximum")
     if result.healed:
         output.message(f"{result.table}: {result.healed} rows differed, and were equal later")
     if not result.equal and not result.differences:
         output.message(
             f"{result.table}: differs: {result.rows_root} rows on the root,"
-            f" {result.rows_node} rows here"
+            f" {result.rows_node} rows on this node"
         )
     if result.ranges_known:
         output.message(
-            f"{result.table}: {result.ranges_known} of {result.ranges} ranges were known as equal"
+            f"{result.table}: {result.ranges_known} of {result.ranges} ranges were already known"
+            " to be equal"
         )
 
 

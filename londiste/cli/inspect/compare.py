@@ -1,4 +1,4 @@
-"""``londiste compare``."""
+"""``londiste compare``: compares tables with the root's at one tick."""
 
 from __future__ import annotations
 
@@ -20,28 +20,44 @@ from londiste.settings import WorkerSettings
 @click.command()
 @options.pass_context
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
-@click.option("--count-only", is_flag=True, help="Numbers of rows only, not what is in them.")
-@click.option("--where", default="", metavar="SQL", help="Only rows with this condition.")
+@click.option("--count-only", is_flag=True, help="Compare row counts only.")
+@click.option(
+    "--where", default="", metavar="SQL", help="Compare only rows that match this SQL condition."
+)
 @click.option(
     "--limit",
+    metavar="N",
     default=1000,
     show_default=True,
     type=click.IntRange(1),
-    help="Rows that differ to look for, in each table.",
+    help="Maximum differing rows to report per table.",
 )
-@click.option("--resume", is_flag=True, help="Go on where the last comparison was interrupted.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait for the worker.")
-@click.option("--engine", type=click.Choice(["spark", "local"]), help="Override the setting.")
-@click.option("--continuous", is_flag=True, help="Audit range after range until stopped.")
-@click.option("--once", is_flag=True, help="With --continuous: every range once.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted comparison.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    default=60.0,
+    show_default=True,
+    help="Maximum seconds to wait for the worker.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["spark", "local"]),
+    help="Engine of the comparison (default: the setting engine).",
+)
+@click.option(
+    "--continuous", is_flag=True, help="Audit tables continuously, range by range, until stopped."
+)
+@click.option("--once", is_flag=True, help="With --continuous: audit every range once, then exit.")
 @click.option(
     "--share",
+    metavar="FRACTION",
     default=0.2,
     show_default=True,
     type=click.FloatRange(0.001, 1.0),
-    help="With --continuous: part of the time in which something is read.",
+    help="With --continuous: fraction of time spent reading.",
 )
-@click.option("--status", is_flag=True, help="What --continuous has covered and found.")
+@click.option("--status", is_flag=True, help="Show coverage and findings of --continuous.")
 @options.explain
 @options.json_output
 def compare(
@@ -60,18 +76,18 @@ def compare(
     explain: bool,
     as_json: bool,
 ) -> int:
-    """Compare tables with the root's at one tick, while replication runs.
+    """Compare tables with the root's at one tick while replication runs.
 
-    Every replicated table without TABLE; * and ? match several.  Takes no lock on any table.
-    The exit code is 3 when a table differs.
+    Without TABLE: every replicated table; * and ? match several.  Takes no locks on tables.  The
+    exit code is 3 when a table differs.
     """
     if (continuous or status) and (where or count_only or resume):
         raise UsageError(
-            "--continuous and --status go with TABLE, --timeout and --share only",
-            hint="leave --where, --count-only and --resume out",
+            "--continuous and --status exclude --where, --count-only and --resume",
+            hint="omit --where, --count-only and --resume",
         )
     if once and not continuous:
-        raise UsageError("--once belongs to --continuous", hint="londiste compare --continuous")
+        raise UsageError("--once requires --continuous", hint="londiste compare --continuous")
     settings = context.settings(WorkerSettings, engine=engine)
     asked = parties.Asked(tables, timeout, where, count_only, limit, resume)
     if status:
@@ -93,7 +109,7 @@ def compare(
         )
     else:
         output.table(
-            ["table", "equal", "rows on root", "rows here", "missing", "extra", "differ"],
+            ["table", "equal", "rows on root", "rows on node", "missing", "extra", "differ"],
             [
                 [r.table, r.equal, r.rows_root, r.rows_node, *_counts(r, count_only)]
                 for r in result.tables

@@ -1,4 +1,4 @@
-"""``londiste debug``: what tests and developers need."""
+"""``londiste debug``: internals for tests and developers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from londiste.daemon import crash
 
 @click.group()
 def debug() -> None:
-    """For tests and developers."""
+    """Show internals for tests and developers."""
 
 
 @debug.command("crash-points")
 @options.json_output
 def crash_points(as_json: bool) -> None:
-    """List the places where LONDISTE_CRASH=point[:n] kills a process."""
+    """List the crash points, where LONDISTE_CRASH=point[:n] kills a process."""
     rows = [{"point": name, "where": text} for name, text in crash.POINTS.items()]
     output.show(["point", "where"], rows, json_wanted=as_json)

@@ -1,4 +1,4 @@
-"""``londiste events``: events that cannot be applied to this node."""
+"""``londiste events``, also ``apply-errors``: events that failed to apply."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from londiste.cli import options, output
 from londiste.daemon.files import write_atomically
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, StateError, UsageError
+from londiste.handlers.table_rules import resolution
 from londiste.monitor import apply_errors
 from londiste.monitor.apply_errors import Halted
 from londiste.replication.apply import errors
@@ -29,19 +30,18 @@ _ADDRESS = re.compile(r"(\d{1,19})(?::(\d{1,10}))?")
 
 @click.group()
 def events() -> None:
-    """Events that cannot be applied to this node: look at them, and decide.
+    """Inspect, skip or retry events that failed to apply. Alias: apply-errors.
 
-    Replication of the node stands in front of such an event until somebody decides, or what is
-    wrong is put right.
+    The node stops at a failed event until an operator decides, or the cause is fixed.
     """
 
 
 @events.command()
 @options.pass_context
-@click.option("--all", "every", is_flag=True, help="The history, too.")
+@click.option("--all", "every", is_flag=True, help="Include decided and ended errors.")
 @options.json_output
 def show(context: options.Context, every: bool, as_json: bool) -> None:
-    """Show what halts this node: the event, its row, the row that is here, and the choices."""
+    """Show the failed events: the event, its row, the target row, and the choices."""
     settings = context.settings(NodeSettings)
     with _node(settings) as conn:
         found = apply_errors.look(conn, settings.queue_name, every=every)
@@ -49,7 +49,7 @@ def show(context: options.Context, every: bool, as_json: bool) -> None:
         output.as_json([one.as_dict() for one in found])
         return
     if not found:
-        output.message("no event halts this node")
+        output.message("no failed events")
     for number, one in enumerate(found):
         if number:
             click.echo()
@@ -71,15 +71,15 @@ def _print(one: Halted) -> None:
     if error.image is not None:
         lines.append(f"  row        {error.image}")
     if error.state == "halted":
-        lines.append(f"  row here   {one.now or 'none with its key'}")
+        lines.append(f"  target row {one.now or 'none with this key'}")
         if error.here is not None and error.here != one.now:
-            lines.append(f"  in its way {error.here}")
+            lines.append(f"  conflicting row {error.here}")
     if error.statement:
         lines.append(f"  SQL        {error.statement}")
     if error.decided_by is not None:
         why = f": {error.reason}" if error.reason else ""
         lines.append(
-            f"  decided    left out, by {error.decided_by}, {output.cell(error.decided_at)}{why}"
+            f"  decided    skipped by {error.decided_by}, {output.cell(error.decided_at)}{why}"
         )
     if error.ended_at is not None:
         lines.append(f"  ended      {output.cell(error.ended_at)}")
@@ -92,12 +92,12 @@ def _print(one: Halted) -> None:
 @options.pass_context
 @options.explain
 def retry(context: options.Context, explain: bool) -> None:
-    """Let the worker try again now, instead of when its pause is over."""
+    """Retry failed events now, instead of after the pause."""
     settings = context.settings(NodeSettings)
     with _node(settings) as conn:
         name = nodes.get_node_info(conn, settings.queue_name).name
         if explain:
-            output.lines([f"{name}: wake the worker"])
+            output.lines([f"{name}: retry now"])
             return
         note = errors.retry_apply_errors(conn, settings.queue_name)
     output.message(f"{name}: {note[:1].lower()}{note[1:]}")
@@ -106,13 +106,13 @@ def retry(context: options.Context, explain: bool) -> None:
 @events.command()
 @options.pass_context
 @click.argument("addresses", nargs=-1, required=True, metavar="EVENT...")
-@click.option("--reason", default="", metavar="TEXT", help="Why; it is kept with the decision.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, stored with the decision.")
 @options.explain
 def skip(context: options.Context, addresses: Sequence[str], reason: str, explain: bool) -> None:
-    """Leave events out on this node that halt it; nothing else of their batch is.
+    """Skip failed events on this node; the rest of their batch is applied.
 
-    EVENT is a number, with the row of a packed event behind a colon: 4711:7. The decision is kept
-    with your name; other nodes get the event all the same.
+    EVENT is a number, or number:row for a row of a packed event: 4711:7. The decision is stored
+    with your name; other nodes still get the event.
     """
     settings = context.settings(NodeSettings)
     with _node(settings) as conn:
@@ -122,7 +122,7 @@ def skip(context: options.Context, addresses: Sequence[str], reason: str, explai
         chosen = [_known(address, known) for address in dict.fromkeys(addresses)]
         if explain:
             of = {one.address: f" of {one.dest}" if one.dest else "" for one in chosen}
-            output.lines([f"{name}: leave out event {which}{what}" for which, what in of.items()])
+            output.lines([f"{name}: skip event {which}{what}" for which, what in of.items()])
             return
         with conn.transaction():
             notes = [
@@ -136,22 +136,23 @@ def skip(context: options.Context, addresses: Sequence[str], reason: str, explai
 def _known(address: str, known: dict[str, errors.ApplyError]) -> errors.ApplyError:
     if _ADDRESS.fullmatch(address) is None:
         raise BadOption(
-            f"{address}: no event", hint="write 4711, or 4711:7 for a row of a packed event"
+            f"{address}: not an event number",
+            hint="give a number such as 4711, or 4711:7 for a row of a packed event",
         )
     found = known.get(address)
     if found is None:
         number = address.partition(":")[0]
         rows = [other for other in known if other.partition(":")[0] == number]
         raise UsageError(
-            f"event {address} does not halt this node",
-            detail=f"of event {number} it is row {', '.join(rows)}" if rows else "",
+            f"event {address}: not a failed event of this node",
+            detail=f"failed rows of event {number}: {', '.join(rows)}" if rows else "",
             hint="londiste events show",
         )
     if found.dest is None and found.kind != "unproven":
         raise StateError(
-            f"event {address} cannot be left out",
-            detail="it is about no table that is here",
-            hint="londiste events show has the choices",
+            f"event {address}: cannot be skipped",
+            detail="it concerns no table of this node",
+            hint="londiste events show lists the choices",
         )
     return found
 
@@ -168,12 +169,11 @@ def _who() -> str:
 @options.pass_context
 @click.argument("file", metavar="FILE")
 @click.argument("addresses", nargs=-1, metavar="[EVENT]...")
-@click.option("--all", "every", is_flag=True, help="The history, too.")
+@click.option("--all", "every", is_flag=True, help="Include decided and ended errors.")
 def export(context: options.Context, file: str, addresses: Sequence[str], every: bool) -> None:
-    """Write events that halt this node into a file: as SQL if it ends in .sql, else as JSON.
+    """Write failed events into a file: as SQL if it ends in .sql, else as JSON.
 
-    For a person to read; nothing is decided by it. FILE may be - for standard output. An existing
-    file is not written over.
+    Changes nothing. FILE may be - for standard output. An existing file is not overwritten.
     """
     settings = context.settings(NodeSettings)
     with _node(settings) as conn:
@@ -182,7 +182,7 @@ def export(context: options.Context, file: str, addresses: Sequence[str], every:
     missing = [address for address in addresses if address not in known]
     if missing:
         raise UsageError(
-            f"event {missing[0]} never halted this node", hint="londiste events show --all"
+            f"event {missing[0]}: has never failed on this node", hint="londiste events show --all"
         )
     chosen = [known[address] for address in addresses] or found
     if file.endswith(".sql"):
@@ -198,24 +198,29 @@ def export(context: options.Context, file: str, addresses: Sequence[str], every:
 
 
 def _write(path: Path, text: str) -> None:
-    """It has rows in it: nobody else may read it."""
+    """Writes a new file that only its owner may read: it contains rows."""
     try:
         write_atomically(path, text, replace=False)
     except OSError as error:
         raise UsageError(
-            f"cannot write {path}: {error.strerror}", hint="name a file that is not there"
+            f"cannot write {path}: {error.strerror}", hint="give the name of a new file"
         ) from error
 
 
 @events.command()
 @options.pass_context
-@click.option("--rows", is_flag=True, help="The rows that policy log has left out.")
+@click.option("--rows", is_flag=True, help="Show the rows that skip_and_log has skipped.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="So many of them."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Maximum rows to print.",
 )
 @options.json_output
 def conflicts(context: options.Context, rows: bool, limit: int, as_json: bool) -> None:
-    """Show how often policies of tables have decided, instead of halting."""
+    """Show how often each conflict resolution was applied."""
     settings = context.settings(NodeSettings)
     with _node(settings) as conn:
         nodes.get_node_info(conn, settings.queue_name)
@@ -226,7 +231,10 @@ def conflicts(context: options.Context, rows: bool, limit: int, as_json: bool) -
             return
         found = errors.get_conflicts(conn, settings.queue_name)
     columns = [f.name for f in dataclasses.fields(errors.Conflict)]
-    output.show(columns, [dataclasses.asdict(one) for one in found], json_wanted=as_json)
+    rows_found = [dataclasses.asdict(conflict) for conflict in found]
+    if not as_json:
+        rows_found = [{**row, "policy": resolution(row["policy"])} for row in rows_found]
+    output.show(columns, rows_found, json_wanted=as_json)
 
 
 def _node(settings: NodeSettings) -> AbstractContextManager[Connection]:

@@ -1,4 +1,4 @@
-"""``londiste repair``."""
+"""``londiste repair``: repairs differing rows with a reviewed plan."""
 
 from __future__ import annotations
 
@@ -22,19 +22,38 @@ from londiste.settings import WorkerSettings
 @click.command()
 @options.pass_context
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
-@click.option("--plan", "path", metavar="FILE", help="Where the plan is, or is written to.")
-@click.option("--apply", is_flag=True, help="Apply the plan, in one transaction; then compare.")
-@click.option("--force", is_flag=True, help="Write over a FILE that is there.")
-@click.option("--where", default="", metavar="SQL", help="Only rows with this condition.")
+@click.option("--plan", "path", metavar="FILE", help="File of the plan, to write or to apply.")
+@click.option("--apply", is_flag=True, help="Apply the plan in one transaction, then compare.")
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    cls=options.Renamed,
+    londiste3=("--force",),
+    help="Overwrite an existing FILE.",
+)
+@click.option(
+    "--where", default="", metavar="SQL", help="Repair only rows that match this SQL condition."
+)
 @click.option(
     "--limit",
+    metavar="N",
     default=10_000,
     show_default=True,
     type=click.IntRange(1),
-    help="Rows that may differ, in each table.",
+    help="Maximum differing rows per table.",
 )
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait for the worker.")
-@click.option("--engine", type=click.Choice(["spark", "local"]), help="Override the setting.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    default=60.0,
+    show_default=True,
+    help="Maximum seconds to wait for the worker.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["spark", "local"]),
+    help="Engine of the comparison (default: the setting engine).",
+)
 @options.explain
 @options.json_output
 def repair(
@@ -42,7 +61,7 @@ def repair(
     tables: tuple[str, ...],
     path: str | None,
     apply: bool,
-    force: bool,
+    overwrite: bool,
     where: str,
     limit: int,
     timeout: float,
@@ -50,18 +69,18 @@ def repair(
     explain: bool,
     as_json: bool,
 ) -> int:
-    """Make the rows of tables those of the root.
+    """Repair the rows of tables that differ from the root's.
 
-    Compares the tables (every replicated one without TABLE) and writes a plan that can be read: one
-    statement for each row that differs, to FILE or to stdout.  --apply runs a new plan, or, without
-    TABLE, the one in FILE; rows that have changed since are left alone.  The exit code is 3 while
+    Compares the tables (without TABLE: every replicated one) and writes a plan for review to FILE
+    or stdout, with one statement for each differing row.  --apply runs a new plan, or, without
+    TABLE, the plan in FILE; rows that have changed since are skipped.  The exit code is 3 while
     rows differ.
     """
     settings = context.settings(WorkerSettings, engine=engine)
     asked = parties.Asked(tables, timeout, where, limit=limit)
     old = apply and path is not None and not tables and not where and Path(path).exists()
     if path is not None and not old and not explain:
-        _writable(Path(path), force)
+        _writable(Path(path), overwrite)
     if explain:
         return _explain(settings, asked, path, apply=apply, old=old, as_json=as_json)
     compared: Comparison | None = None
@@ -74,7 +93,7 @@ def repair(
         text = repairs.written(settings, changes, compared.tick_id)
         if path is not None:
             _write(Path(path), text)
-            output.message(f"{len(changes)} statements are in {path}")
+            output.message(f"wrote {len(changes)} statements to {path}")
         elif not apply and not as_json:
             click.echo(text, nl=False)
     if not apply or not changes:
@@ -91,9 +110,9 @@ def repair(
     applied = repairs.apply(
         settings, changes, timeout=timeout, say=output.message, where=path if old and path else ""
     )
-    output.message(f"{applied.rows} rows were written at tick {applied.tick_id}")
+    output.message(f"wrote {applied.rows} rows at tick {applied.tick_id}")
     for change in applied.stale:
-        output.message(f"{change.table}: left alone, it has changed since: {change.statement}")
+        output.message(f"{change.table}: skipped a row that has changed since: {change.statement}")
     names = list(dict.fromkeys(change.table for change in changes))
     again = parties.Asked(names, timeout, where, limit=limit)
     after = compare.compare_tables(settings, again, say=output.message, done=announce)
@@ -132,9 +151,9 @@ def _explain(
         steps.append(f"write a statement for each row that differs to {path or 'stdout'}")
     if apply:
         steps += [
-            "hold the worker at a new tick",
-            "look at the rows of the plan again, on both sides",
-            "run the statements of those that are what they were, in one transaction",
+            "pause the worker at a new tick",
+            "check the rows of the plan again, on both sides",
+            "run the statements of unchanged rows in one transaction",
             "compare the tables again",
         ]
     if as_json:
@@ -145,24 +164,26 @@ def _explain(
     return 0
 
 
-def _writable(path: Path, force: bool) -> None:
-    """Refuses before anything is compared."""
-    if path.exists() and not force:
+def _writable(path: Path, overwrite: bool) -> None:
+    """Checks the file before the comparison."""
+    if path.exists() and not overwrite:
         raise UsageError(
-            f"{path} is there already",
-            hint=f"apply it: londiste repair --apply --plan {path}; or write over it with --force",
+            f"{path}: file exists",
+            hint=f"apply it: londiste repair --apply --plan {path}; or use --overwrite",
         )
     if not path.parent.is_dir():
-        raise BadOption(f"--plan {path}: there is no directory {path.parent}", hint="make it first")
+        raise BadOption(
+            f"--plan {path}: directory {path.parent} does not exist", hint="create the directory"
+        )
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and for nobody else to read: it has the rows' values."""
+    """Writes the file atomically and readable by its owner only: it contains values of rows."""
     try:
         write_atomically(path, text)
     except OSError as error:
         raise BadOption(
-            f"--plan {path}: {error.strerror}", hint="name a file in a directory of yours"
+            f"--plan {path}: {error.strerror}", hint="give a file in a directory that you can write"
         ) from error
 
 
@@ -170,10 +191,13 @@ def _read(path: Path, queue: str) -> list[plans.RepairChange]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"--plan {path}: {error}", hint="name a plan of londiste repair") from None
+        raise BadOption(
+            f"--plan {path}: {error}", hint="give a plan written by londiste repair"
+        ) from None
     name, changes = plans.parse(text, str(path))
     if name != queue:
         raise BadOption(
-            f"{path} is a plan for queue {name}, not {queue}", hint="use the settings of its node"
+            f"{path}: plan of queue {name}, not of queue {queue}",
+            hint="use the settings of its node",
         )
     return changes

@@ -7,20 +7,20 @@ import click
 from londiste.cli.lazy import Entry, LazyGroup
 
 KEEPING = "Keeping"
-LOOKING = "Looking and checking"
+LOOKING = "Inspect and verify"
 
 COMMANDS: dict[str, Entry] = {
-    "run": Entry("run", "Keep the tables until stopped.", KEEPING),
-    "once": Entry("run", "Take what is there now, then end.", KEEPING),
-    "resync": Entry("resync", "Read the rows of tables anew.", KEEPING),
+    "run": Entry("run", "Keep the tables up to date until stopped.", KEEPING),
+    "once": Entry("run", "Apply what is in the queue now, then exit.", KEEPING),
+    "resync": Entry("resync", "Read the rows of tables again.", KEEPING),
     "compact": Entry("compact", "Join the small files of tables.", KEEPING),
-    "vacuum": Entry("vacuum", "Forget old versions and their files.", KEEPING),
-    "status": Entry("status", "Show where the tables stand.", LOOKING),
-    "files": Entry("files", "List the files that a table is made of.", LOOKING),
-    "compare": Entry("compare", "Compare tables with those of the database.", LOOKING),
+    "vacuum": Entry("vacuum", "Delete old versions and their files.", KEEPING),
+    "status": Entry("status", "Show position, lag and size of the tables.", LOOKING),
+    "files": Entry("files", "List the files of a table.", LOOKING),
+    "compare": Entry("compare", "Compare tables with the database.", LOOKING),
 }
 
 
 @click.group(cls=LazyGroup, package="londiste.cli.lake", table=COMMANDS)
 def lake() -> None:
-    """Copies of tables in Parquet files: all changes, the state, or its history."""
+    """Maintain copies of tables in Parquet files: all changes, the state, or its history."""

@@ -1,4 +1,4 @@
-"""Options that the commands of ``londiste lake`` share."""
+"""Options of the commands of ``londiste lake``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GIVEN = (
 
 
 def lake_options(function: F) -> F:
-    """What a lake is; each overrides a setting."""
+    """The options of a lake; each overrides a setting."""
     for option, key, metavar in reversed(_GIVEN):
         function = click.option(option, key, metavar=metavar, help=_FIELDS[key].description)(
             function

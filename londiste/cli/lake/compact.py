@@ -1,4 +1,4 @@
-"""``londiste lake compact``: small files of tables are joined."""
+"""``londiste lake compact``: joins small files of tables."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from londiste.lake.table import LakeTable
 @options.json_output
 @options.pass_context
 def compact(ctx: options.Context, /, tables: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Join files that are smaller than lake_compact_size, of some tables or of all.
+    """Join files smaller than lake_compact_size, of some tables or of all.
 
-    Shows how many files of a table were joined, and to how many.  The rows stay what they are.
-    The process that keeps a lake joins files by itself, when there are lake_compact_files of about
-    one size; stop it first.
+    Prints the number of files before and after. Rows do not change. The process that maintains a
+    lake joins files automatically, as soon as it has lake_compact_files of similar size; stop it
+    first.
     """
     settings = settings_of(ctx, given)
     rows = []

@@ -1,4 +1,4 @@
-"""``londiste lake compare``."""
+"""``londiste lake compare``: compares tables of a lake with the database."""
 
 from __future__ import annotations
 
@@ -18,12 +18,19 @@ from londiste.lake import compare as comparing
 @lake_options
 @click.option(
     "--limit",
+    metavar="N",
     default=1000,
     show_default=True,
     type=click.IntRange(1),
-    help="Rows that differ to name, of each table.",
+    help="Maximum differing rows to print per table.",
 )
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait for a tick.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    default=60.0,
+    show_default=True,
+    help="Maximum seconds to wait for a tick.",
+)
 @options.json_output
 @options.pass_context
 def compare(
@@ -35,10 +42,10 @@ def compare(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Compare tables of a lake with those of the database at one moment, while all goes on.
+    """Compare tables of a lake with the database at one tick while replication runs.
 
-    Every file is read and held against its checksum, every row against the database.  Takes no lock
-    on any table, and writes nothing.  The exit code is 3 when a table differs.
+    Reads every file, verifies its checksum and compares every row.  Takes no table locks and writes
+    nothing.  The exit code is 3 when a table differs.
     """
     settings = settings_of(ctx, given)
     results = []
@@ -66,8 +73,8 @@ def _announce(result: comparing.Result) -> None:
         output.message(f"{result.table}: damaged: {text}")
     if result.damaged:
         output.message(
-            f"{result.table}: no row was compared; londiste lake resync {result.table} reads it"
-            " anew"
+            f"{result.table}: no row was compared; londiste lake resync {result.table} reads the"
+            " table again"
         )
     if result.torn:
         output.message(f"{result.table}: {result.torn} rows of the history contradict each other")

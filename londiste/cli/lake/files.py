@@ -1,4 +1,4 @@
-"""``londiste lake files``: the files that a table consists of."""
+"""``londiste lake files``: lists the files of a table."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from londiste.lake.versions import Store
 @click.command()
 @click.argument("table")
 @lake_options
-@click.option("--tick", type=int, metavar="TICK", help="Of the last version up to this tick.")
+@click.option(
+    "--tick", type=int, metavar="TICK", help="List the files of the last version up to this tick."
+)
 @options.json_output
 @options.pass_context
 def files(
     ctx: options.Context, /, table: str, tick: int | None, as_json: bool, **given: Any
 ) -> None:
-    """List the files that a table of the lake is made of, for any program that reads Parquet.
+    """List the files of a table of the lake, for any program that reads Parquet.
 
-    They stay for lake_retention, whatever happens to the table meanwhile.
+    The files are kept for lake_retention after they are replaced.
     """
     settings = settings_of(ctx, given)
     (name,) = chosen(settings, [table])

@@ -1,4 +1,4 @@
-"""``londiste lake resync``: the rows of tables are read again."""
+"""``londiste lake resync``: reads the rows of tables again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from londiste.lake.table import LakeTable
 @options.explain
 @options.pass_context
 def resync(ctx: options.Context, /, tables: tuple[str, ...], explain: bool, **given: Any) -> None:
-    """Read the rows of tables anew; changes go on behind them.
+    """Read the rows of tables again; later changes follow.
 
-    A state is replaced.  A history gets new versions of the rows that differ.  Stop the process
-    that keeps the lake first.
+    A state is replaced.  A history gets new versions of the differing rows.  Stop the process that
+    maintains the lake first.
     """
     settings = settings_of(ctx, given)
     wanted = chosen(settings, tables)

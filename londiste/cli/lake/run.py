@@ -1,4 +1,4 @@
-"""``londiste lake run`` and ``once``."""
+"""``londiste lake run`` and ``once``: maintains the tables of a lake."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from londiste.lake.worker import LakeWorker
 def run(
     ctx: options.Context, /, daemon: bool, reload: bool, stop: bool, kill: bool, **given: Any
 ) -> None:
-    """Keep the tables of a lake until stopped.
+    """Keep the tables of a lake up to date until stopped.
 
-    A table that stops does not keep the others; it is tried again, and goes on when the reason is
-    gone.
+    A table that fails does not stop the others; it is retried.
     """
     settings = settings_of(ctx, given)
     pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
     if pid is not None:
-        output.message(f"process {pid} was signalled")
+        output.message(f"sent signal to process {pid}")
         return
     with (
         process(
@@ -48,7 +47,7 @@ def run(
 @lake_options
 @options.pass_context
 def once(ctx: options.Context, /, **given: Any) -> None:
-    """Bring the tables of a lake to where the queue is now, then end.
+    """Apply what is in the queue now to the tables of a lake, then exit.
 
     For cron, and for the first rows of large tables.
     """

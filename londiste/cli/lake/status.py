@@ -1,4 +1,4 @@
-"""``londiste lake status``: position, lag and size of the tables."""
+"""``londiste lake status``: shows position, lag and size of the tables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from londiste.lake import status as statuses
 
 @click.command()
 @lake_options
-@click.option("--versions", "all_versions", is_flag=True, help="List the versions that are there.")
+@click.option("--versions", "all_versions", is_flag=True, help="List the available versions.")
 @options.json_output
 @options.pass_context
 def status(ctx: options.Context, /, all_versions: bool, as_json: bool, **given: Any) -> None:
-    """Show the tables of a lake: up to which tick, how far behind the queue, how large."""
+    """Show the tables of a lake: last tick, lag and size."""
     settings = settings_of(ctx, given)
     if all_versions:
         columns = ["table", "version", "what", "tick", "changes", "rows", "files", "bytes", "made"]

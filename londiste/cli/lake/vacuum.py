@@ -1,4 +1,4 @@
-"""``londiste lake vacuum``: old versions and their files are deleted."""
+"""``londiste lake vacuum``: deletes old versions and their files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from londiste.lake.table import LakeTable
 @options.json_output
 @options.pass_context
 def vacuum(ctx: options.Context, /, as_json: bool, **given: Any) -> None:
-    """Forget versions older than lake_retention, and the files that only they have.
+    """Delete versions older than lake_retention, and the files that only they use.
 
-    The process that keeps a lake does it by itself.
+    The process that maintains a lake does this automatically.
     """
     settings = settings_of(ctx, given)
     rows = []

@@ -1,4 +1,4 @@
-"""``londiste migrate``: a whole database moves to another server.
+"""``londiste migrate``: moves a whole database to another server.
 
 To add a command: a line here, a click command of that name in a module of this package that has the
 name too, and a section ``### `migrate NAME …` `` in docs/reference/commands.md.
@@ -10,18 +10,20 @@ import click
 
 from londiste.cli.lazy import Entry, LazyGroup
 
-LOOKING = "Looking"
-DOING = "Doing"
+LOOKING = "Inspect"
+DOING = "Migrate"
 
 COMMANDS: dict[str, Entry] = {
-    "check": Entry("check", "Say what speaks against a move, and what will be left out.", LOOKING),
-    "status": Entry("status", "Show how far the move is, and what to do next.", LOOKING),
+    "check": Entry(
+        "check", "Check both databases and report obstacles and excluded objects.", LOOKING
+    ),
+    "status": Entry("status", "Show the phase of the migration and the next step.", LOOKING),
     "verify": Entry("verify", "Compare rows, structure and sequences of both databases.", LOOKING),
-    "run": Entry("run", "The whole move in one command, up to the switch or with it.", DOING),
-    "start": Entry("start", "Set everything up, copy, and keep both in step.", DOING),
-    "switch": Entry("switch", "Let the new database take the writes.", DOING),
-    "back": Entry("switch", "Let the old database take the writes again.", DOING),
-    "finish": Entry("finish", "Remove everything of the move; tables and rows stay.", DOING),
+    "run": Entry("run", "Run the whole migration, up to the switch or including it.", DOING),
+    "start": Entry("start", "Set up, copy, and keep both databases in sync.", DOING),
+    "switch": Entry("switch", "Switch writes to the new database.", DOING),
+    "back": Entry("switch", "Switch writes back to the old database.", DOING),
+    "finish": Entry("finish", "Remove the replication of the migration; tables stay.", DOING),
 }
 
 
@@ -31,10 +33,10 @@ def migrate() -> None:
 
     \b
     londiste migrate check  --from DSN --to DSN
-    londiste migrate start  --from DSN --to DSN     (stays, and keeps both in step)
+    londiste migrate start  --from DSN --to DSN     (keeps running and syncing)
     londiste migrate verify --from DSN --to DSN
     londiste migrate switch --from DSN --to DSN
     londiste migrate finish --from DSN --to DSN
     \b
-    londiste migrate run --switch does start, verify and switch.
+    londiste migrate run --switch runs start, verify and switch.
     """

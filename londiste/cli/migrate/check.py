@@ -1,4 +1,4 @@
-"""``londiste migrate check``: what speaks against a move."""
+"""``londiste migrate check``: checks both databases before a migration."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def check(
     pg_dump: str | None,
     as_json: bool,
 ) -> int:
-    """Say what speaks against a move, and what will be left out.
+    """Check both databases and report obstacles and excluded objects.
 
-    Both databases are asked; nothing is changed. Each finding says what to do about it. The exit
-    code is 0, 1 (warnings) or 2: start refuses to begin.
+    Changes nothing. Each finding contains its fix. The exit code is 0, 1 (warnings) or 2 (start
+    refuses to run).
     """
     pair = common.the_pair(context, source, target)
     with pair.sites() as sites:
         found, made = common.examine(sites, pair, common.Asked(way, pg_dump))
     how = {
-        schema_copy.SchemaMethod.PG_DUMP: "made by pg_dump"
+        schema_copy.SchemaMethod.PG_DUMP: "created by pg_dump"
         + (f" {made.dumper.version} ({made.dumper.program})" if made.dumper else "")
         + (", without owners and grants" if made.roles else ""),
-        schema_copy.SchemaMethod.CREATE: "made by londiste",
-        schema_copy.SchemaMethod.EXISTING: "expected to be there",
+        schema_copy.SchemaMethod.CREATE: "created by londiste",
+        schema_copy.SchemaMethod.EXISTING: "expected to exist",
     }[made.way]
     if as_json:
         output.as_json({"schema": made.way.value, "findings": common.rows(found)})
     else:
         common.say(found)
-        output.message(f"the structure of the new database is {how}")
+        output.message(f"structure of the new database: {how}")
         output.message(f"{len(found)} findings")
     return int(worst(found))

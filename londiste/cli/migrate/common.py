@@ -1,4 +1,4 @@
-"""What the commands of a move share: its two databases, and what is found about them."""
+"""Databases, options and findings of the commands of a migration."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SCHEMA = click.option(
     type=click.Choice(["auto", "pg_dump", "create", "existing"]),
     default="auto",
     show_default=True,
-    help="Who makes the structure of the new database; auto: pg_dump if there is one.",
+    help="Tool that creates the structure of the new database (auto: pg_dump if available).",
 )
 
 PG_DUMP = click.option(
     "--pg-dump",
     "pg_dump",
     metavar="PATH",
-    help="Make the structure with this pg_dump (default: one of the old server's release).",
+    help="Path of pg_dump (default: the one of the old server's release).",
 )
 
 
@@ -58,14 +58,14 @@ def the_pair(context: options.Context, source: str | None, target: str | None) -
 
 
 def verbose(context: options.Context) -> list[str]:
-    """How much the daemons of a command say: warnings, unless more is asked for."""
+    """Verbosity of the daemons of a command: warnings, unless -v is given."""
     return ["-v"] * context.verbose or ["-q"]
 
 
 def examine(
     sites: Connections, pair: Pair, asked: Asked
 ) -> tuple[list[Finding], schema_copy.MakeStructure]:
-    """What speaks against the move, and how its structure would be made."""
+    """Obstacles of the migration, and how its structure would be created."""
     setup.require_two(sites, pair)
     begun = setup.node(sites, pair.new, pair.queue) is not None
     conn = sites.at(pair.new.dsn)
@@ -93,6 +93,6 @@ def rows(found: list[Finding]) -> list[dict[str, str]]:
 
 
 def say(found: list[Finding]) -> None:
-    """Findings for people."""
+    """Prints findings."""
     for one in found:
         click.echo(f"{one.severity.word}: {one.what}\n  why: {one.why}\n  do:  {one.do}")

@@ -1,4 +1,4 @@
-"""``londiste migrate finish``."""
+"""``londiste migrate finish``: removes the replication of a migration."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 
-#: Seconds in which daemons notice that there is nothing left to do.
+#: Seconds in which daemons notice that their nodes are dropped.
 _QUIET_SECONDS = 30.0
 
 
 @click.command()
 @options.pass_context
 @common.databases
-@click.option("--abandon", is_flag=True, help="Give the move up: the old database goes on alone.")
-@click.option("--keep-sql", is_flag=True, help="Leave the schemas of the queue where they are.")
+@click.option(
+    "--abandon", is_flag=True, help="Abandon the migration and keep using the old database."
+)
+@click.option("--keep-sql", is_flag=True, help="Keep the schemas of the queue.")
 @options.explain
 @options.json_output
 def finish(
@@ -36,10 +38,10 @@ def finish(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Remove everything of the move from both databases; tables and rows stay.
+    """Remove the replication of the migration from both databases; tables and rows stay.
 
-    Nodes, queues and triggers go, and the schemas where the move has made them. From then on
-    nothing refuses writes in the old database, and nobody carries them over: close it first.
+    Drops nodes, queues and triggers, and the schemas that the migration has created. From then on
+    the old database accepts writes, which are not replicated: close it first.
     """
     pair = common.the_pair(context, source, target)
     done: list[str] = []
@@ -71,22 +73,22 @@ def finish(
         for side in (pair.old, pair.new):
             if setup.installed(sites.at(side.dsn)):
                 output.message(
-                    f"{side.name}: the schemas of the queue stay: they were there before, or are"
+                    f"{side.name}: kept the schemas of the queue, which existed before or are"
                     " used by others; londiste uninstall removes them"
                 )
     if not count:
-        output.message("nothing of the move is left, nothing to do")
+        output.message("the migration is already finished, nothing to do")
         return
     gone = pair.new if abandon else pair.old
-    output.message("the move is over; both databases are on their own")
+    output.message("migration finished; both databases are independent")
     output.warning(
-        f"{describe_dsn(gone.dsn)} refuses nothing any more: close it, for instance by"
-        " alter database … set default_transaction_read_only = on"
+        f"{describe_dsn(gone.dsn)} accepts writes again: close it, for example by alter database"
+        " … set default_transaction_read_only = on"
     )
 
 
 def _wait_for_quiet(sites: Connections, pair: Pair) -> None:
-    """Until the daemons have ended, which look after the nodes; a warning when they do not."""
+    """Waits until the daemons of the nodes have ended; warns about those that have not."""
     conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
     deadline = time.monotonic() + _QUIET_SECONDS
     while True:

@@ -1,4 +1,4 @@
-"""``londiste migrate run``."""
+"""``londiste migrate run``: runs the whole migration in one command."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from londiste.migrate.phase import Phase
 @common.databases
 @common.SCHEMA
 @common.PG_DUMP
-@click.option("--switch", is_flag=True, help="Let the new database take the writes, too.")
+@click.option("--switch", is_flag=True, help="Switch writes to the new database at the end.")
 @click.option(
     "--timeout",
+    metavar="SECONDS",
     default=60.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Seconds for each wait while writes go on.",
+    help="Maximum seconds for each wait before writes are blocked.",
 )
 @click.option(
     "--block",
+    metavar="SECONDS",
     default=10.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Seconds for which nobody may be able to write; then the switch is undone.",
+    help="Maximum seconds without writes; the switch is rolled back after that.",
 )
 def run(
     context: options.Context,
@@ -47,11 +49,11 @@ def run(
     timeout: float,
     block: float,
 ) -> int:
-    """Check, start, verify and, with --switch, switch: the whole move in one command.
+    """Check, start, verify and, with --switch, switch: the whole migration in one command.
 
-    What migrate check finds critical ends it at once, and rows that differ end it before the
-    switch, with exit code 3. Then it stays, as migrate start does, and keeps both databases in
-    step until migrate finish or Ctrl-C. Killed, the same command goes on where it was.
+    Critical findings of migrate check end it immediately. Differing rows end it before the switch,
+    with exit code 3. Afterwards it keeps running, as migrate start does, and keeps both databases
+    in sync until migrate finish or Ctrl-C. Repeat an interrupted command to continue.
     """
     pair = common.the_pair(context, source, target)
     begin(pair, common.Asked(way, pg_dump), False, False)
@@ -69,19 +71,19 @@ def run(
         reached = stay(pair, signals, children, (*READY, Phase.SWITCHING))
         if signals.stopping or reached in (None, Phase.NOT_BEGUN):
             return 0
-        # Both workers have to be at work for what follows.
+        # Both workers must run for the next steps.
         children.wait()
         if reached is Phase.IN_STEP:
             different = compare(context, source, target, timeout)
             if different:
-                output.message("nothing is switched")
+                output.message("rows differ: nothing was switched")
                 return EXIT_DIFFERENT
         if signals.stopping:
             return 0
         if switch and reached is not Phase.SWITCHED:
             _switch(pair, timeout, block)
         elif reached is Phase.IN_STEP:
-            output.message("the new database can take the writes: londiste migrate switch")
+            output.message("ready to switch: londiste migrate switch")
         stay(pair, signals, children, ())
     return 0
 

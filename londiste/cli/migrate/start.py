@@ -1,4 +1,4 @@
-"""``londiste migrate start``."""
+"""``londiste migrate start``: sets up a migration and keeps both databases in sync."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 
-#: All tables were in step, before the switch or after it.
+#: All tables were in sync, before the switch or after it.
 READY = (Phase.IN_STEP, Phase.SWITCHED)
 
 
@@ -32,8 +32,8 @@ READY = (Phase.IN_STEP, Phase.SWITCHED)
 @common.databases
 @common.SCHEMA
 @common.PG_DUMP
-@click.option("--until-ready", is_flag=True, help="End when all tables are in step.")
-@click.option("--no-daemons", is_flag=True, help="Set up only; ticker and workers are yours.")
+@click.option("--until-ready", is_flag=True, help="Exit when all tables are in sync.")
+@click.option("--no-daemons", is_flag=True, help="Set up only; run ticker and workers yourself.")
 @options.daemon
 @options.explain
 @options.json_output
@@ -52,18 +52,18 @@ def start(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Set everything up, copy, and keep both databases in step.
+    """Set up, copy, and keep both databases in sync.
 
-    Checks first, and refuses to begin where something critical is found. Then it makes the
-    structure of the new database, two nodes, adds all tables and sequences, and stays: it runs the
-    ticker and both workers, before the switch and after it, until migrate finish or Ctrl-C. Given
-    again it goes on.
+    Checks first and refuses to start with critical findings. Then creates the structure of the new
+    database and two nodes, and adds all tables and sequences. It keeps running, with the ticker and
+    both workers, before and after the switch, until migrate finish or Ctrl-C. Repeat an interrupted
+    command to continue.
     """
     pair = common.the_pair(context, source, target)
     settings = pair.settings
     pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
     if pid is not None:
-        output.message(f"process {pid} was signalled")
+        output.message(f"sent signal to process {pid}")
         return
     begin(pair, common.Asked(way, pg_dump), explain, as_json)
     if explain or no_daemons:
@@ -83,7 +83,7 @@ def start(
 
 
 def begin(pair: Pair, asked: common.Asked, explain: bool, as_json: bool) -> None:
-    """Checks and sets up what is left, or prints its steps.  Raises StateError."""
+    """Checks, and executes the remaining steps of the set-up or prints them.  Raises StateError."""
     with pair.sites() as sites:
         new = setup.node(sites, pair.new, pair.queue)
         if new is None or new.type is not NodeType.ROOT:
@@ -100,7 +100,7 @@ def _add_later(sites: Connections, pair: Pair, explain: bool, as_json: bool) -> 
         steps = [setup.Later(f"new and old: add table {name}") for name in names]
         output.steps(steps, json_wanted=as_json)
     elif not switched or not setup.add_later(sites, pair, pair.new, _report):
-        output.message("the new database takes the writes already: nothing to set up")
+        output.message("the new database already takes the writes: nothing to set up")
 
 
 def _set_up(
@@ -118,16 +118,16 @@ def _set_up(
     if forbidding:
         common.say(forbidding)
         raise StateError(
-            f"the move cannot begin: {forbidding[0].what}",
-            detail=f"{len(forbidding)} critical findings; nothing is changed",
-            hint=f"{forbidding[0].do}; londiste migrate check shows all",
+            f"migration cannot start: {forbidding[0].what}",
+            detail=f"{len(forbidding)} critical findings; nothing was changed",
+            hint=f"{forbidding[0].do}; londiste migrate check shows all findings",
         )
     warnings = sum(one.severity is Severity.WARNING for one in found)
     if warnings:
         output.warning(f"there are warnings ({warnings}): londiste migrate check shows them")
     count = setup.set_up(sites, pair, structure, _report)
     if not count:
-        output.message("everything is set up already")
+        output.message("already set up, nothing to do")
 
 
 def _report(step: plan.Step) -> None:
@@ -137,10 +137,10 @@ def _report(step: plan.Step) -> None:
 def stay(
     pair: Pair, signals: Signals, children: daemons.Daemons, enough: Collection[Phase]
 ) -> Phase | None:
-    """Keeps the daemons running and says what changes, until a phase is reached.
+    """Keeps the daemons running and prints changes, until a phase is reached.
 
     enough -- the phases that end it, besides the end of the move.  The last phase that was seen;
-    of those that follow the copy, the first, so that a look that fails does not hide it.
+    of those that follow the copy, the first, so that a failed poll does not hide it.
     """
     told, troubles = "", set[str]()
     reached: Phase | None = None
@@ -150,9 +150,9 @@ def stay(
         if seen is not None:
             reached = seen.phase if reached not in READY else reached
             if seen.phase is Phase.NOT_BEGUN:
-                output.message("the move is finished: nothing is left to do")
+                output.message("the migration is finished")
                 return reached
-            said = f"{seen.phase.value}: {seen.in_step} of {seen.tables} tables in step"
+            said = f"{seen.phase.value}: {seen.in_step} of {seen.tables} tables in sync"
             if said != told:
                 output.message(said)
                 told = said
@@ -163,14 +163,14 @@ def stay(
             if seen.phase in enough and copied:
                 return seen.phase
         signals.wait(daemons.PERIOD)
-    output.message("stopped; the databases fall apart until the command is given again")
+    output.message("stopped; changes are not replicated until the command runs again")
     return reached
 
 
 def _look(pair: Pair, told: set[str]) -> phase.Progress | None:
-    """How far the move is; None when it cannot be said now, for instance while finish is at work.
+    """The state of the migration; None when it is unknown, for example during finish.
 
-    told -- what went wrong the last time: it is said when it does so again.
+    told -- what went wrong the last time: it is reported when it recurs.
     """
     try:
         with pair.sites() as sites:
@@ -178,7 +178,7 @@ def _look(pair: Pair, told: set[str]) -> phase.Progress | None:
     except (LondisteError, psycopg.Error) as error:
         ours = error if isinstance(error, LondisteError) else from_database(error)
         if ours.message in told:
-            output.warning(f"{ours.message}; trying again")
+            output.warning(f"{ours.message}; retrying")
         told.clear()
         told.add(ours.message)
         return None

@@ -1,4 +1,4 @@
-"""``londiste migrate status``: how far a move is."""
+"""``londiste migrate status``: shows the phase of a migration."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from londiste.migrate import phase
 @common.databases
 @options.json_output
 def status(context: options.Context, source: str | None, target: str | None, as_json: bool) -> None:
-    """Show how far the move is, and what to do next."""
+    """Show the phase of the migration and the next step."""
     pair = common.the_pair(context, source, target)
     with pair.sites() as sites:
         found = phase.look(sites, pair)
     if as_json:
         output.as_json(found)
         return
-    nobody = "nobody, for now" if found.phase is phase.Phase.SWITCHING else None
+    nobody = "none at the moment" if found.phase is phase.Phase.SWITCHING else None
     lag = None if found.lag is None else f"{found.lag:.1f} s"
     output.table(
         ["what", "value"],
         [
             ["phase", found.phase.value],
             ["takes writes", found.root or nobody],
-            ["tables in step", f"{found.in_step} of {found.tables}"],
+            ["tables in sync", f"{found.in_step} of {found.tables}"],
             ["lag of the other", lag],
             ["running", ", ".join(found.running) or None],
             ["not running", ", ".join(found.missing) or None],

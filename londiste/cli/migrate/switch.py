@@ -1,4 +1,4 @@
-"""``londiste migrate switch`` and ``back``."""
+"""``londiste migrate switch`` and ``back``: switches writes between the databases."""
 
 from __future__ import annotations
 
@@ -20,20 +20,28 @@ def _common(function: Any) -> Any:
         common.databases,
         click.option(
             "--timeout",
+            metavar="SECONDS",
             default=60.0,
             show_default=True,
             type=click.FloatRange(min=0),
-            help="Seconds for each wait while writes go on.",
+            help="Maximum seconds for each wait before writes are blocked.",
         ),
         click.option(
             "--block",
+            metavar="SECONDS",
             default=10.0,
             show_default=True,
             type=click.FloatRange(min=0),
-            help="Seconds for which nobody may be able to write; then everything is undone.",
+            help="Maximum seconds without writes; the switch is rolled back after that.",
         ),
-        click.option("--force", is_flag=True, help="Although something is missing there."),
-        click.option("--rollback", is_flag=True, help="Undo a switch that was begun."),
+        click.option(
+            "--ignore-missing",
+            is_flag=True,
+            cls=options.Renamed,
+            earlier=("--force",),
+            help="Proceed even if tables, events or other objects are missing in the target.",
+        ),
+        click.option("--rollback", is_flag=True, help="Undo an unfinished switch."),
         options.explain,
         options.json_output,
     )[::-1]:
@@ -44,11 +52,11 @@ def _common(function: Any) -> Any:
 @click.command()
 @_common
 def switch(context: options.Context, **given: Any) -> None:
-    """Let the new database take the writes.
+    """Switch writes to the new database.
 
-    Writes are refused in the old one from its last tick on, and taken in the new one as soon as it
-    has that tick; sequences go on behind the last value. From then on the old database follows the
-    new one. Interrupted, the same command finishes what it began.
+    The old database refuses writes after its last tick, and the new one takes writes when it has
+    that tick. Sequences continue after their last value. Afterwards the old database follows the
+    new one. Repeat an interrupted command to finish it.
     """
     _switch(context, to_new=True, **given)
 
@@ -56,9 +64,9 @@ def switch(context: options.Context, **given: Any) -> None:
 @click.command()
 @_common
 def back(context: options.Context, **given: Any) -> None:
-    """Let the old database take the writes again: the switch in the other direction.
+    """Switch writes back to the old database.
 
-    Nothing that was written in the new one is lost; the new database follows the old one again.
+    No row that was written in the new database is lost; it follows the old one again.
     """
     _switch(context, to_new=False, **given)
 
@@ -71,7 +79,7 @@ def _switch(
     target: str | None,
     timeout: float,
     block: float,
-    force: bool,
+    ignore_missing: bool,
     rollback: bool,
     explain: bool,
     as_json: bool,
@@ -83,14 +91,16 @@ def _switch(
             steps = switching.rollback(sites, pair, to)
             execute_plan(steps, sites, explain=explain, json_wanted=as_json)
             if not explain:
-                output.message(f"undone: the {pair.other(to).name} database takes writes again")
+                output.message(
+                    f"rolled back: the {pair.other(to).name} database takes writes again"
+                )
             return
         found = switching.prepare(
-            sites, pair, to, timeout=timeout, block=block, force=force, warn=output.warning
+            sites, pair, to, timeout=timeout, block=block, force=ignore_missing, warn=output.warning
         )
         if found is None:
             execute_plan([], sites, explain=explain, json_wanted=as_json)
-            output.message(f"the {to.name} database takes the writes already, nothing to do")
+            output.message(f"the {to.name} database already takes the writes, nothing to do")
             return
         if explain:
             execute_plan(found.steps(), sites, explain=True, json_wanted=as_json)
@@ -99,17 +109,17 @@ def _switch(
             carry(sites, pair, to, found, as_json)
             if children.own:
                 output.warning(
-                    "ticker and workers ran for this command only:"
-                    " londiste migrate start keeps the other database in step"
+                    "ticker and workers have stopped with this command: londiste migrate start"
+                    " keeps the other database in sync"
                 )
 
 
 def carry(
     sites: Connections, pair: Pair, to: Side, found: switching.Switch, as_json: bool = False
 ) -> None:
-    """Does what is left of a switch, and prints each step."""
+    """Executes the remaining steps of a switch, and prints each step."""
     with reported(as_json) as report:
         switching.run(found, sites, report)
     output.message(
-        f"the {to.name} database takes the writes, the {pair.other(to).name} one follows it"
+        f"the {to.name} database takes the writes, the {pair.other(to).name} database follows"
     )

@@ -1,4 +1,4 @@
-"""``londiste migrate verify``: whether both databases are equal."""
+"""``londiste migrate verify``: compares both databases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from londiste.monitor.queues.model import Severity
 @click.command()
 @options.pass_context
 @common.databases
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait for the worker.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    default=60.0,
+    show_default=True,
+    help="Maximum seconds to wait for the worker.",
+)
 @options.json_output
 def verify(
     context: options.Context,
@@ -30,9 +36,9 @@ def verify(
 ) -> int:
     """Compare rows, structure and sequences of both databases.
 
-    Rows at one tick, while writes go on, without a lock on any table. The exit code is 3 when
-    rows differ, when one side lacks a column, key, index, constraint, trigger or sequence of the
-    other, or when a sequence is behind.
+    Compares rows at one tick while writes continue, without table locks. The exit code is 3 when
+    rows differ, or when a sequence is behind. It is also 3 when a column, key, index, constraint,
+    trigger or sequence exists on one side only.
     """
     return EXIT_DIFFERENT if compare(context, source, target, timeout, as_json) else 0
 
@@ -50,8 +56,8 @@ def compare(
         seen = phase.look(sites, pair)
         if seen.phase not in (phase.Phase.IN_STEP, phase.Phase.SWITCHED):
             raise StateError(
-                f"the move stands at: {seen.phase.value}; there is nothing to compare yet",
-                detail=f"{seen.in_step} of {seen.tables} tables are in step",
+                f"nothing to compare in phase {seen.phase.value}",
+                detail=f"{seen.in_step} of {seen.tables} tables are in sync",
                 hint=seen.next,
             )
         below = pair.side(OLD if seen.root == NEW else NEW)
@@ -95,5 +101,7 @@ def compare(
         )
     different = [r.table for r in result.tables if not r.equal]
     if different:
-        output.message(f"{len(different)} tables differ; look for who writes on {below.name}")
+        output.message(
+            f"{len(different)} tables differ; check for sessions that write on {below.name}"
+        )
     return [*different, *stopping]

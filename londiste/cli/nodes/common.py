@@ -1,4 +1,4 @@
-"""What the commands about nodes share."""
+"""The connection string of a node, for commands about nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from londiste.settings import NodeSettings
 
 
 def dsn_of(where: Connections, settings: NodeSettings, name: str | None) -> str:
-    """The connection string of a node, by name; of the local one without."""
+    """The connection string of a node by name (default: this node)."""
     if name is None:
         return settings.db
     local = where.at(settings.db)

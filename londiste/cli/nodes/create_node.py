@@ -1,4 +1,4 @@
-"""``londiste create-root``, ``create-branch``, ``create-leaf``: a database becomes a node."""
+"""``londiste create-root``, ``create-branch``, ``create-leaf``: creates a node."""
 
 from __future__ import annotations
 
@@ -29,8 +29,14 @@ def _creating(function: Any) -> Any:
         options.pass_context,
         click.argument("name", required=False),
         click.argument("public", required=False, metavar="[PUBLIC_CONNSTR]"),
-        click.option("--worker", metavar="NAME", help="Consumer of its worker; job_name if not."),
-        click.option("--nocheck", is_flag=True, help="Do not try the public connection string."),
+        click.option(
+            "--worker",
+            metavar="NAME",
+            help="Consumer name of the node's worker (default: job_name).",
+        ),
+        click.option(
+            "--nocheck", is_flag=True, help="Skip the check of the public connection string."
+        ),
         options.explain,
         options.json_output,
     )[::-1]:
@@ -38,9 +44,7 @@ def _creating(function: Any) -> Any:
     return function
 
 
-_provider = click.option(
-    "--provider", metavar="DSN", help="Connection string of the node to read from."
-)
+_provider = click.option("--provider", metavar="DSN", help="Connection string of the provider.")
 
 
 @click.command("create-root")
@@ -56,8 +60,8 @@ def create_root(
 ) -> None:
     """Make this database the root of a queue.
 
-    NAME is the node's name, PUBLIC_CONNSTR how other nodes reach its database; it is stored on
-    all of them and holds no password. Both may be in the settings.
+    NAME is the node's name. PUBLIC_CONNSTR is the connection string for other nodes; it is stored
+    on all nodes and contains no password. Both may be in the settings.
     """
     settings = context.settings(NodeSettings, consumer_name=worker)
     node = _new_node(settings, NodeType.ROOT, name, public)
@@ -79,9 +83,9 @@ def create_branch(
     as_json: bool,
     provider: str | None,
 ) -> None:
-    """Make this database a branch: it applies changes and passes them on.
+    """Make this database a branch: a subscriber that forwards events.
 
-    Interrupted, the same command finishes what it began.
+    Repeat an interrupted command to finish it.
     """
     _create_below(
         context, NodeType.BRANCH, name, public, worker, provider, nocheck, explain, as_json
@@ -91,7 +95,9 @@ def create_branch(
 @click.command("create-leaf")
 @_creating
 @_provider
-@click.option("--merge", metavar="QUEUE", help="Merge into this combined queue of the database.")
+@click.option(
+    "--merge", metavar="QUEUE", help="Forward changes into this combined queue of the database."
+)
 def create_leaf(
     context: options.Context,
     name: str | None,
@@ -103,10 +109,10 @@ def create_leaf(
     provider: str | None,
     merge: str | None,
 ) -> None:
-    """Make this database a leaf: it applies changes.
+    """Make this database a leaf: a subscriber without subscribers.
 
-    With --merge the changes also go into a combined queue, which is root here; where that is a
-    branch, the leaf waits behind it.  Interrupted, the same command finishes what it began.
+    With --merge, changes also go into a combined queue, whose root is in this database. If that
+    node is a branch, the leaf waits after it.  Repeat an interrupted command to finish it.
     """
     _create_below(
         context, NodeType.LEAF, name, public, worker, provider, nocheck, explain, as_json, merge
@@ -132,7 +138,7 @@ def _create_below(
     if not dsn:
         raise BadOption(
             "no provider given",
-            hint="--provider 'host=… dbname=…': the connection string of the node to read from",
+            hint="give the connection string of the provider: --provider 'host=… dbname=…'",
         )
     node = dataclasses.replace(_new_node(settings, kind, name, public), combined=merge)
     make = create_node.create_leaf if kind is NodeType.LEAF else create_node.create_branch
@@ -155,24 +161,24 @@ def _new_node(
 ) -> NewNode:
     chosen = name or settings.node_name
     if not chosen:
-        raise BadOption("the node has no name", hint=f"londiste create-{kind.value} NAME")
+        raise BadOption("no name of the node given", hint=f"londiste create-{kind.value} NAME")
     for wrong in ",/":
         if wrong in chosen:
             raise BadOption(
-                f"not the name of a node: {chosen!r}, it has a {wrong}",
-                detail="names of nodes stand in lists with commas and in names of files",
+                f"node name {chosen!r}: contains a {wrong}",
+                detail="names of nodes are used in lists with commas and in file names",
                 hint="use letters, digits, _ . -",
             )
     if len(chosen.encode()) > MAX_IDENTIFIER_BYTES:
         raise BadOption(
-            f"the name of a node has {len(chosen.encode())} bytes",
-            hint=f"up to {MAX_IDENTIFIER_BYTES} are allowed",
+            f"node name is {len(chosen.encode())} bytes long",
+            hint=f"use at most {MAX_IDENTIFIER_BYTES} bytes",
         )
     location = public or settings.public_node_location or settings.db
     location_check.check_location(location)
     if not location_check.reachable_from_elsewhere(location):
         output.warning(
-            f"only nodes on this machine can use the public connection string {masked(location)}"
+            f"public connection string {masked(location)} works only for nodes on this machine"
         )
     return NewNode(settings.queue_name, kind, chosen, settings.db, location, settings.consumer)
 
@@ -186,4 +192,4 @@ def _finish(
     if count:
         output.message(f"node {node.name} is a {node.type.value} of queue {node.queue}")
     else:
-        output.message(f"node {node.name} was a {node.type.value} already, nothing to do")
+        output.message(f"node {node.name} is already a {node.type.value}, nothing to do")

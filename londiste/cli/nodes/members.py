@@ -1,4 +1,4 @@
-"""``londiste members``: the nodes of the queue."""
+"""``londiste members``: lists the nodes of the queue."""
 
 from __future__ import annotations
 

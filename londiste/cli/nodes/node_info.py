@@ -1,4 +1,4 @@
-"""``londiste node-info``: one node."""
+"""``londiste node-info``: type, provider, position and flags of a node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from londiste.settings import NodeSettings
 
 @click.command("node-info")
 @options.pass_context
-@click.option("--node", "name", metavar="NAME", help="Another node of the queue.")
+@click.option("--node", "name", metavar="NAME", help="The node to show (default: this node).")
 @options.json_output
 def node_info(context: options.Context, name: str | None, as_json: bool) -> None:
     """Show one node: its type, provider, position and flags."""

@@ -1,4 +1,4 @@
-"""``londiste pause`` and ``resume``: the worker of a node."""
+"""``londiste pause`` and ``resume``: pauses and resumes a node's worker."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ from londiste.settings import NodeSettings
 def _pausing(function: Any) -> Any:
     for decorate in (
         options.pass_context,
-        click.option("--node", metavar="NAME", help="Another node of the queue."),
-        click.option("--consumer", metavar="NAME", help="A cascaded consumer of the node."),
+        click.option("--node", metavar="NAME", help="The node (default: this node)."),
+        click.option(
+            "--consumer",
+            metavar="NAME",
+            help="Cascaded consumer of the node, instead of its worker.",
+        ),
         click.option(
             "--timeout",
+            metavar="SECONDS",
             default=60.0,
             show_default=True,
-            help="Seconds to wait for the answer; 0 does not wait.",
+            help="Maximum seconds to wait for the worker's response (0 = do not wait).",
         ),
         options.explain,
         options.json_output,
@@ -43,9 +48,9 @@ def pause(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Stop the worker of a node after its batch.
+    """Pause the worker of a node after its current batch.
 
-    Waits until the worker says that it stands still.
+    Waits until the worker reports that it is paused.
     """
     _set_paused(context, node, consumer, timeout, explain, as_json, paused=True)
 
@@ -60,7 +65,7 @@ def resume(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Let a paused worker go on."""
+    """Resume a paused worker."""
     _set_paused(context, node, consumer, timeout, explain, as_json, paused=False)
 
 
@@ -82,7 +87,7 @@ def _set_paused(
         who = consumer or info.worker
         word = "pause" if paused else "resume"
         if explain:
-            lines = [f"{info.name}: {word} {who}, wait up to {timeout:g} s for its answer"]
+            lines = [f"{info.name}: {word} {who}, wait up to {timeout:g} s for its response"]
             output.lines(lines, json_wanted=as_json)
             return
         if not paused and who == info.worker:

@@ -1,4 +1,4 @@
-"""``londiste status``: the tree of nodes, once or again and again."""
+"""``londiste status``: shows the tree of nodes, once or repeatedly."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ from londiste.settings import WorkerSettings
 
 @click.command()
 @options.pass_context
-@click.option("--compact", is_flag=True, help="One line per node.")
+@click.option("--compact", is_flag=True, help="Print one line per node.")
 @click.option(
     "--watch",
     type=click.FloatRange(min=0.1),
     is_flag=False,
     flag_value=2.0,
     metavar="[SECONDS]",
-    help="Again and again, every 2 seconds; q or Ctrl-C ends it.",
+    help="Refresh every 2 seconds (q or Ctrl-C to quit).",
 )
 @options.json_output
 def status(context: options.Context, compact: bool, watch: float | None, as_json: bool) -> None:
-    """Show the tree of nodes with tables, lag and watermarks, and what is under way.
+    """Show the tree of nodes with tables, lag, watermarks and changes under way.
 
-    Tables: in step / on the way / not kept there. A node that does not answer is shown as dead.
-    Watermarks: up to which tick the node and those below it have finished, and all nodes; who keeps
-    old events is told when it lasts for more than ten minutes.
-    Large batches: from how many events on a job of the engine carries a batch, and which way the
-    last one of each node went.
-    With --watch: on a terminal in place, elsewhere one after the other; with --json one document
-    per line and look.
+    Tables: in sync / being copied / not replicated on the node. A node that does not answer is
+    shown as dead. Watermarks: the last tick that the node and the nodes below it have finished, and
+    that all nodes have finished. A node that prevents queue rotation for more than ten minutes is
+    named. Large batches: the threshold for parallel apply, and how the last large batch of each
+    node was applied. With --watch: refreshed in place on a terminal, printed repeatedly elsewhere;
+    with --json one document per line and refresh.
     """
     settings = context.settings(WorkerSettings)
 

@@ -1,4 +1,4 @@
-"""``londiste sync-watermark``: a branch that keeps the watermark of a group of nodes."""
+"""``londiste sync-watermark``: sets a branch to keep the watermark of a group of nodes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from londiste.settings import NodeSettings
 @click.command("sync-watermark")
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="[NODE...]")
-@click.option("--node", metavar="NAME", help="The branch; this node if not given.")
-@click.option("--off", is_flag=True, help="The root's watermark holds for it again.")
+@click.option("--node", metavar="NAME", help="The branch (default: this node).")
+@click.option("--off", is_flag=True, help="Remove the group; the root's watermark applies again.")
 @options.explain
 @options.json_output
 def sync_watermark(
@@ -27,13 +27,14 @@ def sync_watermark(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Let a branch keep what a group of nodes below it still needs, so that the root need not.
+    """Set a branch to keep the events that a group of nodes below it still needs.
 
-    NODE: the nodes of the group. The branch reports only itself upstream, and finds out the
-    watermark of the group by itself. Without NODE and --off: show the group.
+    NODE: the nodes of the group. The branch reports only its own position to its provider, and
+    computes the watermark of the group itself. The root then need not keep events for the group.
+    Without NODE and --off: shows the group.
     """
     if off and names:
-        raise BadOption("nodes and --off exclude each other", hint="give one of them")
+        raise BadOption("nodes and --off exclude each other", hint="give nodes, or --off")
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         scene = look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
@@ -45,4 +46,4 @@ def sync_watermark(
         steps = watermark.plan(scene, name, names)
         count = execute_plan(steps, where, explain=explain, json_wanted=as_json)
     if not explain and not count:
-        output.message(f"node {name}: so it is already, nothing to do")
+        output.message(f"node {name}: already set, nothing to do")

@@ -1,4 +1,4 @@
-"""``londiste wait-root`` and ``wait-provider``: until a node has what another one has now."""
+"""``londiste wait-root`` and ``wait-provider``: waits for the position of another node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from londiste.db.connection import describe_dsn
 from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
 
-_timeout = click.option("--timeout", type=float, help="Seconds to wait; no limit without.")
+_timeout = click.option(
+    "--timeout", metavar="SECONDS", type=float, help="Maximum seconds to wait (default: no limit)."
+)
 
 
 @click.command("wait-root")
@@ -21,7 +23,7 @@ _timeout = click.option("--timeout", type=float, help="Seconds to wait; no limit
 @_timeout
 @options.json_output
 def wait_root(context: options.Context, timeout: float | None, as_json: bool) -> None:
-    """Wait until this node has everything that is committed on the root now."""
+    """Wait until this node has applied everything that is committed on the root now."""
     _wait(context, timeout, as_json, root=True)
 
 
@@ -30,7 +32,7 @@ def wait_root(context: options.Context, timeout: float | None, as_json: bool) ->
 @_timeout
 @options.json_output
 def wait_provider(context: options.Context, timeout: float | None, as_json: bool) -> None:
-    """Wait until this node has everything that its provider has now."""
+    """Wait until this node has applied everything that its provider has now."""
     _wait(context, timeout, as_json, root=False)
 
 

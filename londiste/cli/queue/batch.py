@@ -1,4 +1,4 @@
-"""``queue batch``: an open batch."""
+"""``queue batch``: shows an open batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from londiste.cli.queue.common import open_batch, opened
 @options.json_output
 @options.pass_context
 def batch(ctx: options.Context, batch_id: int, db: str | None, as_json: bool) -> None:
-    """Show an open batch: whose it is, between which ticks, how many events at most."""
+    """Show an open batch: consumer, ticks and maximum number of events."""
     with opened(ctx, db) as conn:
         found = open_batch(conn, batch_id)
     answer = {

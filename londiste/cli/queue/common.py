@@ -1,4 +1,4 @@
-"""What the commands about queues share: the database, and a batch that is open."""
+"""The database and the open batch of the commands about queues."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from londiste.settings import DatabaseSettings
 
 
 def opened(ctx: options.Context, db: str | None) -> AbstractContextManager[Connection]:
-    """The database of the settings or of ``--db``, for the length of a with block; autocommit."""
+    """The database of the settings or of ``--db`` during a with block; autocommit."""
     settings = ctx.settings(DatabaseSettings, db=db)
     return session(settings.db, name="londiste queue", autocommit=True, synchronous=True)
 
 
 def open_batch(conn: Connection, batch_id: int, queue: str | None = None) -> Batch:
-    """An open batch by number; StateError when it is not open, or of another queue."""
+    """An open batch by number; StateError if it is not open, or of another queue."""
     batch = batches.get_batch_info(conn, batch_id)
     if batch is None or queue not in (None, batch.queue):
         raise StateError(
-            f"no batch {batch_id} is open" + (f" on queue {queue}" if queue else ""),
-            detail="" if batch is None else f"it is one of queue {batch.queue}",
-            hint=f"londiste queue consumers {queue or ''} shows the open batches".replace(
+            f"batch {batch_id} is not open" + (f" on queue {queue}" if queue else ""),
+            detail="" if batch is None else f"it belongs to queue {batch.queue}",
+            hint=f"londiste queue consumers {queue or ''} lists the open batches".replace(
                 "  ", " "
             ),
         )

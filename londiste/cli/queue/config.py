@@ -1,4 +1,4 @@
-"""``queue config``: the parameters of queues."""
+"""``queue config``: shows or sets the parameters of queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from londiste.pgq import config as parameters
 @click.command()
 @click.argument("name", required=False, metavar="[QUEUE]")
 @click.argument("assigned", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--all", "every", is_flag=True, help="All queues; so does the name *.")
+@click.option("--all", "every", is_flag=True, help="Apply to all queues, like the name *.")
 @options.database
 @options.explain
 @options.json_output
@@ -31,9 +31,9 @@ def config(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Show the parameters of a queue, or set some: all of them or none.
+    """Show the parameters of a queue, or set some in one transaction.
 
-    Without QUEUE those of all queues are shown.  The value null takes a limit away.
+    Without QUEUE, shows those of all queues.  The value null removes a limit.
     """
     words = list(assigned)
     if name is not None and every:
@@ -41,7 +41,7 @@ def config(
         name = None
     if name is not None and "=" in name and not every:
         raise BadOption(
-            f"no queue is named before {name}",
+            f"no queue given before {name}",
             hint=f"londiste queue config QUEUE {name}, or --all for every queue",
         )
     values = parameters.assignments(words)

@@ -1,4 +1,4 @@
-"""``queue consumers``: consumers and their positions."""
+"""``queue consumers``: lists consumers and their positions."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ COLUMNS = [
 def consumers(
     ctx: options.Context, queue_name: str | None, name: str | None, db: str | None, as_json: bool
 ) -> None:
-    """List consumers and their positions: all, of a queue, or one.
+    """List consumers and their positions: of all queues, of one, or one consumer.
 
-    pending_events is the most that can lie between the position and the newest tick. Queries of
-    Spark that write into a queue, or into tables, are in the list as kind sink, with their last
-    epoch.
+    pending_events is the maximum number of events between the position and the newest tick. Spark
+    queries that write into a queue or into tables are listed as kind sink, with their last epoch.
     """
     with opened(ctx, db) as conn:
         sinks = monitor.writing(conn)

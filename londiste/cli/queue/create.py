@@ -1,4 +1,4 @@
-"""``queue create`` and ``drop``: queues with their events."""
+"""``queue create`` and ``drop``: creates and drops queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _some = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 @click.command()
 @_some
 @click.option(
-    "--set", "assigned", multiple=True, metavar="KEY=VALUE", help="A parameter; may be repeated."
+    "--set", "assigned", multiple=True, metavar="KEY=VALUE", help="Queue parameter; repeatable."
 )
 @options.database
 @options.explain
@@ -33,9 +33,9 @@ def create(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Create queues: all of them or none.
+    """Create queues in one transaction.
 
-    A queue that is there stays as it is.
+    An existing queue is unchanged.
     """
     values = parameters.assignments(list(assigned))
     with opened(ctx, db) as conn:
@@ -44,13 +44,19 @@ def create(
             found = admin.creating(conn, name, values)
             changes += found
             if not found:
-                output.message(f"queue {name} is there")
+                output.message(f"queue {name} already exists")
         execute_changes(conn, changes, explain=explain, json_wanted=as_json)
 
 
 @click.command()
 @_some
-@click.option("--force", is_flag=True, help="Although consumers or a node are lost.")
+@click.option(
+    "--drop-consumers",
+    is_flag=True,
+    cls=options.Renamed,
+    earlier=("--force",),
+    help="Proceed even if the queue has consumers or belongs to a node; they are dropped, too.",
+)
 @options.database
 @options.explain
 @options.json_output
@@ -58,18 +64,18 @@ def create(
 def drop(
     ctx: options.Context,
     names: Sequence[str],
-    force: bool,
+    drop_consumers: bool,
     db: str | None,
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Drop queues with their events: all of them or none.
+    """Drop queues with their events, in one transaction.
 
-    One that has consumers, or belongs to a node, needs --force; what is lost is said.
+    A queue with consumers, or of a node, requires --drop-consumers. Prints what is lost.
     """
     with opened(ctx, db) as conn:
-        changes = admin.dropping(conn, names, force=force or explain)
+        changes = admin.dropping(conn, names, force=drop_consumers or explain)
         for name in names:
             for line in admin.losses(conn, name):
-                output.warning(f"{line}: " + ("needs --force" if explain else "lost"))
+                output.warning(f"{line}: " + ("requires --drop-consumers" if explain else "lost"))
         execute_changes(conn, changes, explain=explain, json_wanted=as_json)

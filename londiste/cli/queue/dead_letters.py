@@ -1,4 +1,4 @@
-"""Dead letters: events that a consumer gave up on."""
+"""``queue dead``: lists, retries and drops dead letters."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ from londiste.pgq.admin import QueueChange
 _queue = click.argument("queue_name", metavar="QUEUE")
 _consumer = click.argument("consumer", metavar="CONSUMER")
 _ids = click.argument("event_ids", type=int, nargs=-1, metavar="[EVENT]...")
-_all = click.option("--all", "every", is_flag=True, help="All dead letters of the consumer.")
+_all = click.option(
+    "--all", "every", is_flag=True, help="Apply to all dead letters of the consumer."
+)
 
 
 @click.group()
 def dead() -> None:
-    """Events that a consumer gave up on: look, deliver again, forget."""
+    """List, retry and drop dead letters: events that a consumer has given up."""
 
 
 @dead.command("list")
 @_queue
 @_consumer
-@click.option("--limit", default=20, show_default=True, help="Most to print; 0: no limit.")
-@click.option("--offset", default=0, help="Leave out so many before.")
+@click.option(
+    "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
+)
+@click.option("--offset", metavar="N", default=0, help="Rows to skip.")
 @options.database
 @options.json_output
 @options.pass_context
@@ -43,9 +47,11 @@ def list_(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """List the dead letters of a consumer, with the reason it gave."""
+    """List the dead letters of a consumer, with their reasons."""
     if limit < 0 or offset < 0:
-        raise BadOption("--limit and --offset: less than nothing", hint="0 is no limit, no offset")
+        raise BadOption(
+            "--limit and --offset must not be negative", hint="use 0 for no limit or no offset"
+        )
     with opened(ctx, db) as conn:
         admin.find_consumer(conn, queue_name, consumer)
         found = dead_letters.failed_event_list(
@@ -75,7 +81,7 @@ def count(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Count dead letters, and events that wait for a retry, per consumer."""
+    """Count dead letters and retries per consumer."""
     with opened(ctx, db) as conn:
         if queue_name is not None and consumer is not None:
             admin.find_consumer(conn, queue_name, consumer)
@@ -115,7 +121,7 @@ def retry(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Put dead letters back into the queue, for this consumer only: all of them or none."""
+    """Put dead letters back into the queue for this consumer only, in one transaction."""
     with opened(ctx, db) as conn:
         changes = _changes(
             conn,
@@ -150,7 +156,7 @@ def drop(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Forget dead letters for good: all of them or none."""
+    """Delete dead letters, in one transaction."""
     with opened(ctx, db) as conn:
         changes = _changes(
             conn,
@@ -158,8 +164,8 @@ def drop(
             consumer,
             event_ids,
             every,
-            f"of consumer {consumer} for good",
-            "forget",
+            f"of consumer {consumer} permanently",
+            "delete",
             dead_letters.failed_event_delete,
             dead_letters.failed_event_delete_all,
         )
@@ -179,8 +185,8 @@ def _changes(
 ) -> list[QueueChange]:
     if bool(event_ids) == every:
         raise BadOption(
-            "which events?" if not event_ids else "events and --all exclude each other",
-            hint=f"londiste queue dead list {queue} {consumer} shows them; or --all",
+            "no events given" if not event_ids else "events and --all exclude each other",
+            hint=f"name events of londiste queue dead list {queue} {consumer}, or use --all",
         )
     admin.find_consumer(conn, queue, consumer)
     if every:

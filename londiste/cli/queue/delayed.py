@@ -1,4 +1,4 @@
-"""Delayed events: inserted now, to be delivered later."""
+"""``queue delayed``: lists and cancels delayed events."""
 
 from __future__ import annotations
 
@@ -21,22 +21,26 @@ _queue = click.argument("queue_name", metavar="QUEUE")
 
 @click.group()
 def delayed() -> None:
-    """Events that wait for their time."""
+    """List and cancel delayed events."""
 
 
 @delayed.command("list")
 @_queue
-@click.option("--limit", default=20, show_default=True, help="Most to print; 0: no limit.")
-@click.option("--offset", default=0, help="Leave out so many before.")
+@click.option(
+    "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
+)
+@click.option("--offset", metavar="N", default=0, help="Rows to skip.")
 @options.database
 @options.json_output
 @options.pass_context
 def list_(
     ctx: options.Context, queue_name: str, limit: int, offset: int, db: str | None, as_json: bool
 ) -> None:
-    """List the events of a queue that wait for their time, the next first."""
+    """List the delayed events of a queue, the next one first."""
     if limit < 0 or offset < 0:
-        raise BadOption("--limit and --offset: less than nothing", hint="0 is no limit, no offset")
+        raise BadOption(
+            "--limit and --offset must not be negative", hint="use 0 for no limit or no offset"
+        )
     with opened(ctx, db) as conn:
         admin.find_queue(conn, queue_name)
         found = waiting.delayed_event_list(conn, queue_name, count=limit or None, offset=offset)
@@ -50,7 +54,8 @@ def list_(
         output.message(f"{len(found)} of {info.delayed_events}")
     if info is not None and info.is_held and info.overdue_events:
         output.warning(
-            f"{info.overdue_events} events are due and stay, as queue {queue_name} takes no events"
+            f"queue {queue_name}: {info.overdue_events} due events stay delayed: the queue takes"
+            " no events"
         )
 
 
@@ -69,7 +74,7 @@ def cancel(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Take back events that wait for their time: all of them or none."""
+    """Cancel delayed events, in one transaction."""
     with opened(ctx, db) as conn:
         admin.find_queue(conn, queue_name)
         changes = [
@@ -85,7 +90,7 @@ def cancel(
 def _cancel(conn: Connection, queue: str, event: int) -> None:
     if not waiting.cancel_delayed_event(conn, queue, event):
         raise StateError(
-            f"event {event} of queue {queue} does not wait for its time",
-            detail="it was delivered, cancelled, or never delayed; nothing was cancelled",
+            f"queue {queue}: event {event} is not delayed",
+            detail="it was delivered, cancelled, or never delayed; no event was cancelled",
             hint=f"londiste queue delayed list {queue}",
         )

@@ -1,4 +1,4 @@
-"""``queue events``: look at events without consuming them."""
+"""``queue events``: shows events without consuming them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,29 @@ COLUMNS = ["id", "time", "txid", "retry", "type", "data", "extra1", "extra2", "e
 
 @click.command()
 @click.argument("name", metavar="QUEUE")
-@click.option("--consumer", metavar="NAME", help="Those that this consumer has before it.")
-@click.option("--batch", "batch_id", type=int, metavar="ID", help="Those of an open batch.")
-@click.option("--from", "first", type=int, metavar="TICK", help="Those after this tick.")
-@click.option("--to", "last", type=int, metavar="TICK", help="Up to this tick; else the newest.")
-@click.option("--type", "kind", metavar="TYPE", help="Only of this type.")
-@click.option("--extra1", metavar="TEXT", help="Only with this in extra1: of this table.")
-@click.option("--id", "event_id", type=int, metavar="ID", help="Only this event.")
-@click.option("--contains", metavar="TEXT", help="Only with this text in their data.")
-@click.option("--limit", default=20, show_default=True, help="Most to print; 0: no limit.")
+@click.option(
+    "--consumer", metavar="NAME", help="Show the events that this consumer has not processed."
+)
+@click.option(
+    "--batch", "batch_id", type=int, metavar="ID", help="Show the events of an open batch."
+)
+@click.option("--from", "first", type=int, metavar="TICK", help="Show the events after this tick.")
+@click.option(
+    "--to",
+    "last",
+    type=int,
+    metavar="TICK",
+    help="Show the events up to this tick (default: the newest).",
+)
+@click.option("--type", "kind", metavar="TYPE", help="Show only events of this type.")
+@click.option(
+    "--extra1", metavar="TEXT", help="Show only events with this extra1, for example a table."
+)
+@click.option("--id", "event_id", type=int, metavar="ID", help="Show only this event.")
+@click.option("--contains", metavar="TEXT", help="Show only events whose data contain this text.")
+@click.option(
+    "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
+)
 @options.database
 @options.json_output
 @options.pass_context
@@ -47,21 +61,22 @@ def events(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Look at events; nobody's position changes.
+    """Show events; no position changes.
 
-    Of an open batch, of what a consumer has before it, or between two ticks; without any of
-    these all that the tables of the queue still hold, in the order of their ids.
+    Of an open batch, of a consumer's pending batches, or between two ticks; without these options,
+    all events in the tables of the queue, ordered by id.
     """
     if sum([consumer is not None, batch_id is not None, first is not None or last is not None]) > 1:
         raise BadOption(
-            "--consumer, --batch and --from/--to exclude each other", hint="give one of them"
+            "--consumer, --batch and --from/--to exclude each other",
+            hint="give one of these options",
         )
     if first is not None and last is not None and first > last:
         raise BadOption(
             f"--from {first} is after --to {last}", hint="give the earlier tick with --from"
         )
     if limit < 0:
-        raise BadOption(f"--limit {limit}: less than nothing", hint="0 is no limit")
+        raise BadOption(f"--limit {limit}: must not be negative", hint="use 0 for no limit")
     where = condition(kind, extra1, event_id, contains)
     with opened(ctx, db) as conn:
         admin.find_queue(conn, name)
@@ -90,9 +105,9 @@ def _events(
             batch_id = state.current_batch
         elif state.last_tick is None:
             raise StateError(
-                f"consumer {consumer} has no batch",
-                detail="a cooperative consumer has only what its batch holds",
-                hint="look at its main consumer",
+                f"consumer {consumer} has no open batch",
+                detail="a cooperative consumer has events only in an open batch",
+                hint="give the main consumer with --consumer",
             )
         else:
             first = state.last_tick

@@ -1,4 +1,4 @@
-"""``queue install``: the SQL of queues alone."""
+"""``queue install``: installs or upgrades the SQL of queues alone."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from londiste.install import source
 
 @click.command()
 @options.database
-@click.option("--dry-run", "--explain", "dry_run", is_flag=True, help="Print the plan only.")
+@options.explain
 @options.json_output
 @click.pass_context
-def install(click_context: click.Context, db: str | None, dry_run: bool, as_json: bool) -> None:
-    """Bring the SQL of the queue into a database, or up to date.
+def install(click_context: click.Context, db: str | None, explain: bool, as_json: bool) -> None:
+    """Install or upgrade the SQL of queues in a database.
 
-    Without the parts that replication needs; londiste install has all of them.
+    Without the SQL of replication, which londiste install adds.
     """
     click_context.invoke(
         _install,
         components=tuple(source.of_queues(source.load())),
         db=db,
-        dry_run=dry_run,
+        explain=explain,
         as_sql=False,
         after=False,
         as_json=as_json,

@@ -1,4 +1,4 @@
-"""``queue list``: the queues of a database."""
+"""``queue list``: lists the queues of a database."""
 
 from __future__ import annotations
 

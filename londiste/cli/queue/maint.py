@@ -1,4 +1,4 @@
-"""``queue maint`` and ``schedule``: maintenance by hand, and ticks and maintenance by pg_cron."""
+"""``queue maint`` and ``schedule``: runs maintenance, or prints SQL that runs it by pg_cron."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from londiste.ticker import cron, maintenance
 @options.json_output
 @options.pass_context
 def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:
-    """Do the maintenance that is due now: retries, rotation, vacuum.
+    """Run the maintenance that is due: retries, rotation, vacuum.
 
-    What the ticker does every maint_period; each operation in a transaction of its own.
+    The ticker does the same every maint_period; each operation runs in its own transaction.
     """
     with opened(ctx, db) as conn:
         due = queues.maint_operations(conn)
@@ -38,16 +38,22 @@ def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) ->
 
 
 @click.command()
-@click.option("--period", default=1, show_default=True, help="Seconds between ticks, up to 59.")
 @click.option(
-    "--database", metavar="NAME", help="Where the queues are, if pg_cron is in another database."
+    "--period",
+    metavar="SECONDS",
+    default=1,
+    show_default=True,
+    help="Seconds between ticks (1 to 59).",
 )
-@click.option("--remove", is_flag=True, help="Print what takes the jobs away again.")
+@click.option(
+    "--database", metavar="NAME", help="Database of the queues, if pg_cron is in another one."
+)
+@click.option("--remove", is_flag=True, help="Print SQL that removes the jobs.")
 def schedule(period: int, database: str | None, remove: bool) -> None:
-    """Print SQL that has pg_cron tick and clean the queues, instead of a daemon.
+    """Print SQL to run ticks and maintenance by pg_cron instead of a daemon.
 
-    Needs pg_cron 1.5 or later.  Nothing is changed here: run it with psql, in the database of
-    pg_cron, as a member of pgq_admin.
+    Requires pg_cron 1.5 or later.  This command changes nothing: run its output with psql, in the
+    database of pg_cron, as a member of pgq_admin.
     """
     if remove:
         for line in cron.removal(database):
@@ -58,7 +64,7 @@ def schedule(period: int, database: str | None, remove: bool) -> None:
         "-- Ticks, retries and rotation by pg_cron (1.5 or later), instead of londiste ticker."
     )
     click.echo(
-        "-- pg_cron notes every run in cron.job_run_details: cron.log_run = off, or clean it."
+        "-- pg_cron logs every run in cron.job_run_details: set cron.log_run = off, or purge it."
     )
     for line in lines:
         click.echo(line)

@@ -1,4 +1,4 @@
-"""``queue mover``, ``queue splitter``, ``queue simple-consumer``: consumers that are ready made."""
+"""``queue mover``, ``queue splitter``, ``queue simple-consumer``: ready-made consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pause and resume consumers from anywhere: a row in the queue's database says so."""
+"""``queue pause-consumer`` and ``resume-consumer``: pauses and resumes consumers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _names = click.argument("names", nargs=-1, required=True, metavar="CONSUMER...")
 @click.command("pause-consumer")
 @_queue
 @_names
-@click.option("--reason", help="Why; shown where the consumer waits.")
+@click.option("--reason", help="Reason, shown by the paused consumer.")
 @options.database
 @options.explain
 @options.json_output
@@ -35,11 +35,11 @@ def pause_consumer(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Have consumers take no batch until they are resumed: all of them or none.
+    """Pause consumers, in one transaction.
 
-    Their programs finish the batch at hand and wait; one that starts again waits, too.  Events
-    are kept meanwhile, and with them the queue's tables grow.  Only programs made with
-    londiste.Consumer ask.
+    Their programs finish the current batch and wait, also after a restart.  The queue keeps the
+    events during the pause, so its tables grow.  Only programs based on londiste.Consumer support
+    this.
     """
     with opened(ctx, db) as conn:
         changes = []
@@ -47,7 +47,7 @@ def pause_consumer(
             admin.find_consumer(conn, queue_name, name)
             changes.append(
                 QueueChange(
-                    f"consumer {name} of queue {queue_name} pauses",
+                    f"pause consumer {name} of queue {queue_name}",
                     partial(_pause, queue=queue_name, name=name, reason=reason),
                 )
             )
@@ -69,14 +69,14 @@ def resume_consumer(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Let paused consumers go on: all of them or none."""
+    """Resume paused consumers, in one transaction."""
     with opened(ctx, db) as conn:
         changes = []
         for name in dict.fromkeys(names):
             admin.find_consumer(conn, queue_name, name)
             changes.append(
                 QueueChange(
-                    f"consumer {name} of queue {queue_name} goes on",
+                    f"resume consumer {name} of queue {queue_name}",
                     partial(_resume, queue=queue_name, name=name),
                 )
             )

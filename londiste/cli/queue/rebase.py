@@ -1,4 +1,4 @@
-"""``queue rebase``: after the database was restored on another server."""
+"""``queue rebase``: adapts queues after a restore on another server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DONE = ["queue", "ticks", "events", "unread", "arrived", "generation"]
     default=rebasing.LOCK_TIMEOUT,
     show_default=True,
     metavar="SECONDS",
-    help="Longest wait for transactions that write to the queues.",
+    help="Maximum seconds to wait for transactions that write to the queues.",
 )
 @options.database
 @options.explain
@@ -32,14 +32,14 @@ DONE = ["queue", "ticks", "events", "unread", "arrived", "generation"]
 def rebase(
     ctx: options.Context, lock_timeout: float, db: str | None, explain: bool, as_json: bool
 ) -> None:
-    """Make the queues of a restored database work on this server.
+    """Adapt the queues of a restored database to this server.
 
-    All that need it, in one transaction: every consumer then gets what it had not finished when
-    the dump was made, and what was inserted since the restore.  A database that was not restored
-    from another server stays as it is.
+    All queues in one transaction. Every consumer then gets the events that it had not finished when
+    the dump was taken, and those inserted since the restore.  A database that was not restored from
+    another server is unchanged.
     """
     if lock_timeout <= 0:
-        raise BadOption("--lock-timeout is a number of seconds above 0", hint="--lock-timeout 10")
+        raise BadOption("--lock-timeout must be above 0", hint="use --lock-timeout 10")
     if explain:
         with opened(ctx, db) as conn:
             found = [asdict(row) for row in rebasing.explain(conn)]
@@ -54,4 +54,4 @@ def rebase(
     if as_json or done:
         output.show(DONE, done, json_wanted=as_json)
     if not done:
-        output.message(f"nothing to do: the queues of {describe_dsn(settings.db)} are at home")
+        output.message(f"nothing to do: the queues of {describe_dsn(settings.db)} need no rebase")

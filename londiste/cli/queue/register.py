@@ -1,4 +1,4 @@
-"""``queue register`` and ``unregister``: consumers."""
+"""``queue register`` and ``unregister``: registers and drops consumers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,21 @@ from londiste.pgq.admin import QueueChange
 
 _queue = click.argument("queue_name", metavar="QUEUE")
 _worker = click.option(
-    "--sub", "workers", multiple=True, metavar="NAME", help="A cooperative consumer of it."
+    "--sub",
+    "workers",
+    multiple=True,
+    metavar="NAME",
+    help="Cooperative consumer of CONSUMER; repeatable.",
 )
 
 
 @click.command()
 @_queue
 @click.argument("names", nargs=-1, required=True, metavar="CONSUMER...")
-@click.option("--at", type=int, metavar="TICK", help="Begin behind this tick, or move there.")
-@click.option("--copy", metavar="OTHER", help="Begin, or move, where this consumer is.")
+@click.option("--at", type=int, metavar="TICK", help="Start after (or move to) this tick.")
+@click.option(
+    "--copy", metavar="OTHER", help="Start at (or move to) the position of this consumer."
+)
 @_worker
 @options.database
 @options.explain
@@ -40,15 +46,16 @@ def register(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Register consumers: all of them or none.
+    """Register consumers, in one transaction.
 
-    They get the events after the newest tick, or after the one that is named.  A consumer that
-    is registered moves if --at or --copy say so, and stays where it is otherwise.
+    They get the events after the newest tick, or after the given one.  A registered consumer moves
+    with --at or --copy, and is unchanged otherwise.
     """
     if workers and (at is not None or copy is not None):
         raise BadOption(
-            "a cooperative consumer begins where its main consumer is",
-            hint="leave --at and --copy away, or move the main consumer",
+            "--at and --copy exclude --sub: a cooperative consumer has the position of its main"
+            " consumer",
+            hint="omit --at and --copy, or move the main consumer",
         )
     with opened(ctx, db) as conn:
         changes: list[QueueChange] = []
@@ -63,16 +70,18 @@ def register(
                 found = admin.registering(conn, queue_name, name, at=at, copy=copy)
             changes += found
             if not found:
-                output.message(f"consumer {name} is registered on queue {queue_name}")
+                output.message(f"consumer {name} is already registered on queue {queue_name}")
         execute_changes(conn, changes, explain=explain, json_wanted=as_json)
 
 
 @click.command()
 @_queue
 @click.argument("names", nargs=-1, metavar="CONSUMER...")
-@click.option("--all", "every", is_flag=True, help="All consumers of the queue.")
+@click.option("--all", "every", is_flag=True, help="Drop all consumers of the queue.")
 @_worker
-@click.option("--close-batch", is_flag=True, help="Although its open batch is lost.")
+@click.option(
+    "--close-batch", is_flag=True, help="Proceed even if a consumer loses its open batch."
+)
 @options.database
 @options.explain
 @options.json_output
@@ -88,14 +97,14 @@ def unregister(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Forget consumers and their positions: all of them or none.
+    """Drop consumers and their positions, in one transaction.
 
-    With a main consumer go its cooperative consumers and the events that wait to be delivered to
-    it again.  With --sub only the cooperative ones that are named go, or all of them for *.
+    Cooperative consumers and pending retries of a main consumer are dropped with it.  With --sub,
+    only the named cooperative consumers are dropped, or all of them for *.
     """
     if bool(names) == every:
         raise BadOption(
-            "which consumers?" if not names else "names and --all exclude each other",
+            "no consumers given" if not names else "names and --all exclude each other",
             hint=f"londiste queue unregister {queue_name} CONSUMER..., or --all",
         )
     with opened(ctx, db) as conn:

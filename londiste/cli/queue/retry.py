@@ -1,4 +1,4 @@
-"""``queue retry``: events that are delivered again later."""
+"""``queue retry``: lists and schedules retries of events."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from londiste.pgq.admin import QueueChange
 
 @click.group()
 def retry() -> None:
-    """Events that are delivered again later."""
+    """List and schedule retries of events."""
 
 
 @retry.command("list")
 @click.argument("name", required=False, metavar="[QUEUE]")
-@click.option("--consumer", metavar="NAME", help="Only those of this consumer.")
-@click.option("--limit", default=20, show_default=True, help="Most to print; 0: no limit.")
+@click.option("--consumer", metavar="NAME", help="Show only retries of this consumer.")
+@click.option(
+    "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
+)
 @options.database
 @options.json_output
 @options.pass_context
@@ -35,7 +37,7 @@ def retry_list(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """List the events that wait to be delivered again, those due first at the top."""
+    """List the pending retries, those due first at the top."""
     with opened(ctx, db) as conn:
         if name is not None:
             admin.find_queue(conn, name)
@@ -47,7 +49,13 @@ def retry_list(
 @retry.command("event")
 @click.argument("batch_id", type=int, metavar="BATCH")
 @click.argument("event_ids", type=int, nargs=-1, required=True, metavar="EVENT...")
-@click.option("--seconds", default=60, show_default=True, help="Not before so many seconds.")
+@click.option(
+    "--seconds",
+    metavar="SECONDS",
+    default=60,
+    show_default=True,
+    help="Delay of the delivery in seconds (0 = immediately).",
+)
 @options.database
 @options.explain
 @options.json_output
@@ -61,9 +69,11 @@ def retry_event(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Have events of an open batch delivered again: all of them or none."""
+    """Schedule events of an open batch for a retry, in one transaction."""
     if seconds < 0:
-        raise BadOption(f"--seconds {seconds}: less than nothing", hint="0 is at once")
+        raise BadOption(
+            f"--seconds {seconds}: must not be negative", hint="use 0 for an immediate retry"
+        )
     with opened(ctx, db) as conn:
         found = open_batch(conn, batch_id)
         changes = [

@@ -1,6 +1,6 @@
-"""``londiste queue shell``: the prompt; lines in, tables out.
+"""``queue shell``: terminal, history and signals of the interactive prompt.
 
-All that is said is understood by ``londiste.shell``; here are the terminal, history and signals.
+``londiste.shell`` parses and executes the statements.
 """
 
 from __future__ import annotations
@@ -28,13 +28,28 @@ HISTORY_LINES = 2000
 
 
 @click.command()
-@click.option("-Q", "--queue", "queue", metavar="QUEUE", help="The queue for what names none.")
-@click.option("-c", "--command", "commands", multiple=True, metavar="TEXT", help="Run this, end.")
-@click.option("-f", "--file", "file", metavar="FILE", help="Run the statements in it; -: stdin.")
-@click.option("-d", "--dbname", metavar="NAME", help="Name of the database.")
-@click.option("-h", "--host", metavar="HOST", help="Its server.")
-@click.option("-p", "--port", metavar="PORT", help="Its port.")
-@click.option("-U", "--user", metavar="NAME", help="Who connects.")
+@click.option(
+    "-Q", "--queue", "queue", metavar="QUEUE", help="Default queue for statements that name none."
+)
+@click.option(
+    "-c",
+    "--command",
+    "commands",
+    multiple=True,
+    metavar="TEXT",
+    help="Run these statements, then exit; repeatable.",
+)
+@click.option(
+    "-f",
+    "--file",
+    "file",
+    metavar="FILE",
+    help="Run the statements of a file (- = standard input).",
+)
+@click.option("-d", "--dbname", metavar="NAME", help="Database name.")
+@click.option("-h", "--host", metavar="HOST", help="Database host.")
+@click.option("-p", "--port", metavar="PORT", help="Database port.")
+@click.option("-U", "--user", metavar="NAME", help="Database user.")
 @options.database
 @options.json_output
 @options.pass_context
@@ -50,11 +65,11 @@ def shell(
     db: str | None,
     as_json: bool,
 ) -> int:
-    """An interactive prompt for queues; also SQL.
+    """Open an interactive prompt for queues, which also takes SQL.
 
-    Statements end with a semicolon and may have several lines; show help; lists them.  TAB
-    completes, ^C clears what was typed, ^D leaves.  With --command or --file, or when the input
-    is no terminal, the first error ends it, with its exit code.
+    Statements end with a semicolon and may span lines; "show help;" lists them.  TAB completes, ^C
+    clears the input, ^D exits.  With --command or --file, or without a terminal, the first error
+    ends the shell with its exit code.
     """
     parts = {"dbname": dbname, "host": host, "port": port, "user": user}
     given = {name: value for name, value in parts.items() if value is not None}
@@ -77,7 +92,7 @@ def shell(
 
 
 def _base(ctx: options.Context, db: str | None) -> str:
-    """What ``-d`` and the others change: the settings' database; without settings, nothing."""
+    """The database whose parts ``-d`` and the others replace; empty without settings."""
     try:
         return ctx.settings(DatabaseSettings, db=db).db
     except BadOption:
@@ -103,11 +118,11 @@ def _read(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"{file}: cannot be read: {error}", hint="check the file") from None
+        raise BadOption(f"cannot read {file}: {error}", hint="give a readable file") from None
 
 
 def _interactive(session: Session, show: Callable[[Result], None]) -> None:
-    output.message(f"londiste shell on {session.prompt.split('=')[0]}; show help; ^D leaves")
+    output.message(f"londiste shell on {session.prompt.split('=')[0]}; show help; ^D exits")
     with _readline(session) as buffer:
         while True:
             try:
@@ -122,7 +137,7 @@ def _interactive(session: Session, show: Callable[[Result], None]) -> None:
                 continue
             buffer.text += line + "\n"
             if not more and line.strip().lower() in {"exit", "quit", "help"}:
-                # People type these without the semicolon.
+                # These are accepted without the semicolon.
                 buffer.text = line + ";"
             statements, rest = lexer.split(buffer.text)
             # While a statement runs, ^C ends the statement and not the shell.
@@ -149,7 +164,7 @@ class _Buffer:
 
 @contextlib.contextmanager
 def _readline(session: Session) -> Iterator[_Buffer]:
-    """Completion and history while the prompt is there; without readline, neither."""
+    """Completion and history of the prompt; neither without readline."""
     buffer = _Buffer()
     try:
         import readline
@@ -205,7 +220,7 @@ def _keep_history(path: Path, before: int) -> None:
             readline.set_history_length(HISTORY_LINES)
             readline.write_history_file(path)
     except OSError as error:
-        output.warning(f"history not kept in {path}: {error.strerror}")
+        output.warning(f"history not saved in {path}: {error.strerror}")
 
 
 def _continued(prompt: str) -> str:

@@ -1,4 +1,4 @@
-"""``londiste queue status``: queues and consumers, and what is wrong with them."""
+"""``queue status``: shows queues, consumers and problems."""
 
 from __future__ import annotations
 
@@ -16,19 +16,35 @@ from londiste.monitor.queues import collect
 from londiste.monitor.queues import rules as judge
 from londiste.monitor.queues.model import Finding, Limits, MonitorFacts, Speed
 
-#: Of ``--check``, when nothing could be found out.
+#: Exit code of ``--check`` when the state is unknown.
 EXIT_UNKNOWN = 3
 
 
 @click.command()
 @click.argument("name", required=False, metavar="[QUEUE]")
-@click.option("--check", is_flag=True, help="For monitoring: exit code 0, 1, 2, or 3: unknown.")
 @click.option(
-    "--seconds", type=float, metavar="N", help="Look again after so long, and compare speeds."
+    "--check",
+    is_flag=True,
+    help="Exit code for monitoring: 0 ok, 1 warning, 2 critical, 3 unknown.",
 )
-@click.option("--max-lag", type=float, metavar="N", help="Seconds a consumer may be behind: 600.")
-@click.option("--max-idle", type=float, metavar="N", help="… may be without a sign: 3600.")
-@click.option("--max-transaction", type=float, metavar="N", help="… a transaction may last: 900.")
+@click.option(
+    "--seconds", type=float, metavar="SECONDS", help="Measure throughput over this many seconds."
+)
+@click.option(
+    "--max-lag", type=float, metavar="SECONDS", help="Maximum lag of a consumer (default 600)."
+)
+@click.option(
+    "--max-idle",
+    type=float,
+    metavar="SECONDS",
+    help="Maximum time without activity of a consumer (default 3600).",
+)
+@click.option(
+    "--max-transaction",
+    type=float,
+    metavar="SECONDS",
+    help="Maximum duration of a transaction (default 900).",
+)
 @options.database
 @options.json_output
 @options.pass_context
@@ -43,12 +59,15 @@ def status(
     db: str | None,
     as_json: bool,
 ) -> int:
-    """Show queues and consumers, and what is wrong: how bad, why, and what to do.
+    """Show queues, consumers and problems: severity, cause and fix.
 
-    Needs no rights but to connect; what this user cannot see is said.
+    Needs no rights except to connect; prints what this user cannot see.
     """
     if any(n is not None and n <= 0 for n in (seconds, max_lag, max_idle, max_transaction)):
-        raise BadOption("a number of seconds has to be above 0", hint="leave the option away")
+        raise BadOption(
+            "--seconds, --max-lag, --max-idle and --max-transaction must be above 0",
+            hint="omit the option for its default",
+        )
     usual = Limits()
     limits = dataclasses.replace(
         usual,
@@ -138,9 +157,9 @@ def _print(facts: MonitorFacts, found: list[Finding], speed: Speed | None, *, ch
         click.echo(f"  why: {output.cell(one.why)}")
         click.echo(f"  do:  {output.cell(one.do)}")
     for text in facts.unseen:
-        output.warning(f"not seen: {text}")
+        output.warning(f"not visible to this user: {text}")
     if not found and not check:
-        output.message("nothing is wrong")
+        output.message("no problems found")
 
 
 def _document(facts: MonitorFacts, found: list[Finding], speed: Speed | None) -> dict[str, object]:

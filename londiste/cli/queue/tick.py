@@ -1,4 +1,4 @@
-"""``queue tick`` and ``ticks``: a tick by hand, and the newest ticks of a queue."""
+"""``queue tick`` and ``ticks``: creates a tick, and lists the newest ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["tick", "ticks"]
 
 @click.command()
 @click.argument("name", metavar="QUEUE")
-@click.option("--count", default=20, show_default=True, help="How many.")
+@click.option("--count", metavar="N", default=20, show_default=True, help="Maximum rows to print.")
 @options.database
 @options.json_output
 @options.pass_context
 def ticks(ctx: options.Context, name: str, count: int, db: str | None, as_json: bool) -> None:
-    """List the newest ticks of a queue; events is the most that lie before each."""
+    """List the newest ticks of a queue; events is the maximum number before each tick."""
     with opened(ctx, db) as conn:
         admin.find_queue(conn, name)
         try:

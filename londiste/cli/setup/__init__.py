@@ -1,1 +1,1 @@
-"""Commands that set a database up, and help with the first steps."""
+"""Commands for installation, configuration and first steps."""

@@ -1,4 +1,4 @@
-"""What ``londiste install`` and ``uninstall`` share."""
+"""The connection of ``londiste install`` and ``uninstall``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``londiste completion``: the script that makes a shell complete commands and options."""
+"""``londiste completion``: prints the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def completion(shell: str) -> None:
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise BadOption(f"no completion for {shell}", hint="bash, zsh and fish have one")
+        raise BadOption(f"shell {shell}: no completion available", hint="use bash, zsh or fish")
     click.echo(kind(cli, {}, "londiste", "_LONDISTE_COMPLETE").source())

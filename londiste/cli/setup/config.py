@@ -1,4 +1,4 @@
-"""``londiste config``: an annotated file to start from."""
+"""``londiste config``: prints an annotated configuration file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``londiste demo``."""
+"""``londiste demo``: replicates between two temporary servers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from londiste.cli.errors import EXIT_DIFFERENT
 
 @click.command()
 @options.pass_context
-@click.option("--engine", type=click.Choice(["spark", "local"]), default="spark", show_default=True)
-@click.option("--keep", is_flag=True, help="Leave the servers running and say how to connect.")
+@click.option(
+    "--engine",
+    type=click.Choice(["spark", "local"]),
+    default="spark",
+    show_default=True,
+    help="Engine for copies and compare.",
+)
+@click.option(
+    "--keep", is_flag=True, help="Keep the servers running and print their connection strings."
+)
 @options.json_output
 def demo(context: options.Context, engine: str, keep: bool, as_json: bool) -> int:
-    """Show two databases coming into step, servers included.
+    """Run a demo: two temporary servers replicating.
 
-    Starts a PostgreSQL 16 as root and an 18 as leaf from the binaries that were installed with
-    the extra `embedded`, writes to the root all the time, adds tables, kills the worker, and
-    compares at the end. The exit code is 0 only if every table is equal.
+    Starts a PostgreSQL 16 as root and an 18 as leaf from the binaries of the extra `embedded`.
+    Writes to the root continuously, adds tables, kills the worker, and compares at the end. The
+    exit code is 0 only if all tables are equal.
     """
     from rich.console import Console
 
@@ -35,7 +43,7 @@ def demo(context: options.Context, engine: str, keep: bool, as_json: bool) -> in
                 [[*summary.as_dict().values()]],
             )
         if keep:
-            output.message("the servers go on running:")
+            output.message("the servers keep running:")
             for line in show.connection_help().splitlines():
                 output.message(line)
     return 0 if summary.equal else EXIT_DIFFERENT

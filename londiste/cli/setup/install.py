@@ -1,4 +1,4 @@
-"""``londiste install``: the SQL of a database, new or brought up to date."""
+"""``londiste install``: installs or upgrades the SQL in a database."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from londiste.install.script import script
 @click.command()
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @options.database
-@click.option("--dry-run", "--explain", "dry_run", is_flag=True, help="Print the plan only.")
-@click.option("--sql", "as_sql", is_flag=True, help="Print a script for psql; needs no database.")
+@options.explain
+@click.option(
+    "--sql", "as_sql", is_flag=True, help="Print a script for psql instead; requires no database."
+)
 @click.option(
     "--after",
     is_flag=True,
-    help="Also drop what only programs of the previous release use; none may run any more.",
+    help="Drop objects that only programs of the previous release use; stop those programs first.",
 )
 @click.option(
     "--adopt",
     is_flag=True,
-    help="Take over the schemas of the original's extensions: rows and triggers stay.",
+    help="Adopt the schemas of Londiste 3 extensions; keep rows and triggers.",
 )
 @options.json_output
 @options.pass_context
@@ -37,38 +39,38 @@ def install(
     ctx: options.Context,
     components: Sequence[str],
     db: str | None,
-    dry_run: bool,
+    explain: bool,
     as_sql: bool,
     after: bool,
     adopt: bool,
     as_json: bool,
 ) -> None:
-    """Bring the SQL into a database, or up to date.
+    """Install or upgrade the SQL in a database.
 
-    All components unless some are named; what they require comes along.  A database that only
-    applies events of queues elsewhere needs no more than pgq_ext.
+    All components unless some are named, with the components that they require.  A database that
+    only applies events of queues elsewhere needs only pgq_ext.
     """
     if adopt:
         if as_sql or after or components:
             raise BadOption(
-                "--adopt with --sql, --after or components",
-                hint="it takes over all extensions that are there, and brings them up to date",
+                "--adopt excludes --sql, --after and components",
+                hint="omit the others: --adopt adopts and upgrades all extensions of the database",
             )
-        _adopt(ctx, db, dry_run, as_json)
+        _adopt(ctx, db, explain, as_json)
         return
     if as_sql:
         click.echo(script(components), nl=False)
         return
     with connection(ctx, db) as conn:
         plans = apply.plan_for(conn, components, after=after)
-        if not dry_run:
+        if not explain:
             steps = apply.install(conn, components, after=after)
-    if dry_run:
+    if explain:
         steps = [step for plan in plans for step in plan.steps]
     if as_json:
         output.as_json(
             {
-                "done": not dry_run,
+                "done": not explain,
                 "components": {plan.component: plan.version for plan in plans},
                 "steps": [_as_dict(step) for step in steps],
                 "waiting": {p.component: list(p.waiting) for p in plans if p.waiting},
@@ -76,23 +78,23 @@ def install(
             }
         )
         return
-    if dry_run:
+    if explain:
         _print_steps(steps)
     for plan in plans:
         ran = sum(s.component == plan.component and s.action is Action.RUN for s in steps)
-        if not dry_run:
+        if not explain:
             output.message(
                 f"{plan.component} {plan.version}: "
-                + (f"{ran} files ran" if ran else "was there, nothing to do")
+                + (f"{ran} files ran" if ran else "already installed, nothing to do")
             )
         for path in plan.waiting:
             output.message(f"{plan.component}/{path} waits: londiste install --after")
         for path in plan.leftovers:
-            output.message(f"{plan.component}/{path} is no longer part of it, but still there")
+            output.message(f"{plan.component}/{path}: left over from an earlier version")
 
 
 def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:
-    """Takes over the extensions that are there, or says what would be."""
+    """Adopts the extensions of the database, or prints what would be done."""
     with connection(ctx, db) as conn:
         extensions = adopting.found(conn)
         grants = adopting.grants(conn, extensions)
@@ -108,16 +110,16 @@ def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -
         )
         return
     if not extensions:
-        output.message("no extension of the original is here, nothing to do")
+        output.message("no extension of Londiste 3 found, nothing to do")
     for name in extensions:
-        # The queue's tables stay where they are; of the others the rows move into tables of ours.
-        text = f"{name}: not an extension any more; tables, rows, functions and triggers stay"
+        # The queue's tables stay; the rows of the others move into tables of Londiste.
+        text = f"{name}: adopted, no longer an extension; tables, rows, functions and triggers stay"
         output.message(f"would: {text}" if explain else text)
     for component in dict.fromkeys(step.component for step in steps):
         ran = sum(s.component == component and s.action is Action.RUN for s in steps)
         output.message(f"{component}: {ran} files ran")
     if grants:
-        output.message("roles that consume here need, as an administrator:")
+        output.message("roles of consumers need these grants; run them as an administrator:")
         for statement in grants:
             output.message(f"  {statement};")
 

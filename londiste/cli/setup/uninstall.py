@@ -1,4 +1,4 @@
-"""``londiste uninstall``: the SQL is removed from a database."""
+"""``londiste uninstall``: removes the SQL from a database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from londiste.install import remove
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @options.database
 @options.explain
-@click.option("--force", is_flag=True, help="Although consumers, nodes or positions are lost.")
+@click.option(
+    "--allow-data-loss",
+    is_flag=True,
+    cls=options.Renamed,
+    earlier=("--force",),
+    help="Proceed even if consumers, nodes or positions are lost.",
+)
 @options.json_output
 @options.pass_context
 def uninstall(
@@ -23,23 +29,24 @@ def uninstall(
     components: Sequence[str],
     db: str | None,
     explain: bool,
-    force: bool,
+    allow_data_loss: bool,
     as_json: bool,
 ) -> None:
     """Remove the SQL from a database.
 
-    Schemas with all queues and events in them, and the triggers that write to them.  Roles stay.
+    Drops the schemas with all queues and events, and the triggers that call their functions.  Roles
+    stay.
     """
     with connection(ctx, db) as conn:
         if explain:
             steps = remove.plan(conn, components)
             for line in remove.blockers(conn, steps):
-                output.message(f"{line}: needs --force")
+                output.message(f"{line}: requires --allow-data-loss")
         else:
-            steps = remove.uninstall(conn, components, force=force)
+            steps = remove.uninstall(conn, components, force=allow_data_loss)
     if as_json or explain:
         output.steps(steps, json_wanted=as_json)
     elif not steps:
-        output.message("nothing of londiste is installed here")
+        output.message("Londiste is not installed, nothing to do")
     for step in steps if not (as_json or explain) else []:
         output.message(f"done: {step.describe()}")

@@ -1,4 +1,4 @@
-"""``londiste add-table``: tables are replicated from now on."""
+"""``londiste add-table``: starts the replication of tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from londiste.cli.tables.common import already, copy_node_of, progress, table_na
 from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers import registry
-from londiste.handlers.table_rules import POLICIES, HandlerAttrs
+from londiste.handlers.table_rules import POLICIES, RESOLUTIONS, HandlerAttrs
 from londiste.replication.commands import add_table as adding
 from londiste.replication.model import COPY_MODES, MERGE_ALL, NO_MERGE, TableOptions
 from londiste.replication.registration_filter import RegistrationFilter
@@ -20,16 +20,37 @@ from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
 
 
+class _Resolution(click.Choice[str]):
+    """A conflict resolution, or the policy that is stored for it; the value is the policy."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in POLICIES:
+            return value
+        return RESOLUTIONS[super().convert(value, param, ctx)]
+
+
 @click.command("add-table")
 @options.pass_context
 @table_names
-@click.option("--all", "every", is_flag=True, help="Everything that londiste missing shows.")
-@click.option("--expect-sync", is_flag=True, help="The rows are here already: no copy.")
-@click.option("--skip-truncate", is_flag=True, help="Keep the rows that are here, and copy.")
-@click.option("--dest-table", metavar="NAME", help="The table has another name here.")
-@click.option("--create", is_flag=True, help="Make missing tables: columns and primary key.")
-@click.option("--create-full", is_flag=True, help="Make missing tables whole, as there.")
-@click.option("--create-without", metavar="PARTS", help="Parts that --create-full leaves out.")
+@click.option("--all", "every", is_flag=True, help="Add all tables that londiste missing lists.")
+@click.option(
+    "--expect-sync", is_flag=True, help="Skip the initial copy; the target already has the rows."
+)
+@click.option(
+    "--skip-truncate", is_flag=True, help="Copy without truncating the target table first."
+)
+@click.option(
+    "--dest-table",
+    metavar="NAME",
+    help="Name of the target table, if it differs from the provider's.",
+)
+@click.option("--create", is_flag=True, help="Create missing tables with columns and primary key.")
+@click.option(
+    "--create-full",
+    is_flag=True,
+    help="Create missing tables with indexes, constraints and grants of the provider.",
+)
+@click.option("--create-without", metavar="PARTS", help="Parts that --create-full excludes.")
 @click.option(
     "--create-needs",
     is_flag=True,
@@ -38,52 +59,106 @@ from londiste.settings import NodeSettings
 @click.option(
     "--trigger",
     type=click.Choice(["capture", "logutriga", "jsontriga", "sqltriga"]),
-    help="What captures changes; by default our own capture.",
+    help="Trigger function that captures changes (default: Londiste's native capture).",
 )
 @click.option(
     "--form",
     type=click.Choice(["row", "statement", "auto"]),
-    help="How our own capture writes: londiste change-form.",
+    help="Capture mode of the native capture: see londiste change-form.",
 )
-@click.option("--trigger-flags", default="", metavar="LETTERS", help="B A, C Q L J, I U D, S.")
-@click.option("--trigger-arg", "trigger_args", multiple=True, metavar="ARG", help="pkey=a,b …")
+@click.option(
+    "--trigger-flags",
+    default="",
+    metavar="LETTERS",
+    help="Flags of the trigger: B/A timing, I/U/D operations, S skip, C/Q/L/J function.",
+)
+@click.option(
+    "--trigger-arg",
+    "trigger_args",
+    multiple=True,
+    metavar="ARG",
+    help="Argument of the trigger, for example pkey=a,b; repeatable.",
+)
 @click.option(
     "--copy-mode",
     type=click.Choice(COPY_MODES),
-    help="In one snapshot, resumable, or by rule (auto).",
+    help="Copy mode: one snapshot, resumable, or chosen by rule (auto).",
 )
-@click.option("--find-copy-node", is_flag=True, help="Copy from the nearest node that has it.")
-@click.option("--copy-node", metavar="NODE", help="Copy from this node, further up.")
-@click.option("--merge-all", is_flag=True, help="All queues with a leaf here fill the table.")
-@click.option("--no-merge", is_flag=True, help="This queue alone fills the table.")
+@click.option(
+    "--find-copy-node", is_flag=True, help="Copy from the nearest node that has the table."
+)
+@click.option("--copy-node", metavar="NODE", help="Copy from this node above the provider.")
+@click.option(
+    "--merge-all", is_flag=True, help="Fill the table from all queues with a leaf in this database."
+)
+@click.option("--no-merge", is_flag=True, help="Fill the table from this queue only.")
 @click.option(
     "--max-parallel-copy",
+    metavar="N",
     type=click.IntRange(min=1),
-    help="Of a merged table: parts that are copied at a time.",
+    help="Maximum parts of a merged table that are copied in parallel.",
 )
-@click.option("--where", default="", metavar="CONDITION", help="Keep only such rows here.")
-@click.option("--columns", metavar="A,B", help="Keep only these columns here.")
-@click.option("--skip-columns", metavar="A,B", help="Keep all columns here but these.")
-@click.option("--handler", default="", metavar="NAME", help="One of londiste show-handlers.")
 @click.option(
-    "--handler-arg", "handler_args", multiple=True, metavar="OPTION=VALUE", help="Option of it."
+    "--where",
+    default="",
+    metavar="CONDITION",
+    help="Replicate only rows that match this SQL condition.",
+)
+@click.option("--columns", metavar="A,B", help="Replicate only these columns.")
+@click.option("--skip-columns", metavar="A,B", help="Replicate all columns except these.")
+@click.option(
+    "--handler",
+    default="",
+    metavar="NAME",
+    help="Handler of the tables: see londiste show-handlers.",
+)
+@click.option(
+    "--handler-arg",
+    "handler_args",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="Option of the handler; repeatable.",
 )
 @click.option(
     "--on-error",
-    type=click.Choice(POLICIES),
-    default="halt",
-    help="What becomes of events that do not fit the rows here: londiste change-policy.",
+    type=_Resolution(list(RESOLUTIONS)),
+    default="error",
+    help="Conflict resolution: see londiste change-policy.",
 )
-@click.option("--no-triggers", is_flag=True, help="No trigger on this node.")
-@click.option("--insert-only", is_flag=True, help="Admit tables without key; only INSERT works.")
-@click.option("--no-sequences", is_flag=True, help="Without the sequences of its columns.")
+@click.option("--no-triggers", is_flag=True, help="Create no trigger on this node.")
 @click.option(
-    "--whole-row", is_flag=True, help="Tables without key: UPDATE and DELETE by all columns."
+    "--insert-only", is_flag=True, help="Accept tables without key; only INSERT is replicated."
 )
-@click.option("--skip-non-existing", is_flag=True, help="Skip tables that are missing.")
-@click.option("--force", is_flag=True, help="Although the provider does not have it.")
-@click.option("--wait-sync", is_flag=True, help="Then wait until every table is in step.")
-@click.option("--timeout", type=float, help="Seconds for --wait-sync; no limit without.")
+@click.option("--no-sequences", is_flag=True, help="Exclude the sequences of the table's columns.")
+@click.option(
+    "--whole-row",
+    is_flag=True,
+    help="Match UPDATE and DELETE by all columns in tables without key.",
+)
+@click.option(
+    "--skip-non-existing", is_flag=True, help="Skip tables that do not exist on this node."
+)
+@click.option(
+    "--ignore-missing",
+    is_flag=True,
+    cls=options.Renamed,
+    londiste3=("--force",),
+    help="Add the table even if the provider does not replicate it.",
+)
+@click.option(
+    "--ignore-old-workers",
+    is_flag=True,
+    cls=options.Renamed,
+    londiste3=("--force",),
+    help="Use the native capture even if a worker of Londiste 3 may still read the queue.",
+)
+@click.option("--wait-sync", is_flag=True, help="Wait until all tables are in sync, then exit.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=float,
+    help="With --wait-sync: maximum seconds (default: no limit).",
+)
 @options.explain
 @options.json_output
 def add_table(
@@ -118,7 +193,8 @@ def add_table(
     no_sequences: bool,
     whole_row: bool,
     skip_non_existing: bool,
-    force: bool,
+    ignore_missing: bool,
+    ignore_old_workers: bool,
     wait_sync: bool,
     timeout: float | None,
     explain: bool,
@@ -126,8 +202,9 @@ def add_table(
 ) -> None:
     """Replicate tables, with the sequences of their columns.
 
-    On the root: their changes go into the queue from now on. On other nodes: the worker copies
-    them and then follows. TABLE may hold * and ?; without a dot it is in schema public.
+    On the root: changes are captured into the queue from now on. On other nodes: the worker copies
+    the tables and then applies their changes. TABLE may contain * and ?; without a dot it is in
+    schema public.
     """
     settings = context.settings(NodeSettings)
     stored = registry.parse(handler, handler_args)
@@ -169,7 +246,8 @@ def add_table(
             names,
             wanted,
             every=every,
-            force=force,
+            force=ignore_missing,
+            ignore_old_workers=ignore_old_workers,
             skip_non_existing=skip_non_existing,
             wanted=RegistrationFilter.of(settings),
         )
@@ -177,18 +255,17 @@ def add_table(
         if plan.already and (form or trigger):
             option = "--form" if form else "--trigger"
             output.warning(
-                f"{option} changes nothing about tables that are added already; londiste tables -v"
-                " shows what captures them, londiste change-form gives them another form"
+                f"{option} has no effect on tables that are already added; londiste tables -v shows"
+                " their capture, londiste change-form changes it"
             )
         if plan.already and on_error != "halt":
             output.warning(
-                "--on-error changes nothing about tables that are added already: londiste"
-                " change-policy"
+                "--on-error has no effect on tables that are already added: londiste change-policy"
             )
         if plan.already and (where or columns or skip_columns or handler):
             output.warning(
-                "a filter or handler changes nothing about tables that are added already: londiste"
-                " change-handler gives them another"
+                "a filter or handler has no effect on tables that are already added: londiste"
+                " change-handler"
             )
         execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
@@ -202,14 +279,16 @@ def add_table(
 
 
 def _merge(every: bool, alone: bool) -> str:
-    """The word for ``local_add_table``; '' when neither was asked for."""
+    """The word for ``local_add_table``; '' without either option."""
     if every and alone:
-        raise BadOption("--merge-all and --no-merge", hint="give one of the two")
+        raise BadOption(
+            "--merge-all and --no-merge exclude each other", hint="give one of the two options"
+        )
     return MERGE_ALL if every else NO_MERGE if alone else ""
 
 
 def _listed(option: str, text: str | None) -> tuple[str, ...]:
-    """The names of a list of columns; None is none."""
+    """The names of a list of columns; empty for None."""
     if text is None:
         return ()
     names = tuple(name.strip() for name in text.split(","))

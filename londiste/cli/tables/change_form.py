@@ -1,4 +1,4 @@
-"""``londiste change-form``: what captures the changes of tables."""
+"""``londiste change-form``, also ``change-capture``: sets the capture mode or trigger of tables."""
 
 from __future__ import annotations
 
@@ -20,10 +20,16 @@ from londiste.settings import NodeSettings
 @click.option(
     "--trigger",
     type=click.Choice(tuple(TRIGGERS)),
-    help="Change the trigger instead of the form, one transaction a table.",
+    help="Set the trigger instead of the capture mode, one transaction per table.",
 )
 @click.option("--all", "every", is_flag=True, help="Change every captured table (with --trigger).")
-@click.option("--force", is_flag=True, help="Proceed even if a worker of Londiste 3 may be left.")
+@click.option(
+    "--ignore-old-workers",
+    is_flag=True,
+    cls=options.Renamed,
+    earlier=("--force",),
+    help="Proceed even if a worker of Londiste 3 may still read the queue.",
+)
 @options.explain
 @options.json_output
 def change_form(
@@ -31,16 +37,16 @@ def change_form(
     names: Sequence[str],
     trigger: str | None,
     every: bool,
-    force: bool,
+    ignore_old_workers: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Capture tables of the root in another form, or by another trigger.
+    """Set the capture mode of tables on the root, or their trigger. Alias: change-capture.
 
-    row: an event for every row, cheapest where statements touch few rows. statement: the rows of
-    a statement together, cheapest for bulk changes. auto: chosen by rule; londiste tables -v shows
-    what and why. TABLE may hold * and ?. With --trigger: tables get another trigger, with the
-    arguments and operations of the one they have.
+    row: one event per row, cheapest where statements change few rows. statement: the rows of a
+    statement in packed events, cheapest for bulk changes. auto: chosen by rule; londiste tables -v
+    shows the mode and the reason. TABLE may contain * and ?. With --trigger: replaces the trigger
+    and keeps its arguments and operations.
     """
     settings = context.settings(NodeSettings)
     with sites(settings) as where:
@@ -52,7 +58,7 @@ def change_form(
                 names,
                 trigger,
                 every=every,
-                force=force,
+                force=ignore_old_workers,
             )
             already(plan, f"captured by {trigger}")
         else:
@@ -61,5 +67,5 @@ def change_form(
             plan = forms.plan(
                 where, settings.db, settings.queue_name, names[:-1], names[-1] if names else ""
             )
-            already(plan, f"captured in the form {names[-1]}")
+            already(plan, f"captured in mode {names[-1]}")
         execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)

@@ -1,4 +1,4 @@
-"""``londiste change-handler``: another handler, or another filter, for tables."""
+"""``londiste change-handler``: sets the handler or the filter of tables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,28 @@ from londiste.settings import NodeSettings
 @click.command("change-handler")
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="TABLE...")
-@click.option("--handler", default=None, metavar="NAME", help="The new one; none: the default.")
 @click.option(
-    "--handler-arg", "arguments", multiple=True, metavar="OPTION=VALUE", help="An option of it."
+    "--handler", default=None, metavar="NAME", help="The new handler (none: the default handler)."
 )
-@click.option("--where", default=None, metavar="CONDITION", help="Another row filter; '' for none.")
-@click.option("--columns", default=None, metavar="A,B", help="Keep these only; '' for all.")
-@click.option("--skip-columns", default=None, metavar="A,B", help="Leave these out; '' for none.")
+@click.option(
+    "--handler-arg",
+    "arguments",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="Option of the handler; repeatable.",
+)
+@click.option(
+    "--where",
+    default=None,
+    metavar="CONDITION",
+    help="Replicate only rows that match this SQL condition ('' = all).",
+)
+@click.option(
+    "--columns", default=None, metavar="A,B", help="Replicate only these columns ('' = all)."
+)
+@click.option(
+    "--skip-columns", default=None, metavar="A,B", help="Exclude these columns ('' = none)."
+)
 @options.explain
 @options.json_output
 def change_handler(
@@ -36,11 +51,11 @@ def change_handler(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Give tables of this node another handler, or another filter.
+    """Set the handler or the filter of tables on this node.
 
-    Their trigger is made anew where it has to be, and they are copied again when other rows are
-    wanted than before; below a branch, on every node. With a filter and without --handler a table
-    keeps its handler. TABLE may hold * and ?.
+    The trigger is re-created where necessary. If the handler or filter needs other rows than
+    before, the tables are copied again; below a branch, on every node. With a filter and without
+    --handler, a table keeps its handler. TABLE may contain * and ?.
     """
     settings = context.settings(NodeSettings)
     filters = table_rules.changes(where, columns, skip_columns)
@@ -50,5 +65,5 @@ def change_handler(
     with sites(settings) as reach:
         plan = changing.plan(reach, settings.db, settings.queue_name, names, stored, filters)
         for name in plan.already:
-            output.message(f"{name}: already processed, nothing would change")
+            output.message(f"{name}: already set, nothing to do")
         execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)

@@ -1,4 +1,4 @@
-"""``londiste change-policy``: the policy for events that conflict with the rows here."""
+"""``londiste change-policy``: sets the conflict resolution of tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from londiste.settings import NodeSettings
 
 @click.command("change-policy")
 @options.pass_context
-@click.argument("names", nargs=-1, metavar="TABLE... {halt|keep|overwrite|log}")
+@click.argument("names", nargs=-1, metavar="TABLE... {error|keep_local|apply_remote|skip_and_log}")
 @options.explain
 @options.json_output
 def change_policy(
     context: options.Context, names: Sequence[str], explain: bool, as_json: bool
 ) -> None:
-    """Say what becomes of events that do not fit the rows of tables of this node.
+    """Set the conflict resolution of tables: what the worker does with a conflicting event.
 
-    halt: replication stops in front of them, until a person decides. keep: the rows here win. log:
-    the same, and the rows of the events are kept (londiste events conflicts --rows). overwrite: the
-    events win. TABLE may hold * and ?.
+    error: stop at the event until an operator decides. keep_local: skip the event, keep the row of
+    this node. skip_and_log: the same, and store the skipped row (londiste events conflicts --rows).
+    apply_remote: apply the event, overwrite the row of this node. TABLE may contain * and ?.
     """
     settings = context.settings(NodeSettings)
     with sites(settings) as where:
@@ -32,5 +32,5 @@ def change_policy(
             where, settings.db, settings.queue_name, names[:-1], names[-1] if names else ""
         )
         for name in plan.already:
-            output.message(f"{name}: already processed, it has that policy")
+            output.message(f"{name}: already set, nothing to do")
         execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)

@@ -1,4 +1,4 @@
-"""``londiste columns``: how the columns of tables differ from the provider's."""
+"""``londiste columns``: compares the columns of tables with the provider's."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from londiste.settings import NodeSettings
 def columns(
     context: options.Context, names: Sequence[str], add: bool, explain: bool, as_json: bool
 ) -> int:
-    """Show columns that differ between this node's tables and its provider's, or add them.
+    """List columns that differ between this node's tables and its provider's; add missing ones.
 
-    Tables that keep some columns on purpose are left out. Without --add the exit code is 3 when
-    columns differ.
+    Tables with a column filter are skipped. Without --add, the exit code is 3 when columns differ.
     """
     settings = context.settings(NodeSettings)
     wanted = [TableName.parse(name) for name in names]

@@ -1,4 +1,4 @@
-"""``londiste fkeys``: foreign keys that a copy has taken off, and the others."""
+"""``londiste fkeys``: lists and restores foreign keys that a copy has dropped."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ _COLUMNS = ["table", "key", "refers_to", "state", "since", "why", "do"]
 @click.command()
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="TABLE...")
-@click.option("--restore", is_flag=True, help="Make and check those that are off and could be on.")
+@click.option(
+    "--restore", is_flag=True, help="Restore and validate dropped keys whose tables are in sync."
+)
 @options.explain
 @options.json_output
 def fkeys(
     context: options.Context, names: Sequence[str], restore: bool, explain: bool, as_json: bool
 ) -> None:
-    """Show the foreign keys of replicated tables: active, or off and why.
+    """List the foreign keys of replicated tables: active, or dropped and why.
 
-    A copy takes keys off, and the worker makes them again when both tables are in step. A key whose
-    other table is not replicated waits for --restore. TABLE is the name in this database.
+    A copy drops foreign keys, and the worker restores them when both tables are in sync. A key to a
+    table that is not replicated is restored by --restore only. TABLE is the name in this database.
     """
     settings = context.settings(NodeSettings)
     wanted = [TableName.parse(name) for name in names]

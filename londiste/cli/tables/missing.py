@@ -1,4 +1,4 @@
-"""``londiste missing``: what could be replicated and is not."""
+"""``londiste missing``: lists tables and sequences that are not replicated yet."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from londiste.settings import NodeSettings
 
 @click.command()
 @options.pass_context
-@click.option("--all-nodes", is_flag=True, help="On all nodes, and what to run there.")
+@click.option(
+    "--all-nodes", is_flag=True, help="Check all nodes and print the commands to run there."
+)
 @options.json_output
 def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
-    """List tables and sequences that could be replicated here and are not.
+    """List tables and sequences of this node that are not replicated yet.
 
-    On the root with those that cannot be, and why.
-    With --all-nodes those that a node does not keep although its provider does, or keeps although
-    its provider does not; the exit code is 1 then if there are any.
+    On the root, also lists tables that cannot be replicated, with the reason. With --all-nodes,
+    compares each node with its provider and lists tables that only one of the two keeps; the exit
+    code is 1 if there are any.
     """
     settings = context.settings(NodeSettings)
     if all_nodes:
@@ -67,6 +69,6 @@ def _missing_everywhere(settings: NodeSettings, as_json: bool) -> int:
                 if one.kind in kinds
             ]
     for name, why in silent:
-        output.warning(f"node {name} was not looked at: {why}")
+        output.warning(f"node {name} was not checked: {why}")
     output.show(["node", "what", "do"], rows, json_wanted=as_json)
     return 1 if rows or silent else 0

@@ -1,4 +1,4 @@
-"""``londiste remove-table``: tables are not replicated any more."""
+"""``londiste remove-table``: stops the replication of tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from londiste.cli import options
 from londiste.cli.plan_output import execute_plan, sites
-from londiste.cli.tables.common import all_of_them, already, table_names
+from londiste.cli.tables.common import all_of_them, already, ignore_missing, table_names
 from londiste.replication.commands import remove_table as removing
 from londiste.replication.worker import auto_add
 from londiste.settings import NodeSettings
@@ -18,20 +18,20 @@ from londiste.settings import NodeSettings
 @options.pass_context
 @table_names
 @all_of_them
-@click.option("--force", is_flag=True, help="Pass over names that nobody knows.")
+@ignore_missing
 @options.explain
 @options.json_output
 def remove_table(
     context: options.Context,
     names: Sequence[str],
     every: bool,
-    force: bool,
+    ignore_missing: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Stop replicating tables: on the root everywhere, elsewhere on this node.
+    """Stop replicating tables: on the root for all nodes, elsewhere for this node.
 
-    Their rows stay, except those of a copy that is under way.
+    The rows stay, except those of a copy in progress.
     """
     settings = context.settings(NodeSettings)
     with sites(settings) as where:
@@ -41,7 +41,7 @@ def remove_table(
             settings.queue_name,
             names,
             every=every,
-            force=force,
+            force=ignore_missing,
             followed=lambda name: auto_add.follows(settings, name),
         )
         already(plan, "removed")

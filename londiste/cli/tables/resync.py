@@ -1,4 +1,4 @@
-"""``londiste resync``: tables are copied again."""
+"""``londiste resync``: copies tables again."""
 
 from __future__ import annotations
 
@@ -22,12 +22,19 @@ from londiste.settings import NodeSettings
 @click.option(
     "--copy-mode",
     type=click.Choice(COPY_MODES),
-    help="From now on: in one snapshot, resumable, or by rule (auto).",
+    help="New copy mode: one snapshot, resumable, or chosen by rule (auto).",
 )
-@click.option("--find-copy-node", is_flag=True, help="Copy from the nearest node that has it.")
-@click.option("--copy-node", metavar="NODE", help="Copy from this node, further up.")
-@click.option("--wait-sync", is_flag=True, help="Then wait until every table is in step.")
-@click.option("--timeout", type=float, help="Seconds for --wait-sync; no limit without.")
+@click.option(
+    "--find-copy-node", is_flag=True, help="Copy from the nearest node that has the table."
+)
+@click.option("--copy-node", metavar="NODE", help="Copy from this node above the provider.")
+@click.option("--wait-sync", is_flag=True, help="Wait until all tables are in sync, then exit.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=float,
+    help="With --wait-sync: maximum seconds (default: no limit).",
+)
 @options.explain
 @options.json_output
 def resync(
@@ -42,7 +49,7 @@ def resync(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Copy tables again, while replication goes on."""
+    """Copy tables again while replication continues."""
     settings = context.settings(NodeSettings)
     with sites(settings) as where:
         plan = resyncing.plan(

@@ -9,7 +9,7 @@ import click
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
-from londiste.cli.tables.common import all_of_them, already
+from londiste.cli.tables.common import all_of_them, already, ignore_missing
 from londiste.db.connection import session
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import sequences
@@ -23,8 +23,10 @@ _sequences = click.argument("names", nargs=-1, metavar="SEQUENCE...")
 @options.pass_context
 @_sequences
 @all_of_them
-@click.option("--skip-non-existing", is_flag=True, help="Skip sequences that are missing here.")
-@click.option("--create", is_flag=True, help="Create missing ones as the provider has them.")
+@click.option(
+    "--skip-non-existing", is_flag=True, help="Skip sequences that do not exist on this node."
+)
+@click.option("--create", is_flag=True, help="Create missing sequences as defined on the provider.")
 @options.explain
 @options.json_output
 def add_seq(
@@ -36,7 +38,7 @@ def add_seq(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Replicate sequences; other nodes are kept some values ahead of the root."""
+    """Replicate sequences; other nodes keep values ahead of the root."""
     settings = context.settings(NodeSettings)
     with sites(settings) as where:
         plan = sequences.plan_add(
@@ -57,22 +59,22 @@ def add_seq(
 @options.pass_context
 @_sequences
 @all_of_them
-@click.option("--force", is_flag=True, help="Pass over names that nobody knows.")
+@ignore_missing
 @options.explain
 @options.json_output
 def remove_seq(
     context: options.Context,
     names: Sequence[str],
     every: bool,
-    force: bool,
+    ignore_missing: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Stop replicating sequences: on the root everywhere, elsewhere on this node."""
+    """Stop replicating sequences: on the root for all nodes, elsewhere for this node."""
     settings = context.settings(NodeSettings)
     with sites(settings) as where:
         plan = sequences.plan_remove(
-            where, settings.db, settings.queue_name, names, every=every, force=force
+            where, settings.db, settings.queue_name, names, every=every, force=ignore_missing
         )
         already(plan, "removed")
         execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
@@ -82,7 +84,7 @@ def remove_seq(
 @options.pass_context
 @options.json_output
 def seqs(context: options.Context, as_json: bool) -> None:
-    """List the sequences of the queue: whether they are kept here, and the published value."""
+    """List the sequences of the queue: kept on this node or not, and the published value."""
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste seqs", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)

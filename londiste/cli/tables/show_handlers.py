@@ -1,4 +1,4 @@
-"""``londiste show-handlers``: the handlers and their options."""
+"""``londiste show-handlers``: lists the handlers and their options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from londiste.settings import NodeSettings
 def show_handlers(context: options.Context, names: Sequence[str], as_json: bool) -> None:
     """List the handlers, or describe some with their options.
 
-    Those of your own are found with the setting handler_modules.
+    Your own handlers are found with the setting handler_modules.
     """
     if context.config is not None or context.overrides:
         # Their modules are known from the settings.
@@ -49,5 +49,5 @@ def show_handlers(context: options.Context, names: Sequence[str], as_json: bool)
         also = f" (also {', '.join(one['aliases'])})" if one["aliases"] else ""
         click.echo(f"{one['handler']}{also}: {one['does']}")
         for o in one["options"]:
-            rest = "must be given" if o["default"] is None else f"default {o['default'] or 'none'}"
+            rest = "required" if o["default"] is None else f"default {o['default'] or 'none'}"
             click.echo(f"  {o['name']} = {o['takes']} ({rest}): {o['help']}")

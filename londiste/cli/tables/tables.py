@@ -1,4 +1,4 @@
-"""``londiste tables``: the replicated tables and their states."""
+"""``londiste tables``: lists the replicated tables and their states."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
 from londiste.db.connection import Connection, session
+from londiste.handlers.table_rules import ON_ERROR, resolution
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import change_form as forms
 from londiste.replication.model import ReplicatedTable
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.pass_context
-@click.option("--names-only", is_flag=True, help="Only the names.")
+@click.option("--names-only", is_flag=True, help="Print names only.")
 @click.option(
-    "-v", "--verbose", is_flag=True, help="Also how they are captured and copied, and why."
+    "-v", "--verbose", is_flag=True, help="Show capture mode and copy mode, with reasons, too."
 )
 @options.json_output
 def tables(context: options.Context, names_only: bool, verbose: bool, as_json: bool) -> None:
@@ -72,4 +73,7 @@ def _copy_choices(conn: Connection, queue: str) -> dict[str, CopyChoice]:
 
 
 def _attrs(table: ReplicatedTable) -> str | None:
-    return ", ".join(f"{k}={v}" for k, v in table.attrs.items()) or None
+    words = {
+        key: resolution(value) if key == ON_ERROR else value for key, value in table.attrs.items()
+    }
+    return ", ".join(f"{key}={value}" for key, value in words.items()) or None

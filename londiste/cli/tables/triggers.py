@@ -1,4 +1,4 @@
-"""``londiste triggers``: what fires on replicated tables."""
+"""``londiste triggers``: lists triggers of replicated tables and repairs captures."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _COLUMNS = ["table", "trigger", "kind", "fires", "on_apply", "state", "why", "do
 @click.command()
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="TABLE...")
-@click.option("--restore", is_flag=True, help="Make ours again where they are lost or stale.")
+@click.option("--restore", is_flag=True, help="Re-create lost or stale capture triggers.")
 @options.explain
 @options.json_output
 def triggers(
     context: options.Context, names: Sequence[str], restore: bool, explain: bool, as_json: bool
 ) -> None:
-    """Show the triggers of replicated tables: ours and yours, and whether they fire on apply.
+    """List the triggers of replicated tables, and whether they fire on apply.
 
-    A table without any trigger of ours may have been added so; --restore makes them when the table
-    is named.
+    Shows Londiste's triggers and your own. A table without a trigger of Londiste may have been
+    added with --no-triggers; --restore creates its triggers when the table is named.
     """
     settings = context.settings(NodeSettings)
     wanted = [TableName.parse(name) for name in names]

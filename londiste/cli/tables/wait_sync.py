@@ -1,4 +1,4 @@
-"""``londiste wait-sync``: until every table is in sync."""
+"""``londiste wait-sync``: waits until all tables are in sync."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from londiste.settings import NodeSettings
 @click.command("wait-sync")
 @options.pass_context
 @table_names
-@click.option("--timeout", type=float, help="Seconds to wait; no limit without.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=float, help="Maximum seconds to wait (default: no limit)."
+)
 @click.option("--allow-empty", is_flag=True, help="Succeed on a node without tables.")
 @options.json_output
 def wait_sync(
@@ -29,7 +31,7 @@ def wait_sync(
     allow_empty: bool,
     as_json: bool,
 ) -> None:
-    """Wait until every table is in step, or those that are named.
+    """Wait until all tables are in sync, or the named ones.
 
     The exit code is 4 on a node without tables, unless --allow-empty is given.
     """
@@ -48,7 +50,8 @@ def wait_sync(
         output.as_json({"tables": len(found), "ok": len(found)})
     if not found and not allow_empty:
         raise NothingReplicated(
-            f"no table is replicated on node {node.name}",
+            f"node {node.name}: no table is replicated",
             detail="there is nothing to wait for",
-            hint="londiste add-table adds tables; or wait-sync --allow-empty",
+            hint="add tables first: londiste add-table; or accept it: londiste wait-sync"
+            " --allow-empty",
         )

@@ -155,7 +155,7 @@ def _refused(lacks: Sequence[Lack]) -> UsageError:
     return UsageError(
         f"{len(lacks)} objects that the tables need do not exist: {', '.join(map(str, lacks))}",
         detail="; ".join(f"{one}: {one.wanted_by}" for one in lacks) + "; nothing was created",
-        hint=f"{needs} (with --explain it prints the statements); or: {'; '.join(hints)}",
+        hint=f"{needs} (with --dry-run it prints the statements); or: {'; '.join(hints)}",
     )
 
 

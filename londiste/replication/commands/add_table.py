@@ -67,6 +67,7 @@ def plan(
     *,
     every: bool = False,
     force: bool = False,
+    ignore_old_workers: bool = False,
     skip_non_existing: bool = False,
     wanted: RegistrationFilter = EVERYTHING,
 ) -> CommandPlan:
@@ -75,6 +76,7 @@ def plan(
     patterns -- names, or patterns with * and ?; a name without a dot is in schema public.
     every -- all tables that could be added, instead of patterns.
     force -- add tables that the provider does not have, or that are in no list.
+    ignore_old_workers -- capture natively even if a worker of Londiste 3 may be left.
     skip_non_existing -- a table missing on either node is skipped, with a line in ``skipped``.
     wanted -- what the node registers.
 
@@ -100,7 +102,11 @@ def plan(
                 "--copy-node and --find-copy-node: not available on the root",
                 hint="the root copies nothing; use them on its subscribers",
             )
-        return _on_root(sites, dsn, node, patterns, options, every, force, skip_non_existing)
+        options, notes = root_trigger.choose(
+            sites, local, node.queue, options, force=ignore_old_workers
+        )
+        on_root = _on_root(sites, dsn, node, patterns, options, every, force, skip_non_existing)
+        return replace(on_root, notes=(*notes, *on_root.notes))
     return _below(sites, dsn, node, patterns, options, every, force, skip_non_existing, wanted)
 
 
@@ -115,7 +121,6 @@ def _on_root(
     skip: bool,
 ) -> CommandPlan:
     local = sites.at(dsn)
-    options, said = root_trigger.choose(sites, local, node.queue, options, force=force)
     done = [t.name for t in tables.get_table_list(local, node.queue) if t.local]
     missing = [
         TableName.parse(m.name)
@@ -130,7 +135,7 @@ def _on_root(
     add_table_options.one_with_dest(picked, options)
     steps: list[Step] = []
     skipped: list[str] = []
-    notes = [*said]
+    notes: list[str] = []
     for table in picked.chosen:
         dest = options.dest or table
         if skip and not _virtual(options, root=True) and catalog.info(local, dest) is None:

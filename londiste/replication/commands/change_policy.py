@@ -1,4 +1,4 @@
-"""``change-policy``: changes the conflict policy of tables of this node."""
+"""``change-policy``: sets the conflict resolution of tables of a node."""
 
 from __future__ import annotations
 
@@ -22,44 +22,46 @@ from londiste.replication.patterns import select
 def plan(
     sites: Connections, dsn: str, queue: str, patterns: Sequence[str], policy: str
 ) -> CommandPlan:
-    """Plans changing the policy of tables of the node at ``dsn``.  Changes nothing.
+    """The steps that set the conflict resolution of tables of the node at ``dsn``.
 
     patterns -- names, or patterns with * and ?.
+    policy -- a conflict resolution, or the name by which it is stored.
 
     Raises BadOption, UnknownTable, StateError.
     """
-    if policy not in table_rules.POLICIES or not patterns:
+    stored = table_rules.RESOLUTIONS.get(policy, policy)
+    if stored not in table_rules.POLICIES or not patterns:
         raise BadOption(
-            f"unknown policy: {policy}" if policy else "no policy given",
-            hint=f"londiste change-policy TABLE {'|'.join(table_rules.POLICIES)}",
+            f"unknown conflict resolution: {policy}" if policy else "no conflict resolution given",
+            hint=f"londiste change-policy TABLE {'|'.join(table_rules.RESOLUTIONS)}",
         )
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
-    if node.type is NodeType.ROOT and policy != "halt":
+    if node.type is NodeType.ROOT and stored != "halt":
         raise StateError(
-            f"node {node.name} is the root: it applies no events",
+            f"node {node.name} is the root: no events are applied there",
             hint="run the command on the node that applies the events",
         )
     known = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
 
     def unknown(text: str) -> UnknownTable:
         return UnknownTable(
-            f"table {text} is not replicated here",
+            f"table {text} is not replicated on node {node.name}",
             detail="nothing was changed",
-            hint="londiste tables",
+            hint="londiste tables lists the replicated tables",
         )
 
     chosen = select(patterns, list(known), [], unknown).chosen
-    same = [n for n in chosen if known[n].attrs.get(table_rules.ON_ERROR, "halt") == policy]
+    same = [n for n in chosen if known[n].attrs.get(table_rules.ON_ERROR, "halt") == stored]
     steps: list[Step] = [
-        ChangePolicy(node.name, dsn, queue, name, policy) for name in chosen if name not in same
+        ChangePolicy(node.name, dsn, queue, name, stored) for name in chosen if name not in same
     ]
     return CommandPlan(tuple(steps), tuple(same))
 
 
 @dataclass(frozen=True)
 class ChangePolicy:
-    """Changes the conflict policy of one table, from the worker's next batch on."""
+    """Sets the conflict resolution of one table, from the worker's next batch on."""
 
     node: str
     dsn: str = field(repr=False)
@@ -68,7 +70,10 @@ class ChangePolicy:
     policy: str
 
     def describe(self) -> str:
-        return f"{self.node}: table {self.table}: conflict policy {self.policy}"
+        return (
+            f"{self.node}: set conflict resolution of table {self.table} to"
+            f" {table_rules.resolution(self.policy)}"
+        )
 
     def done(self, sites: Connections) -> bool:
         known = tables.get_table_list(sites.at(self.dsn), self.queue)
@@ -83,5 +88,5 @@ class ChangePolicy:
             if now.name == self.table and now.local:
                 attrs = encode_attrs(table_rules.with_policy(now.attrs, self.policy))
                 tables.local_set_table_attrs(conn, self.queue, self.table, attrs)
-        # It may wait in front of an event that the policy is for.
+        # The worker may be stopped at an event that is to be resolved so.
         errors.retry_apply_errors(conn, self.queue)

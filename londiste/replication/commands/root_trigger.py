@@ -59,7 +59,7 @@ def cannot_read(names: Sequence[str]) -> UsageError:
         detail="the worker of Londiste 3 fails at the first packed event or TRUNCATE; nothing was"
         " changed",
         hint=f"use --trigger logutriga; or run {_ADOPT} and start this version's worker there;"
-        " or, when that is done: --force",
+        " or, when that is done: --ignore-old-workers",
     )
 
 

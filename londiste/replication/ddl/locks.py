@@ -1,6 +1,6 @@
 """Forecast of a statement's lock, and whether it rewrites or reads the table.
 
-For ``--explain``, which runs nothing.  A test verifies the tables below against ``pg_locks`` of
+For ``--dry-run``, which runs nothing.  A test verifies the tables below against ``pg_locks`` of
 PostgreSQL.  Other statements are reported as unknown: nothing here decides what is done.
 """
 

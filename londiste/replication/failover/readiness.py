@@ -81,7 +81,8 @@ def findings(
                 PromotionBlocker(
                     f"{node} gets only a subset of table {table.name}, or changed values:"
                     f" {reroute.describe_links(above[table.name])}",
-                    "change-provider --provider NODE --force (the root, or an unfiltered branch)",
+                    "change-provider --provider NODE --allow-resync (the root, or an"
+                    " unfiltered branch)",
                 )
             )
         elif table.name in lost:
@@ -178,7 +179,7 @@ def check(
         found = [
             PromotionBlocker(
                 f"node {error} does not respond: its filters of the tables of {name} are unknown",
-                "change-provider --provider NODE --force (a responding, unfiltered one)",
+                "change-provider --provider NODE --allow-resync (a responding, unfiltered one)",
             )
         ]
         above = {}
@@ -210,7 +211,7 @@ def check(
         f"node {new.name} is not ready to be the root: {shown}{more}",
         detail="nothing was changed; the missing data would no longer be replicated",
         hint=f"with the settings of {new.name}: londiste {', londiste '.join(mends)}; or continue"
-        " without it: --force",
+        " without it: --allow-data-loss",
     )
 
 

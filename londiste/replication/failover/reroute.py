@@ -243,7 +243,7 @@ def _refuse_uncopied(
             f"node {node} still copies table {', '.join(left)}, which {new} does not have",
             detail="the copy would wait indefinitely; nothing was changed",
             hint=f"with the settings of {node}: londiste wait-sync; or of {new}: londiste"
-            f" add-table {left[0]}; or continue with --force, and remove the table",
+            f" add-table {left[0]}; or continue with --allow-resync, and remove the table",
         )
 
 
@@ -267,7 +267,7 @@ def _refused(
         f"node {node} would get different rows or values from {new} than from {old}:"
         f" table{'s' if len(names) > 1 else ''} {shown}{more}",
         detail=f"{'. '.join(ways)}. Nothing was changed",
-        hint=f"--force continues and copies {'them' if len(names) > 1 else 'it'} again from"
+        hint=f"--allow-resync continues and copies {'them' if len(names) > 1 else 'it'} again from"
         f" {new}, on the nodes below, too; to filter them on {new} as before: londiste"
         f" change-handler {names[0]}",
     )
@@ -278,6 +278,6 @@ def _unknown(node: str, old: str, silent: str) -> StateError:
         f"node {silent} does not respond: its filters of the tables of {node} are unknown",
         detail=f"if it filtered or masked a table, {node} would get different rows than from"
         f" {old}; nothing was changed",
-        hint="start its server; or use --force if it filtered no table, or copy the filtered"
+        hint="start its server; or use --allow-resync if it filtered no table, or copy the filtered"
         " ones again afterwards: londiste resync TABLE",
     )

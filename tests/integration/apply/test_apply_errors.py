@@ -73,7 +73,7 @@ def test_one_row_of_a_packed_event_is_left_out_also_when_the_worker_is_killed(
     for wrong in (number, f"{number}:1", "999999", "nonsense"):
         done = line.run(leaf, "events", "skip", wrong)
         assert done.code == 2, str(done)
-    assert line.run(leaf, "events", "skip", found["event"], "--explain").code == 0
+    assert line.run(leaf, "events", "skip", found["event"], "--dry-run").code == 0
     assert shown(line, leaf)[0]["state"] == "halted"
     done = line.run(leaf, "events", "skip", found["event"], "--reason", "deleted by hand")
     assert done.code == 0, str(done)
@@ -133,7 +133,7 @@ def test_retry_and_policies_wake_a_worker_that_waits(
     leaf.database.execute(REPLICA + "insert into t values (4, 'v4', 4), (5, 'v5', 5)")
     assert line.run(leaf, "events", "retry").code == 0
     line.wait(lambda: shown(line, leaf)[0]["row"]["id"] == "6", "the next row that is missing")
-    done = line.run(leaf, "change-policy", "t", "overwrite")
+    done = line.run(leaf, "change-policy", "t", "apply_remote")
     assert done.code == 0, str(done)
     line.wait_position(leaf, last)
     assert rows(leaf) == rows(root)
@@ -213,7 +213,7 @@ def test_rows_of_a_packed_event_are_left_out_one_by_one_whatever_the_table_is_ca
                 capture_output=True, text=True, check=True,
             )  # fmt: skip
             assert (words.stdout, typed.count("\n")) == (f"public.{name}", 0)
-            assert command(leaf, "resync", words.stdout, "--explain").code == 0
+            assert command(leaf, "resync", words.stdout, "--dry-run").code == 0
             shown_text = events("show")
             assert f"londiste events skip {found['event']}" in shown_text
             lines = [one for one in shown_text.splitlines() if one]
@@ -227,8 +227,8 @@ def test_rows_of_a_packed_event_are_left_out_one_by_one_whatever_the_table_is_ca
             assert "is to be left out already" in events("skip", found["event"], "--reason", "two")
             assert "left out" in events("skip", found["event"], found["event"])
             number = found["event"].partition(":")[0]
-            assert "it is row" in events("skip", number, code=2)
-            assert "does not halt" in events("skip", f"{number}:1", code=2)
+            assert "failed rows of event" in events("skip", number, code=2)
+            assert "not a failed event" in events("skip", f"{number}:1", code=2)
         line.once(leaf)
         rows_of = f'select "k%s" from {quote(name)} where "v\n\'" = \'new\' order by 1'
         assert [k for (k,) in leaf.database.execute(rows_of)] == [
@@ -236,4 +236,4 @@ def test_rows_of_a_packed_event_are_left_out_one_by_one_whatever_the_table_is_ca
         ]
         past = json.loads(events("show", "--all", "--json"))[-2:]
         assert {(e["state"], e["reason"]) for e in past} == {("skipped", "one")}
-        assert "does not halt" in events("skip", past[0]["event"], code=2)
+        assert "not a failed event" in events("skip", past[0]["event"], code=2)

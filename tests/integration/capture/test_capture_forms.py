@@ -61,7 +61,7 @@ def test_a_form_is_chosen_shown_and_changed(root: Node, londiste: CommandLine) -
     assert all(row["trigger"] == "capture" and row["reason"] for row in shown)
     assert "reason" in londiste(root.db, "tables", "-v").out
 
-    explained = londiste(root.db, "change-form", "fruit", "nut", "statement", "--explain")
+    explained = londiste(root.db, "change-form", "fruit", "nut", "statement", "--dry-run")
     assert explained.code == 0
     assert len(explained.out.splitlines()) == 2
     assert kinds(root, londiste)["public.fruit"] == ("capture", "row")

@@ -138,7 +138,7 @@ def test_wait_sync_of_a_node_without_tables_is_no_success(
     leaf = nodes_of.below(nodes_of.root(), "leaf")
     empty = londiste(leaf.db, "wait-sync")
     assert empty.code == 4
-    assert "no table is replicated on node leaf" in empty.err
+    assert "node leaf: no table is replicated" in empty.err
     assert londiste(leaf.db, "wait-sync", "--allow-empty").code == 0
 
 
@@ -148,7 +148,7 @@ def test_a_step_with_many_tables_is_one_short_line(nodes_of: Nodes, londiste: Co
     for number in range(40):
         root.db.execute(f"create table a_table_with_a_long_name_{number} (id serial primary key)")
     assert londiste(root.db, "add-table", "--all").code == 0
-    shown = londiste(leaf.db, "add-table", "--all", "--create-full", "--explain")
+    shown = londiste(leaf.db, "add-table", "--all", "--create-full", "--dry-run")
     assert "-- add table public.a_table_with_a_long_name_39" in shown.out
     assert max(map(len, shown.out.splitlines())) < 400
     done = londiste(leaf.db, "add-table", "--all", "--create-full")

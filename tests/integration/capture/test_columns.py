@@ -48,7 +48,7 @@ def test_all_columns_that_are_missing_are_named_and_added_by_one_command(
         ("public.t", "mine"): "here alone",
         ("public.u", "id"): "other type",
     }
-    explained = londiste(below.db, "columns", "--explain")
+    explained = londiste(below.db, "columns", "--dry-run")
     assert explained.code == 0
     assert "add columns c0, c1, c2, c3, c4, c5, c6, twice to table public.t" in explained.out
     done = londiste(below.db, "columns", "t", "--add")

@@ -182,7 +182,7 @@ def test_a_handler_of_the_users_own_and_back(
     assert line.run(leaf, "add-table", "t", "--handler", "region").code == 2
     line.configure(leaf, handler_modules=["my_regions"])
     shown = line.run(leaf, "show-handlers", "region")
-    assert "name = a text (must be given): the region whose rows are kept" in shown.out
+    assert "name = a text (required): the region whose rows are kept" in shown.out
     add(line, leaf, "--handler", "region", "--handler-arg", "name=us")
     in_step(line, leaf)
     root.database.execute("update t set region = 'us' where id = 2")
@@ -197,4 +197,4 @@ def test_a_handler_of_the_users_own_and_back(
     in_step(line, leaf)
     assert here(leaf) == wanted(root, "true")
     done = line.run(leaf, "change-handler", "t")
-    assert "already processed" in done.err
+    assert "nothing to do" in done.err

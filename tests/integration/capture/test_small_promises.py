@@ -142,7 +142,7 @@ def test_nodes_are_named_anew_given_up_and_taken_back(
         (["tag-dead", "shop"], {"root": False, "shop": True}),
         (["tag-alive", "shop"], {"root": False, "shop": False}),
     ):
-        planned = londiste(root.db, *words, "--explain")
+        planned = londiste(root.db, *words, "--dry-run")
         assert planned.code == 0, planned.err
         answer = londiste(root.db, *words)
         assert answer.code == 0, answer.err

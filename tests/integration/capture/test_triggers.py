@@ -51,7 +51,7 @@ def test_triggers_are_shown_with_when_they_fire(
                  if row["kind"] == "user"}  # fmt: skip
         assert users == {"plain": ("application", False), "each": ("always", True)}
         assert states(node, londiste) == {"ok"}
-        assert londiste(node.db, "triggers", "--restore", "--explain").out == "nothing to do\n"
+        assert londiste(node.db, "triggers", "--restore", "--dry-run").out == "nothing to do\n"
 
 
 def test_a_capture_that_is_disabled_is_made_again_and_the_gap_is_said(
@@ -93,7 +93,7 @@ def test_a_leaf_that_no_longer_refuses_writes_is_named_and_mended(
         leaf.db.execute(f'drop trigger "{name}" on t')
     assert "missing" in states(leaf, londiste)
     # It may have been added so.
-    assert londiste(leaf.db, "triggers", "--restore", "--explain").out == "nothing to do\n"
+    assert londiste(leaf.db, "triggers", "--restore", "--dry-run").out == "nothing to do\n"
     assert londiste(leaf.db, "triggers", "t", "--restore").code == 0
     with pytest.raises(psycopg.Error):
         leaf.db.execute("insert into t values (1, 'x')")

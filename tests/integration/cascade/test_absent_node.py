@@ -17,7 +17,7 @@ PROVIDER = (
     "select node_type, (select provider_node from pgq_node.local_state) from pgq_node.node_info"
 )
 BEGIN = "select pgq_node.begin_operation('q', null, %s, %s, %s, 'me', %s, null)"
-TAKE = ("takeover", "root", "--dead", "--timeout", "0")
+TAKE = ("takeover", "root", "--failover", "--timeout", "0")
 
 Three = tuple[Node, Node, Node]
 
@@ -89,7 +89,7 @@ def test_leaf_marked_as_failed_resumes_at_its_position(
     branch = nodes_of.below(root, "branch", NodeType.BRANCH)
     leaf = nodes_of.below(root, "leaf")
     with silent(leaf):
-        taken = londiste(branch.db, "takeover", "leaf", "--dead", "--timeout", "0")
+        taken = londiste(branch.db, "takeover", "leaf", "--failover", "--timeout", "0")
         assert taken.code == 0, taken.err
         if renamed:
             assert londiste(root.db, "rename-node", "root", "radix").code == 0
@@ -103,7 +103,7 @@ def test_leaf_marked_as_failed_resumes_at_its_position(
     assert "nothing to do" in londiste(root.db, *again).err
     # Where its provider has rotated its tick away it has to be made anew.
     with silent(leaf):
-        assert londiste(branch.db, "takeover", "leaf", "--dead", "--timeout", "0").code == 0
+        assert londiste(branch.db, "takeover", "leaf", "--failover", "--timeout", "0").code == 0
     root.tick()
     root.db.execute("delete from pgq.tick where tick_id < (select max(tick_id) from pgq.tick)")
     refused = londiste(root.db, *again)
@@ -144,7 +144,7 @@ def test_takeover_refuses_a_new_root_that_lost_a_table(three: Three, londiste: C
         refused = londiste(one.db, *TAKE)
         assert refused.code == 3, refused
         assert "table public.t is not replicated on one" in refused.err
-        assert "londiste takeover root --node one --dead --rollback" in refused.err
+        assert "londiste takeover root --node one --failover --rollback" in refused.err
     assert one.db.execute(PROVIDER) == [("branch", "root")]
 
 
@@ -240,7 +240,7 @@ def test_a_node_that_keeps_events_for_a_lost_root_stays(
     assert "node one keeps events for the failed root two" in refused.err
     assert "londiste resurrect --node two" in refused.err
     assert one.db.value("select count(*) from pgq_node.node_info") == 1
-    assert londiste(root.db, "drop-node", "one", "--force").code == 0
+    assert londiste(root.db, "drop-node", "one", "--drop-consumers").code == 0
 
 
 def test_node_with_silent_subscriber_is_not_dropped(nodes_of: Nodes, londiste: CommandLine) -> None:
@@ -252,8 +252,8 @@ def test_node_with_silent_subscriber_is_not_dropped(nodes_of: Nodes, londiste: C
         refused = londiste(root.db, "drop-node", "branch")
         assert refused.code == 6
         assert "node branch is the provider of leaf, which does not answer" in refused.err
-        assert londiste(root.db, "drop-node", "branch", "--force").code == 0
+        assert londiste(root.db, "drop-node", "branch", "--ignore-unreachable").code == 0
     again = ("change-provider", "--node", "leaf", "--provider", "root", "--timeout", "0")
-    moved = londiste(root.db, *again, "--force")
+    moved = londiste(root.db, *again, "--allow-resync")
     assert moved.code == 0, moved.err
     assert leaf.db.execute(PROVIDER) == [("leaf", "root")]

@@ -100,7 +100,7 @@ def test_a_consumer_goes_on_where_it_stood_whatever_becomes_of_the_nodes(
     assert command(n3, "change-provider", "--consumer", "storing", "--provider", "n2").code == 0
     # The root that it reads from is lost.
     with cut_off(n2.database):
-        taken = command(n1, "takeover", "n2", "--dead")
+        taken = command(n1, "takeover", "n2", "--failover")
         assert taken.code == 0, taken
         assert provider() == "root"
         write(n1)

@@ -64,13 +64,13 @@ def test_explaining_touches_nothing(
     new_database: Callable[..., Database], londiste: CommandLine
 ) -> None:
     root, leaf = new_database(pgq=True), new_database(pgq=True)
-    answer = londiste(root, "create-root", "root", "--explain")
+    answer = londiste(root, "create-root", "root", "--dry-run")
     assert answer.code == 0
     assert "create root" in answer.out
     assert untouched(root)
     londiste(root, "create-root", "root")
     before = root.value("select count(*) from pgq.event_template")
-    answer = londiste(leaf, "create-leaf", "leaf", "--provider", root.dsn, "--explain", "--json")
+    answer = londiste(leaf, "create-leaf", "leaf", "--provider", root.dsn, "--dry-run", "--json")
     assert answer.code == 0
     assert len(answer.json) == 4
     assert untouched(leaf)

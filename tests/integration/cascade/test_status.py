@@ -210,7 +210,7 @@ def test_what_is_under_way_is_shown_with_what_finishes_it(
     finish = {
         "change-provider": "londiste change-provider --node a --provider b",
         "switchover": "londiste switchover --to b",
-        "takeover": "londiste takeover a --node b --dead",
+        "takeover": "londiste takeover a --node b --failover",
         "resurrect": "londiste resurrect --node a",
         "move-consumer": "londiste change-provider --consumer a --provider b --node root",
         "drop-node": "londiste drop-node a",

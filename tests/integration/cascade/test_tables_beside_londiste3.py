@@ -87,7 +87,7 @@ def test_a_worker_that_is_not_ours_on_schemas_of_ours_counts(
     assert londiste(root.db, "add-table", "nut").code == 0
     assert kinds(root, londiste) == {"fruit": "logutriga", "nut": "logutriga"}
     assert londiste(root.db, "change-form", "--all", "--trigger", "capture").code == 2
-    forced = londiste(root.db, "change-form", "nut", "--trigger", "capture", "--force")
+    forced = londiste(root.db, "change-form", "nut", "--trigger", "capture", "--ignore-old-workers")
     assert forced.code == 0, forced.err
     assert londiste(root.db, "check").code == 2
     # Our worker begins.

@@ -49,7 +49,7 @@ def test_a_group_that_lags_keeps_events_on_its_branch_only(line: Line, command: 
     refused = command(root, "sync-watermark", "far")
     assert (refused.code, "only a branch can keep a watermark" in refused.err) == (3, True)
     assert command(far, "sync-watermark", "nobody").code == 2
-    explained = command(root, "sync-watermark", "below", "--node", "far", "--explain")
+    explained = command(root, "sync-watermark", "below", "--node", "far", "--dry-run")
     assert "far: keep its own watermark, of below" in explained.out
     assert command(root, "sync-watermark", "below", "--node", "far").code == 0
     assert "already" in command(root, "sync-watermark", "below", "--node", "far").err

@@ -103,16 +103,16 @@ def test_adding_a_table_again_is_reported_and_succeeds(root: Node, londiste: Com
     londiste(root.db, "add-table", "one")
     answer = londiste(root.db, "add-table", "one", "two")
     assert answer.code == 0
-    assert "public.one: already processed" in answer.err
+    assert "public.one: already added" in answer.err
     assert set(local(root)) == {"public.one", "public.two"}
 
 
 def test_explaining_adds_nothing(root: Node, leaf: Node, londiste: CommandLine) -> None:
-    answer = londiste(root.db, "add-table", "one", "--explain")
+    answer = londiste(root.db, "add-table", "one", "--dry-run")
     assert answer.out == "1. root: add table public.one\n"
     assert local(root) == {}
     londiste(root.db, "add-table", "one")
-    answer = londiste(leaf.db, "add-table", "one", "--create", "--explain", "--json")
+    answer = londiste(leaf.db, "add-table", "one", "--create", "--dry-run", "--json")
     assert [line.split(":")[0] for line in answer.json] == ["leaf", "leaf"]
     assert leaf.db.value("select to_regclass('one')") is None
     assert leaf.db.value("select count(*) from londiste.table_info") == 0

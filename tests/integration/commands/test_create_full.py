@@ -45,7 +45,7 @@ def test_tables_are_made_whole_in_an_order_that_works(
     root: Node, leaf: Node, londiste: CommandLine
 ) -> None:
     leaf.db.execute("create function note() returns trigger language plpgsql as 'begin end'")
-    answer = londiste(leaf.db, "add-table", "--all", "--create-full", "--explain")
+    answer = londiste(leaf.db, "add-table", "--all", "--create-full", "--dry-run")
     assert answer.code == 0
     assert 'create table "public"."lines"' in answer.out
     assert "EXECUTE FUNCTION public.note()" in answer.out
@@ -118,7 +118,7 @@ def test_everything_that_is_missing_is_named_at_once_and_created_when_asked_for(
     assert alone.code == 2
     assert "use --create-full" in alone.err
     create = ("add-table", "--all", "--create-full", "--create-needs")
-    shown = londiste(leaf.db, *create, "--explain")
+    shown = londiste(leaf.db, *create, "--dry-run")
     assert shown.code == 0, shown.err
     assert "FUNCTION lib.fits(text)" in shown.out
     assert leaf.db.value("select to_regnamespace('lib')") is None

@@ -64,7 +64,7 @@ def test_the_root_that_a_switchover_has_closed_is_asked_for_again(
     assert "nothing to do" in londiste(branch.db, "switchover", "--to", "root").err
     # Before the promotion: it is undone, which is what was asked for.
     _closed(nodes_of, root, branch)
-    planned = londiste(branch.db, "switchover", "--to", "root", "--explain")
+    planned = londiste(branch.db, "switchover", "--to", "root", "--dry-run")
     assert planned.code == 0 and "root: accept events again" in planned.out, planned
     undone = londiste(branch.db, "switchover", "--to", "root")
     assert undone.code == 0 and "undone" in undone.err and "nothing to do" not in undone.err, undone

@@ -22,7 +22,7 @@ def test_narrower_columns_are_named_and_added_all_the_same(line: Line) -> None:
     )
     line.add(root, "t")
     args = ("add-table", "t", "--dest-table", "copy_of_t", "--skip-columns", "dropped")
-    for more in (("--explain",), ()):
+    for more in (("--dry-run",), ()):
         done = line.run(leaf, *args, *more)
         assert done.code == 0, str(done)
         told = [text for text in done.err.splitlines() if "warning: " in text]

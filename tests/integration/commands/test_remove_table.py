@@ -20,7 +20,7 @@ def test_a_table_is_removed_on_one_node_or_on_all(
     assert londiste(leaf.db, "remove-table", "one").code == 0
     assert set(local(leaf)) == {"public.two"}
     leaf.db.execute("insert into one values (1, 'free')")
-    answer = londiste(root.db, "remove-table", "--all", "--explain")
+    answer = londiste(root.db, "remove-table", "--all", "--dry-run")
     assert "from every other node" in answer.out
     assert londiste(root.db, "remove-table", "--all").code == 0
     assert local(root) == {}
@@ -48,7 +48,7 @@ def test_a_table_is_copied_again(root: Node, leaf: Node, londiste: CommandLine) 
     londiste(leaf.db, "add-table", "one", "--create", "--expect-sync")
     assert londiste(root.db, "resync", "one").code == 3
     assert londiste(leaf.db, "resync", "nope").code == 2
-    assert londiste(leaf.db, "resync", "one", "--explain").code == 0
+    assert londiste(leaf.db, "resync", "one", "--dry-run").code == 0
     assert local(leaf) == {"public.one": "ok"}
     assert londiste(leaf.db, "resync", "one").code == 0
     assert local(leaf) == {"public.one": None}
@@ -92,7 +92,7 @@ def test_waiting_for_tables_has_a_limit_and_a_reason(
     answer = londiste(leaf.db, "add-table", "one", "--create", "--wait-sync", "--timeout", "0.1")
     assert answer.code == 6
     assert "1 tables are not in sync" in answer.err
-    assert "0/1 tables in step; public.one waiting" in answer.err
+    assert "0/1 tables in sync; public.one waiting" in answer.err
     with leaf.connect() as conn:
         nodes.set_consumer_error(conn, QUEUE, leaf.worker, "disk full")
         answer = londiste(leaf.db, "wait-sync", "--timeout", "0.1")

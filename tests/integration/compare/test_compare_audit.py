@@ -57,7 +57,7 @@ def test_a_killed_comparison_holds_nothing_and_goes_on(
     line: Line, pair: tuple[LineNode, LineNode]
 ) -> None:
     root, leaf = pair
-    plan = json.loads(line.run(leaf, "compare", "big", "--explain", "--json").out)["tables"][0]
+    plan = json.loads(line.run(leaf, "compare", "big", "--dry-run", "--json").out)["tables"][0]
     assert plan["ranges"] >= 3
     done = line.run(leaf, "compare", "big", env={"LONDISTE_CRASH": "compare.mid-wave:2"})
     assert done.code == -signal.SIGKILL

@@ -155,7 +155,7 @@ def test_repair_writes_a_plan_and_applies_it(
     assert (again.code, again.err.splitlines()[0]) == (2, f"error: {path} is there already")
     assert (
         "in one transaction"
-        in line.run(leaf, "repair", "--apply", "--plan", str(path), "--explain").out
+        in line.run(leaf, "repair", "--apply", "--plan", str(path), "--dry-run").out
     )
     done = answer(line, leaf, "repair", "--apply", "--plan", str(path), code=0)
     assert (done["equal"], done["stale"]) == (True, [])
@@ -197,8 +197,8 @@ def test_a_plan_leaves_rows_alone_that_were_taken_out_or_have_changed_since(
     line.wait_position(leaf, line.tick())
     done = line.run(leaf, "repair", "--apply", "--plan", str(path))
     assert done.code == 3, str(done)
-    assert done.err.count("left alone") == 2
-    assert "1 rows were written" in done.err
+    assert done.err.count("skipped a row that has changed") == 2
+    assert "wrote 1 rows" in done.err
     assert leaf.database.execute("select a from keyed where id in (1, 2, 3, 5) order by id") == [
         ("newer",),
         ("x2",),
@@ -328,6 +328,6 @@ def test_conditions_counts_and_limits(
     other = tmp_path / "other.sql"
     other.write_text('-- londiste repair plan 1\n-- plan {"queue": "other"}\ncommit;\n')
     done = line.run(leaf, "repair", "--apply", "--plan", str(other))
-    assert (done.code, "is a plan for queue other" in done.err) == (2, True)
+    assert (done.code, "plan of queue other" in done.err) == (2, True)
     done = line.run(leaf, "repair", "--plan", str(tmp_path / "no" / "fix.sql"))
-    assert (done.code, "there is no directory" in done.err) == (2, True)
+    assert (done.code, "does not exist" in done.err) == (2, True)

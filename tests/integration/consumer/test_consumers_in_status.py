@@ -105,10 +105,10 @@ def test_a_node_does_not_take_positions_of_queries_with_it_unasked(
     assert "stream orders_to_lake is at tick" in refused.err
     assert "Spark sink alarms has written into the queue up to epoch 7" in refused.err
     assert "totals" not in refused.err
-    assert "--force" in refused.err
+    assert "--drop-consumers" in refused.err
     with branch.connect() as conn:
         assert queues.get_consumer_info(conn, QUEUE, "orders_to_lake")
-    assert londiste(root.db, "drop-node", "branch", "--force").code == 0
+    assert londiste(root.db, "drop-node", "branch", "--drop-consumers").code == 0
     with branch.connect() as conn:
         assert queues.get_queue_info(conn, QUEUE) == []
         assert [one.sink for one in spark_epochs.get_sinks(conn)] == ["totals"]
@@ -123,7 +123,7 @@ def test_a_queue_is_not_dropped_under_its_sinks_unasked(
         sink(conn, "s", "queue alarms")
     refused = londiste(root.db, "queue", "drop", "alarms")
     assert "sink s of Spark writes into queue alarms, up to epoch 7" in refused.err
-    assert londiste(root.db, "queue", "drop", "alarms", "--force").code == 0
+    assert londiste(root.db, "queue", "drop", "alarms", "--drop-consumers").code == 0
     with root.connect() as conn:
         assert spark_epochs.get_sinks(conn) == []
 

@@ -72,7 +72,7 @@ def test_files_are_paused_go_on_and_are_forgotten(archive: Archive) -> None:
         assert worker.files() == []
     archive.says("--resume", "1 tables go on")
     archive.says("--resume", "0 tables go on")
-    archive.says("--unregister", "1 tables unregistered, their files stay")
+    archive.says("--unregister", "1 tables unregistered, files kept")
     archive.says("--unregister", "0 tables unregistered")
     assert queues.get_consumer_info(archive.stream.conn, "q") == []
     # The files tell where it was: what came meanwhile is not passed over.

@@ -133,7 +133,7 @@ def test_running_chunks_obey_another_rate(
 ) -> None:
     fill(nodes, A, 20_000)
     nodes.add(A)
-    assert "not more than 20.0kB/s" in copy("throttle", "--bytes-per-second", "20k").err
+    assert "at most 20.0kB/s" in copy("throttle", "--bytes-per-second", "20k").err
     nodes.start()
     wait_for(lambda: nodes.leaf.value(RUNNING) == 2, what="two chunks to begin")
     # At that rate the table takes two minutes: only chunks that obey the new one end in time.
@@ -163,7 +163,7 @@ def test_no_more_chunks_at_a_time_than_tasks_are_allowed(
 ) -> None:
     fill(nodes, A)
     nodes.add(A)
-    assert "not more than 1 chunks at a time" in copy("throttle", "--tasks", "1").err
+    assert "at most 1 chunks at a time" in copy("throttle", "--tasks", "1").err
     with held(nodes):
         nodes.start()
         wait_for(lambda: nodes.leaf.value(RUNNING) == 1, what="a chunk to begin")
@@ -213,11 +213,11 @@ def test_a_busy_source_holds_the_copies_back_until_it_is_calm(
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--bytes-per-second", "fast"), "not a number of bytes"),
-        (("--bytes-per-second", "0"), "the slowest is 16384"),
+        (("--bytes-per-second", "fast"), "must be a number of bytes"),
+        (("--bytes-per-second", "0"), "must be at least 16384"),
         (("--tasks", "0"), "0 is not in the range"),
         (("--tasks", "99999999999999999999"), "is not in the range"),
-        (("--tasks", "1", "--off"), "--off together with a limit"),
+        (("--tasks", "1", "--off"), "--off excludes"),
     ],
 )
 def test_limits_that_are_none_are_refused(

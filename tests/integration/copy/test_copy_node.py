@@ -138,7 +138,7 @@ def test_a_node_that_cannot_be_copied_from_is_refused(
         assert leaf.db.value("select to_regclass('a') is null")
         return answer.err
 
-    assert londiste(branch.db, "add-table", "a", "--expect-sync", "--force").code == 2
+    assert londiste(branch.db, "add-table", "a", "--expect-sync", "--ignore-missing").code == 2
     nodes_of.sites.at(leaf.dsn).execute("select londiste.global_add_table('q', 'a')")
     nodes_of.sites.at(branch.dsn).execute("select londiste.global_add_table('q', 'a')")
     assert "does not have table" in refused("a", "--create")
@@ -147,7 +147,7 @@ def test_a_node_that_cannot_be_copied_from_is_refused(
     assert "give one of the two" in refused("a", "--copy-node", "root", "--find-copy-node")
     assert "not the name of a node" in refused("a", "--copy-node", "?")
     assert "on the root" in londiste(root.db, "add-table", "b", "--find-copy-node").err
-    answer = londiste(leaf.db, "add-table", "a", "--create", "--copy-node", "root", "--explain")
+    answer = londiste(leaf.db, "add-table", "a", "--create", "--copy-node", "root", "--dry-run")
     assert "create table public.a and add table public.a (copy_node=root)" in answer.out
     assert other.db.value("select count(*) from londiste.table_info where local") == 0
     assert QUEUE

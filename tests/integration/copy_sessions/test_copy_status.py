@@ -181,13 +181,13 @@ def test_the_steps_of_a_finished_copy_stay_and_are_shown(
     nodes: Nodes,
     copy: Copy,
 ) -> None:
-    assert copy("status", "--done").err.startswith("no table was copied")
+    assert copy("status", "--done").err.startswith("no table has been copied")
     fill(nodes, A)
     fill(nodes, B, 10)
     nodes.add(A, B)
     nodes.start()
     nodes.wait_end()
-    assert copy("status").err.startswith("every table is in step")
+    assert copy("status").err.startswith("all tables are in sync")
     found = json.loads(copy("status", "--done", "--json").out)
     of_a = {step["step"]: step for step in found if step["table"] == "public.a"}
     assert {"load", "indexes", "analyze", "catch-up", "hand-over"} <= of_a.keys()
@@ -242,7 +242,7 @@ def test_what_is_no_command_is_a_table_to_copy(
     copy: Copy,
 ) -> None:
     nodes.add(A)
-    for args in (("a", "--explain"), ("--explain",), ("run", "public.a", "--explain")):
+    for args in (("a", "--dry-run"), ("--dry-run",), ("run", "public.a", "--dry-run")):
         answer = copy(*args)
         assert answer.out.startswith("1. public.a: empty it, copy all rows")
     for args in (("nothere",), ("run", "nothere"), ("status", "nothere")):

@@ -153,7 +153,7 @@ def test_a_daemon_goes_into_the_background_and_obeys(
     wait_for(lambda: "reloaded the settings" in log.read_text(), what="the reload")
 
     code, text = londiste(how)
-    assert (code, text) == (0, f"process {pid} was signalled\n")
+    assert (code, text) == (0, f"sent signal to process {pid}\n")
     wait_for(lambda: gone(pid), what="the end of the daemon", timeout=10)
     assert not settings.with_suffix(".pid").exists()
 

@@ -60,14 +60,14 @@ def test_a_node_that_moves_past_a_branch_that_holds_less_is_refused_or_copied_ag
     assert texts(leaf) == texts(less) != texts(root)
     before = rows(leaf)
 
-    for more in ((), ("--explain",)):
+    for more in ((), ("--dry-run",)):
         refused = command(sub, "change-provider", "--provider", "root", *more)
         assert refused.code == 3, str(refused)
         assert "node sub would get different rows or values from root than from less" in refused.err
         assert "public.part: until now branch less: rows where n < 10; then all" in refused.err
         assert "public.secret: until now branch less: handler obfuscate" in refused.err
         assert "plain" not in refused.err
-        assert "--force" in refused.err
+        assert "--allow-resync" in refused.err
     assert provider(sub) == "less"
     assert sub.database.value("select count(*) from pgq_node.operation") == 0
     assert sub.database.value("select bool_and(merge_state = 'ok') from londiste.table_info")
@@ -77,7 +77,7 @@ def test_a_node_that_moves_past_a_branch_that_holds_less_is_refused_or_copied_ag
     assert "sub gets only a subset of table public.part" in refused.err
     assert "branch less: rows where n < 10" in refused.err
 
-    told = run(sub, "change-provider", "--provider", "root", "--force")
+    told = run(sub, "change-provider", "--provider", "root", "--allow-resync")
     assert "leaf: copy table public.secret again" in told
     assert "plain" not in told
     root.database.execute(
@@ -91,7 +91,7 @@ def test_a_node_that_moves_past_a_branch_that_holds_less_is_refused_or_copied_ag
     assert refused.code == 3
     assert "public.part: until now all of it; then branch less: rows where n < 10" in refused.err
     assert provider(sub) == "root"
-    run(leaf, "takeover", "sub", "--node", "less", "--force")
+    run(leaf, "takeover", "sub", "--node", "less", "--allow-resync")
     assert provider(sub) == "less"
     root.database.execute("delete from secret where id = 4; delete from part where id = 4")
     in_step(line, less, sub, leaf)
@@ -112,9 +112,9 @@ def test_a_node_that_moves_past_a_branch_that_holds_less_is_refused_or_copied_ag
             "update pgq_node.node_location set node_location = %s where node_name = 'less'",
             "host=127.0.0.1 port=1 dbname=gone",
         )
-    for args in (("takeover", "less", "--dead"), ("change-provider", "--provider", "root")):
+    for args in (("takeover", "less", "--failover"), ("change-provider", "--provider", "root")):
         refused = command(sub, *args)
         assert refused.code == 3, str(refused)
         assert "node less does not respond: its filters of the tables of" in refused.err
-        assert "--force" in refused.err
+        assert "--allow-resync" in refused.err
     assert provider(sub) == "less"

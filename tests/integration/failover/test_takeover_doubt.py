@@ -17,7 +17,7 @@ def test_a_lost_branch_is_not_taken_for_the_root_while_the_root_is_silent(
     three: tuple[Node, Node, Node], londiste: CommandLine
 ) -> None:
     root, one, two = three
-    take = ("takeover", "one", "--dead", "--force", "--timeout", "0")
+    take = ("takeover", "one", "--failover", "--allow-resync", "--timeout", "0")
     with silent(root, one):
         refused = londiste(two.db, *take)
         assert refused.code == 6
@@ -58,10 +58,10 @@ def test_a_takeover_is_undone_when_the_root_comes_back_before_there_is_another_o
         done = _steps(one, 4)
         assert done[-1] == "one: pause worker w_one"
     assert one.db.execute(TYPE) == [("branch", True)]
-    refused = londiste(one.db, "takeover", "root", "--dead")
+    refused = londiste(one.db, "takeover", "root", "--failover")
     assert refused.code == 3
     assert "node root answers and has not failed" in refused.err
-    undo = "londiste takeover root --node one --dead --rollback"
+    undo = "londiste takeover root --node one --failover --rollback"
     assert f"hint: undo it: {undo}; or stop the server of root for good\n" in refused.err
     assert f"or undo it: {undo}" in londiste(two.db, "rename-node", "two", "other").err
     done_again = londiste(two.db, *undo.split()[1:])
@@ -80,10 +80,10 @@ def test_a_takeover_is_finished_when_the_root_comes_back_behind_the_promotion(
     root, one, two = three
     with silent(root):
         assert _steps(one, 5)[-1] == "one: make it the root"
-    refused = londiste(one.db, "takeover", "root", "--dead", "--rollback")
+    refused = londiste(one.db, "takeover", "root", "--failover", "--rollback")
     assert refused.code == 3
     assert "node one is the root already" in refused.err
-    done = londiste(one.db, "takeover", "root", "--dead", "--timeout", "0")
+    done = londiste(one.db, "takeover", "root", "--failover", "--timeout", "0")
     assert done.code == 0, done.err
     assert [node.db.execute(NOTES) for node in (one, two)] == [[], []]
     assert one.db.execute(TYPE) == [("root", False)]

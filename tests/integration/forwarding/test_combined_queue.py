@@ -337,7 +337,7 @@ def test_a_part_from_which_nothing_comes_is_at_the_same_tick_on_the_new_root(
         " update pgq_node.node_info set combined_queue = null where queue_name = 'two'"
     )
     combined.start(f"{ALL}@first")
-    said = refused(f"{ALL}@second", "switchover", "--to", "first", "--force")
+    said = refused(f"{ALL}@second", "switchover", "--to", "first", "--allow-data-loss")
     assert "at different ticks" in said
     assert "everything is undone" in said
     assert combined.kind("second") == "root"

@@ -181,7 +181,7 @@ def test_a_new_root_in_the_place_of_a_lost_one_has_proven_what_it_handed_on(
     line.once(branch)
     line.start(branch)
     with silent(Node(root.name, root.database)):
-        taken = command(branch, "takeover", "root", "--dead", "--timeout", "0")
+        taken = command(branch, "takeover", "root", "--failover", "--timeout", "0")
         assert taken.code == 0, taken
     # The leaf reads it only now.
     line.start(low)

@@ -241,7 +241,7 @@ def test_another_filter_in_place_brings_and_takes_rows_below_it_too(line: Line) 
             assert node.database.execute(rows.format("true")) == root.database.execute(text) != []
 
     line.wait_position(branch, line.tick())
-    explained = run(line, branch, "change-handler", "t", "--where", "region = 'us'", "--explain")
+    explained = run(line, branch, "change-handler", "t", "--where", "region = 'us'", "--dry-run")
     assert "leaf: copy table public.t again, after its provider" in explained
     wrong = line.run(branch, "change-handler", "t", "--where", "nope = 1")
     assert wrong.code == 2

@@ -101,7 +101,7 @@ def test_three_queues_fill_one_table(merge: Merge, tmp_path: Path) -> None:
     assert refused.code != 0
     assert "merge-all" in refused.err
     assert merge.states() == []
-    shown = merge.run("one", "leaf", "add-table", "t", "--merge-all", "--explain")
+    shown = merge.run("one", "leaf", "add-table", "t", "--merge-all", "--dry-run")
     assert "empty table public.t and add table public.t" in shown.out
     both = merge.run("one", "leaf", "add-table", "t", "--merge-all", "--no-merge")
     assert both.code == 2

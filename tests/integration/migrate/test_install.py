@@ -286,7 +286,7 @@ def test_uninstall_leaves_nothing(pgq_db: Database, capsys: pytest.CaptureFixtur
         "create trigger log_it after insert on mine"
         " for each row execute function pgq.logutriga('q')"
     )
-    assert run(cli, ["uninstall", "--db", pgq_db.dsn, "--explain"]) == 0
+    assert run(cli, ["uninstall", "--db", pgq_db.dsn, "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "drop trigger log_it on" in out
     assert out.index("schema londiste") < out.index("schema pgq ")

@@ -63,7 +63,7 @@ def test_queues_are_created_with_their_parameters_once(conn: Connection, queue: 
     answer = queue("create", "a b", "q", "c", "--set", "ticker_max_lag=1s", "--json")
     assert answer.code == 0, answer.err
     assert answer.json["done"][0] == "create queue a b"
-    assert "queue q is there" in answer.err
+    assert "queue q already exists" in answer.err
     assert names(conn) == ["a b", "c", "q"]
     assert queue("config", "c", "--json").json[0]["ticker_max_lag"] == "00:00:01"
     assert queue("config", "q", "--json").json[0]["ticker_max_lag"] == "00:00:03"
@@ -71,12 +71,12 @@ def test_queues_are_created_with_their_parameters_once(conn: Connection, queue: 
 
 def test_dry_run_changes_nothing(conn: Connection, queue: Queue) -> None:
     batches.register_consumer(conn, "q", "c")
-    assert queue("create", "x", "--explain").out == "1. create queue x\n"
-    assert queue("config", "q", "ticker_paused=yes", "--explain").code == 0
-    assert queue("register", "q", "new", "--explain").out.startswith("1. register consumer new")
-    assert queue("unregister", "q", "c", "--explain").code == 0
-    dropped = queue("drop", "q", "--explain")
-    assert "needs --force" in dropped.err
+    assert queue("create", "x", "--dry-run").out == "1. create queue x\n"
+    assert queue("config", "q", "ticker_paused=yes", "--dry-run").code == 0
+    assert queue("register", "q", "new", "--dry-run").out.startswith("1. register consumer new")
+    assert queue("unregister", "q", "c", "--dry-run").code == 0
+    dropped = queue("drop", "q", "--dry-run")
+    assert "requires --drop-consumers" in dropped.err
     assert names(conn) == ["q"]
     assert list(consumers(conn)) == ["c"]
     assert queue("config", "q", "--json").json[0]["ticker_paused"] == "false"
@@ -108,7 +108,7 @@ def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
         (["drop", "qq"], 2, "no queue qq", "did you mean q?"),
         (["drop", "*"], 2, "no queue *", "queue list"),
         (["config", "x", "ticker_paused=1"], 2, "no queue x", "queue list"),
-        (["config", "ticker_paused=1"], 2, "no queue is named", "--all"),
+        (["config", "ticker_paused=1"], 2, "no queue given", "--all"),
         (["config", "q", "ticker_paused=perhaps"], 2, "bad value", "ticker_paused=yes"),
         (["config", "q", "ticker_paused=null"], 2, "needs a value", "ticker_paused=yes"),
         (["config", "q", "ticker_paused"], 2, "not KEY=VALUE", "ticker_max_lag="),
@@ -118,14 +118,14 @@ def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
         (["register", "q", "c\nd"], 2, "control characters", "letters"),
         (["register", "q", "c", "--at", "1", "--copy", "d"], 2, "exclude", "one"),
         (["unregister", "q", "c"], 2, "no consumer c on queue q", "consumers q"),
-        (["unregister", "q"], 2, "which consumers?", "--all"),
-        (["events", "q", "--batch", "5"], 3, "no batch 5 is open on queue q", "consumers q"),
+        (["unregister", "q"], 2, "no consumers given", "--all"),
+        (["events", "q", "--batch", "5"], 3, "batch 5 is not open on queue q", "consumers q"),
         (["events", "q", "--batch", "5", "--from", "1"], 2, "exclude", "one"),
         (["events", "q", "--from", "99"], 2, "no tick 99", "queue ticks"),
         (["events", "q", "--from", "2", "--to", "1"], 2, "after --to 1", "--from"),
-        (["events", "q", "--limit", "-1"], 2, "less than nothing", "0"),
-        (["batch", "5"], 3, "no batch 5 is open", "queue consumers"),
-        (["retry", "event", "5", "1"], 3, "no batch 5 is open", "queue consumers"),
+        (["events", "q", "--limit", "-1"], 2, "must not be negative", "0"),
+        (["batch", "5"], 3, "batch 5 is not open", "queue consumers"),
+        (["retry", "event", "5", "1"], 3, "batch 5 is not open", "queue consumers"),
         (["ticks", "Q"], 2, "no queue Q", "queue list"),
     ],
 )
@@ -168,9 +168,9 @@ def test_drop_with_consumers_needs_force(conn: Connection, queue: Queue) -> None
     refused = queue("drop", "q")
     assert refused.code == 3
     assert "consumer c is registered, with up to " in refused.err
-    assert "hint: londiste queue drop --force q" in refused.err
+    assert "hint: londiste queue drop --drop-consumers q" in refused.err
     assert names(conn) == ["q"]
-    done = queue("drop", "--force", "q")
+    done = queue("drop", "--drop-consumers", "q")
     assert done.code == 0
     assert "warning: consumer c is registered" in done.err
     assert names(conn) == []
@@ -185,7 +185,7 @@ def test_drop_reports_everything_it_removes(conn: Connection, queue: Queue) -> N
     batches.event_retry(conn, opened.id, chunk[0].id, 3600)
     dead_letters.event_failed(conn, opened.id, chunk[1].id, "no")
     delayed.insert_event_at(conn, "q", datetime.now(UTC) + timedelta(hours=1), "t", "later")
-    explained = queue("unregister", "q", "c", "--explain").out
+    explained = queue("unregister", "q", "c", "--dry-run").out
     assert f"dropping its open batch {opened.id}; lost with it: 1 events to retry" in explained
     assert "1 dead letters" in explained
     refused = queue("drop", "q")
@@ -367,7 +367,7 @@ def test_ticks_and_maintenance_by_hand(conn: Connection, queue: Queue) -> None:
     after = queue("ticks", "q", "--json").json
     assert len(after) == len(before) + 1
     queues.set_queue_config(conn, "q", "rotation_period", "0")
-    assert "maint_rotate_tables_step1 q" in queue("maint", "--explain").out
+    assert "maint_rotate_tables_step1 q" in queue("maint", "--dry-run").out
     (info,) = queues.get_queue_info(conn, "q")
     assert queue("maint", "--json").json["maintenance"] >= 2
     assert queues.get_queue_info(conn, "q")[0].queue_cur_table == (info.queue_cur_table + 1) % 3
@@ -396,7 +396,7 @@ def test_a_tick_by_hand_is_named_also_when_the_ticker_was_quicker(
 def test_install_brings_the_queue_without_replication(
     database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(cli, ["queue", "install", "--db", database.dsn, "--explain"]) == 0
+    assert run(cli, ["queue", "install", "--db", database.dsn, "--dry-run"]) == 0
     assert database.value("select to_regnamespace('pgq')") is None
     assert run(cli, ["queue", "install", "--db", database.dsn]) == 0
     assert database.value("select pgq.version()")

@@ -58,7 +58,7 @@ def age(conn: Connection, statement: str) -> None:
 
 def test_a_fresh_queue_is_fine_and_a_check_says_so(conn: Connection, queue: Queue) -> None:
     answer = queue("status")
-    assert (answer.code, "nothing is wrong" in answer.err) == (0, True)
+    assert (answer.code, "no problems found" in answer.err) == (0, True)
     assert [line.split()[0] for line in answer.out.splitlines() if line] == ["queue", "q"] * 2
     assert queue("status", "--check").out == "ok\n"
     document = queue("status", "--json").json
@@ -143,7 +143,7 @@ def test_a_user_without_rights_sees_queues_and_is_told_what_it_does_not_see(
     try:
         answer = queue("status", dsn=dsn)
         assert answer.code == 0, answer.err
-        assert "warning: not seen: transactions of other users" in answer.err
+        assert "warning: not visible to this user: transactions of other users" in answer.err
         assert "q " in answer.out
     finally:
         pgq_db.execute(f"drop role {user}")
@@ -196,12 +196,12 @@ def test_dead_letters_are_listed_delivered_again_and_forgotten(
     assert queue("dead", "retry", "q", "c", ids[0], "999").code == 3
     assert queue("dead", "drop", "q", "c").code == 2
     assert queue("dead", "drop", "q", "c", ids[1], "--all").code == 2
-    assert queue("dead", "drop", "q", "c", ids[1], "--explain").out.startswith("1. forget event")
+    assert queue("dead", "drop", "q", "c", ids[1], "--dry-run").out.startswith("1. delete event")
     assert dead_letters.failed_event_count(conn, "q", "c") == 3
     assert queue("dead", "drop", "q", "c", ids[1]).code == 0
     assert queue("dead", "retry", "q", "c", "--all").code == 0
     assert dead_letters.failed_event_count(conn, "q", "c") == 0
-    assert queue("dead", "retry", "q", "c", "--all", "--explain").out == "nothing to do\n"
+    assert queue("dead", "retry", "q", "c", "--all", "--dry-run").out == "nothing to do\n"
     fill(conn)
     again: list[str | None] = []
     while (batch := batches.next_batch(conn, "q", "c")) is not None:
@@ -223,7 +223,7 @@ def test_delayed_events_are_listed_and_cancelled_all_or_none(
     refused = queue("delayed", "cancel", "q", str(first), "999")
     assert (refused.code, "does not wait" in refused.err) == (3, True)
     assert len(queue("delayed", "list", "q", "--json").json) == 2
-    assert queue("delayed", "cancel", "q", str(first), "--explain").out.startswith("1. cancel")
+    assert queue("delayed", "cancel", "q", str(first), "--dry-run").out.startswith("1. cancel")
     assert queue("delayed", "cancel", "q", str(first)).code == 0
     assert [row["id"] for row in queue("delayed", "list", "q", "--json").json] == [second]
     conn.execute("update pgq.delayed_event set ev_send_at = now() - interval '10 minutes'")

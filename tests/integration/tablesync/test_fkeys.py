@@ -75,7 +75,7 @@ def test_a_key_without_replication_is_named_kept_and_made_on_request(
         "set session_replication_role = replica; insert into b values (1, 7), (2, null)"
     )
 
-    answer = londiste(leaf.db, "fkeys", "--restore", "--explain")
+    answer = londiste(leaf.db, "fkeys", "--restore", "--dry-run")
     assert answer.code == 0
     assert "validate foreign key B's a" in answer.out
     assert states(leaf, londiste)["B's a"]["state"] == "pending"
@@ -91,7 +91,7 @@ def test_a_key_without_replication_is_named_kept_and_made_on_request(
     assert londiste(leaf.db, "fkeys", "--restore").code == 0
     assert states(leaf, londiste)["B's a"]["state"] == "active"
     assert leaf.db.value("select count(*) from londiste.pending_fkeys") == 0
-    assert londiste(leaf.db, "fkeys", "--restore", "--explain").out == "nothing to do\n"
+    assert londiste(leaf.db, "fkeys", "--restore", "--dry-run").out == "nothing to do\n"
 
 
 def test_a_locked_table_is_waited_for_within_the_limit(leaf: Node, londiste: CommandLine) -> None:

@@ -127,7 +127,7 @@ def test_a_lost_root_has_one_successor(stage: Stage) -> None:
     life = Life(stage, collections.Counter())
     life.begin()
     life.lose(0, True)
-    takeover = ("takeover", "n1", "--dead", *LIMITS)
+    takeover = ("takeover", "n1", "--failover", *LIMITS)
     life.must(stage.places[1], *takeover)
     refused = life.give(stage.places[2], *takeover)
     assert refused is not None and refused.code == 3
@@ -143,7 +143,7 @@ def test_a_lost_root_comes_back_when_its_successor_was_replaced(stage: Stage) ->
     life.begin()
     life.write(1)
     life.lose(0, True)
-    takeover = ("takeover", "n1", "--dead", *LIMITS)
+    takeover = ("takeover", "n1", "--failover", *LIMITS)
     life.must(stage.places[1], *takeover)
     life.must(stage.places[2], "switchover", "--to", "n3", *LIMITS, *BLOCK)
     for more in ((), ("--dead-branch",)):
@@ -162,7 +162,7 @@ def test_a_lost_root_comes_back_to_nodes_with_other_names(stage: Stage) -> None:
     life.write(1)
     life.lose(0, True)
     n1, n2, *_ = stage.places
-    life.must(n2, "takeover", "n1", "--dead", *LIMITS)
+    life.must(n2, "takeover", "n1", "--failover", *LIMITS)
     life.must(n2, "rename-node", "n2", "two")
     life.must(n2, "rename-node", "n4", "four")
     life.must(n2, "change-provider", "--node", "n3", "--provider", "two", *LIMITS)

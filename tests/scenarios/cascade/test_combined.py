@@ -154,7 +154,7 @@ def test_workers_of_parts_and_the_server_of_the_combined_root_are_killed(
         own.stop("immediate")
         for source in sources:
             source.wait(50)
-        combined.run(f"{ALL}@second", "takeover", "first", "--dead")
+        combined.run(f"{ALL}@second", "takeover", "first", "--failover")
         for source in sources:
             source.wait(50)
             source.stop()

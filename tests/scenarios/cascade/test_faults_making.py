@@ -223,7 +223,7 @@ def test_a_lost_root_comes_back_with_something_wrong(fault: Fault, lined: Lined)
     def first() -> None:
         server = cascade.nodes["n1"].database.cluster
         server.stop("immediate")
-        cascade.do("n3", "takeover", "n1", "--dead", "--node", "n2")
+        cascade.do("n3", "takeover", "n1", "--failover", "--node", "n2")
         server.up()
         closed = "select queue_disable_insert from pgq.queue"
         cascade.wait(lambda: cascade.look(cascade.nodes["n1"], closed), "n1 to refuse events")

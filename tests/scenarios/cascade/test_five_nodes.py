@@ -150,7 +150,7 @@ def test_every_node_changes_its_place_and_compares_equal_after_each_change(
             node.name: node.database.value("select max(n) from public.written")
             for node in cascade.live()
         }
-        cascade.do("n2", "takeover", "n1", "--dead")
+        cascade.do("n2", "takeover", "n1", "--failover")
         assert cascade.nodes["n2"].database.value("select max(n) from public.written") == max(
             seen.values()
         )

@@ -56,15 +56,15 @@ OPERATIONS = {
         before=(("change-provider", "--node", "n3", "--provider", "n2"),),
     ),
     "takeover-dead-root": Operation(
-        ("takeover", "n1", "--dead", "--node", "n2"), ("n1", "n2"), lost="n1"
+        ("takeover", "n1", "--failover", "--node", "n2"), ("n1", "n2"), lost="n1"
     ),
     # It reads from n3 until it has what n3 has, and n3 from it afterwards.
     "takeover-dead-root-behind": Operation(
-        ("takeover", "n1", "--dead", "--node", "n2"), ("n1", "n2"), lost="n1", behind="n2"
+        ("takeover", "n1", "--failover", "--node", "n2"), ("n1", "n2"), lost="n1", behind="n2"
     ),
-    # What a lost branch held of tables cannot be asked: --force says that it was all.
+    # What a lost branch held of tables cannot be asked: --allow-resync says that it was all.
     "takeover-dead-branch": Operation(
-        ("takeover", "n2", "--dead", "--force", "--node", "n3"), lost="n2"
+        ("takeover", "n2", "--failover", "--allow-resync", "--node", "n3"), lost="n2"
     ),
     "drop-leaf": Operation(("drop-node", "n4")),
     "drop-self": Operation(("drop-node", "n4"), at="n4"),

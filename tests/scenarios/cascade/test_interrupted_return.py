@@ -53,7 +53,7 @@ def _once(cascade: QuickCascade, fault: str) -> tuple[dict[str, Any], int]:
         before.wait(5)
         before.stop()
     n1.database.cluster.stop("immediate")
-    cascade.do("n2", "takeover", "n1", "--dead")
+    cascade.do("n2", "takeover", "n1", "--failover")
     n1.database.cluster.up()
     cascade.wait(
         lambda: n1.database.value("select queue_disable_insert from pgq.queue"),

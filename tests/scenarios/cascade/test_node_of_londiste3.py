@@ -85,7 +85,7 @@ def test_a_branch_is_taken_over_beside_a_node_of_theirs(cascade: Original) -> No
     cascade.wait_equal("root", "theirs", "t")
     cascade.stop("two")
     closed(nodes["two"], closed=True)
-    cascade.ours("root", "takeover", "two", "--dead", "--node", "one", "--force")
+    cascade.ours("root", "takeover", "two", "--failover", "--node", "one", "--allow-resync")
     nodes["root"].execute("insert into t values (2, 'b')")
     cascade.wait_equal("root", "one", "t")
     cascade.wait_equal("root", "theirs", "t")
@@ -111,7 +111,7 @@ def test_a_takeover_that_moves_a_node_of_theirs_is_refused_until_it_is_adopted(
     cascade.stop("root")
     closed(nodes["root"], closed=True)
     before = cascade.ours("one", "members")
-    lost = ["takeover", "root", "--dead", "--node", "one"]
+    lost = ["takeover", "root", "--failover", "--node", "one"]
     _refused(cascade.ours("one", *lost, fails=3))
     assert cascade.ours("one", "members") == before
     # As the hint has it; the worker is still theirs.
@@ -131,7 +131,7 @@ def test_a_root_is_lost_and_comes_back_beside_a_node_of_theirs(original: Origina
         cascade.wait_equal("root", name, "t")
     cascade.stop("root")
     closed(nodes["root"], closed=True)
-    cascade.ours("one", "takeover", "root", "--dead", "--node", "one")
+    cascade.ours("one", "takeover", "root", "--failover", "--node", "one")
     nodes["one"].execute("insert into t values (2, 'b')")
     for name in ("two", "theirs"):
         cascade.wait_equal("one", name, "t")
@@ -170,12 +170,12 @@ def test_no_worker_of_ours_is_sent_to_a_branch_of_theirs(original: Original) -> 
     closed(nodes["root"], closed=True)
     before = cascade.ours("one", "members")
     for new, code in (("theirs", 3), ("one", 4)):
-        _refused(cascade.ours("one", "takeover", "root", "--dead", "--node", new, fails=code))
+        _refused(cascade.ours("one", "takeover", "root", "--failover", "--node", new, fails=code))
         assert cascade.ours("one", "members") == before
     cascade.ours("theirs", "install", "--adopt")
     for name in ("one", "two"):
         cascade.work(name, ours=True)
-    cascade.ours("one", "takeover", "root", "--dead", "--node", "one")
+    cascade.ours("one", "takeover", "root", "--failover", "--node", "one")
     for name in ("two", "theirs"):
         cascade.wait_equal("one", name, "t")
     assert nodes["one"].value("select count(*) from t") == 2

@@ -91,7 +91,7 @@ def test_what_only_the_old_root_has_is_exported_then_undone_or_copied_again(
         " insert into app.numbered (v) values ('lost')"
     )
     with cut_off(n1.database):
-        londiste(n2, "takeover", "n1", "--dead")
+        londiste(n2, "takeover", "n1", "--failover")
         n2.database.execute("insert into app.kept values (6, 'new'), (7, 'lost 7')")
         n2.database.execute("update app.plain set v = 'new' where id = 1")
     # It is back, and somebody writes there before its worker has noticed.
@@ -100,7 +100,7 @@ def test_what_only_the_old_root_has_is_exported_then_undone_or_copied_again(
     n1.database.execute("update pgq.queue set queue_ticker_paused = false")
     path = tmp_path / "lost"
     command = ("resurrect", "--export", str(path))
-    planned = londiste(n1, *command, "--explain")
+    planned = londiste(n1, *command, "--dry-run")
     assert "n1: export diverged events" in planned.out
     assert n1.database.value("select queue_disable_insert from pgq.queue") is False
     # As its worker would do.
@@ -197,7 +197,7 @@ def test_a_root_that_was_killed_under_load_comes_back(
         with contextlib.ExitStack() as stack:
             if old is n2:
                 stack.enter_context(cut_off(n2.database))
-            cascade.londiste(new, "takeover", old.name, "--dead")
+            cascade.londiste(new, "takeover", old.name, "--failover")
             with Follower([new.database], first=1_000_000 + 3_000_000 * round_number) as writer:
                 writer.wait(50)
                 confirmed = writer.stop()

@@ -107,8 +107,8 @@ def test_a_lost_root_is_replaced_and_fenced_when_it_comes_back(
     refused = cascade.londiste(n2, "takeover", "n1", accept=[3, 6])
     assert "n1" in refused.err
     cascade.londiste(n2, "resume")
-    cascade.londiste(n2, "takeover", "n1", "--dead")
-    again = cascade.londiste(n2, "takeover", "n1", "--dead")
+    cascade.londiste(n2, "takeover", "n1", "--failover")
+    again = cascade.londiste(n2, "takeover", "n1", "--failover")
     assert "already" in again.err
     assert n2.database.value("select max(n) from public.written") >= seen
     with Follower([n2.database], first=1_000_000) as after:

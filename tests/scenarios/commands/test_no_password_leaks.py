@@ -68,13 +68,13 @@ def test_a_password_never_leaks(
         listener.run(node, "install")
     listener.run(root, "create-root", "root", without["root"])
     create = ("create-leaf", "leaf", without["leaf"], "--provider", without["root"])
-    listener.run(leaf, *create, "--explain")
+    listener.run(leaf, *create, "--dry-run")
     listener.run(leaf, *create)
     cascade.start_ticker(root)
     worker = cascade.start_worker(leaf)
     with TokenWriter(root.database) as writer:
         for node in (root, leaf):
-            listener.run(node, "add-table", "--all", "--insert-only", "--explain")
+            listener.run(node, "add-table", "--all", "--insert-only", "--dry-run")
             listener.run(node, "add-table", "--all", "--insert-only")
         cascade.wait_sync(leaf)
         writer.wait(20)
@@ -91,7 +91,7 @@ def test_a_password_never_leaks(
         for command in ("status", "members", "node-info", "tables", "missing", "compare"):
             listener.run(node, command)
             listener.run(node, command, "--json")
-        listener.run(node, "uninstall", "--explain")
+        listener.run(node, "uninstall", "--dry-run")
         listener.run(node, "no-such-command", node.database.dsn)
     # The connection breaks under the worker, which says so.
     leaf.database.execute(
@@ -143,7 +143,7 @@ def test_a_password_never_leaks_in_errors_about_connections(
         cascade.write_settings(node, node.database.dsn)
         listener.run(node, "install")
         listener.run(node, "create-leaf", "leaf", dsn, "--provider", dsn)
-        listener.run(node, "create-root", "root", dsn, "--explain")
+        listener.run(node, "create-root", "root", dsn, "--dry-run")
     listener.assert_nothing_leaked(node.database)
 
 

@@ -158,7 +158,7 @@ def test_a_beginning_and_an_end_that_are_killed_finish_when_given_again(
     old, new, move = _two(cascade, cluster16)
     begin = ("start", "--no-daemons", "--schema", "create")
     assert move.to_the_end(*begin, steps=7) >= 2
-    assert "set up already" in move.run(*begin).err
+    assert "already set up" in move.run(*begin).err
     added = "select count(*) from londiste.table_info where local"
     for database in (old, new):
         assert database.value(added) == len(relocation.TABLES)
@@ -225,7 +225,7 @@ def test_one_command_does_not_switch_to_rows_that_differ(
     )
     different = move.run("run", "--switch", accept=[3])
     assert "app.line" in different.out
-    assert "nothing is switched" in different.err
+    assert "nothing was switched" in different.err
     assert move.json("status")["root"] == "old"
 
 

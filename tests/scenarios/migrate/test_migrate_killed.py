@@ -289,7 +289,7 @@ def test_a_change_that_is_no_switch_is_told_and_refuses_a_switch(killed: Killed)
     settings = killed.directory / "old.toml"
     dsn = quoted(killed.databases["old"].dsn)
     settings.write_text(f'[londiste]\ndb = {dsn}\nqueue_name = "migrate"\n')
-    dropping = ("drop-node", "new", "--force")
+    dropping = ("drop-node", "new", "--ignore-unreachable", "--drop-consumers")
     fork = killed.forks.run(settings, *dropping, LONDISTE_CRASH="plan.before-step:2")
     assert fork.code() == -signal.SIGKILL, str(fork)
     seen = killed.status()
@@ -341,7 +341,7 @@ def test_a_table_that_is_made_after_the_switch_is_added_and_taken_back(killed: K
     assert (
         "public.later" in refused.err and "add them with londiste migrate start" in refused.err
     ), str(refused)
-    assert "public.later" in killed.do("start", "--explain").out
+    assert "public.later" in killed.do("start", "--dry-run").out
     killed.do("start", "--no-daemons")
     refused = killed.begin(*BACK)
     assert refused.wait(LIMIT) == 3, str(refused)

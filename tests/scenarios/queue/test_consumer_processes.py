@@ -364,10 +364,10 @@ def test_the_command_line_of_a_consumer(db: Database, processes: Processes, tmp_
     assert done.err.startswith("error: consumer killed is not registered on queue q\n")
     assert "hint: register it" in done.err and "Traceback" not in done.err
     assert "registered" in run("--register").err
-    assert "was registered already" in run("--register").err
+    assert "is already registered" in run("--register").err
     assert run("--once").code == 0
     assert "paused" in run("--pause").err
-    assert "goes on" in run("--resume").err
+    assert "resumed" in run("--resume").err
     assert "tick 1" in run("--rewind").err
     assert "tick 1" in run("--reset").err
     assert "unregistered" in run("--unregister").err

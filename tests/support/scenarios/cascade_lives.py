@@ -213,7 +213,7 @@ class Life(Course):
     ) -> None:
         lost, new = self.cut(), self.node(number, "branch")
         if lost is not None and new is not None:
-            argv = ["takeover", lost.name, "--dead", *LIMITS, *["--accept-loss"] * accept]
+            argv = ["takeover", lost.name, "--failover", *LIMITS, *["--allow-data-loss"] * accept]
             self.give(new, *argv, fault=fault, seed=seed)
 
     @rule(when=lambda self: self.cut() is not None)

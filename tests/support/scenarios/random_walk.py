@@ -338,7 +338,7 @@ class Course:
         The others have forgotten it, and its provider may be gone or be called otherwise.
         """
         root = self.ledger.root
-        argv = ("change-provider", "--node", name, "--provider", root.name, "--force")
+        argv = ("change-provider", "--node", name, "--provider", root.name, "--allow-resync")
         answer = self.give(root, *argv, *PATIENT)
         assert answer is not None, argv
         if answer.code == 3 and f"which {root.name} does not have" in answer.err:

@@ -226,5 +226,5 @@ def test_a_file_of_pgqd_means_all_databases_of_the_local_server(tmp_path: Path) 
         (),
     )
     assert of("databases = dbname=x\n") == (("dbname=x",), ())
-    with pytest.raises(BadOption, match="no database for the ticker"):
+    with pytest.raises(BadOption, match="no database given for the ticker"):
         places(settings.load(settings.TickerSettings, None))
