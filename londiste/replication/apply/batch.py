@@ -26,7 +26,6 @@ from londiste.cascade.forward import Forwarder
 from londiste.cascade.progress import NodeProgress
 from londiste.changes.decode import decode_all
 from londiste.changes.types import ExecuteScript, address
-from londiste.daemon import crash
 from londiste.db.connection import Connection, describe_dsn, usable
 from londiste.db.names import TableName
 from londiste.db.relation import Relation
@@ -184,7 +183,7 @@ class BatchApplier:
         with (
             self._errors(batch),
             self._carried(batch, interest) as large,
-            self._reading_ahead(),
+            contextlib.nullcontext() if self.ahead is None else self.ahead.during_batch(),
         ):
             # A lost session does not swallow Rollback itself.
             with contextlib.suppress(psycopg.Rollback), contextlib.ExitStack() as stack:
@@ -223,7 +222,7 @@ class BatchApplier:
             )
 
     def _told(self, interest: RoutingTable) -> int:
-        """Logs the decisions of a committed batch; returns the number of conflicts."""
+        """Logs the decisions of a committed batch; the number of conflicts."""
         if self._open:
             for event, row in sorted(interest.skips.rows):
                 log.warning("event %s skipped, as requested", address(event, row))
@@ -281,21 +280,6 @@ class BatchApplier:
             self.progress.completed(batch)
         point("worker.mid-apply", interest)
         return BatchStats(merged.events, merged.applied, merged.events - merged.applied)
-
-    @contextlib.contextmanager
-    def _reading_ahead(self) -> Iterator[None]:
-        """Ends prefetching with the block: the provider's session has one user at a time."""
-        if self.ahead is None:
-            yield
-            return
-        try:
-            yield
-        except BaseException:
-            self.ahead.stop()
-            raise
-        self.ahead.wait()
-        if self.ahead.has_read:
-            crash.point("worker.read-ahead")
 
     def _apply(
         self,
@@ -411,10 +395,7 @@ class BatchApplier:
         return BatchStats(count, applied)
 
     def _check(self, block: EventBlock, interest: RoutingTable) -> list[tuple[int, str]]:
-        """The proven control events of a block, by id and type.
-
-        Raises EventError for one that is not proven, before anything is done that it says.
-        """
+        """The proven control events of a block, before anything is done that one of them says."""
         return [] if self._proofs is None else self._proofs.proven(block, interest.skips.rows)
 
     def _hand_on(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -137,6 +138,18 @@ class ReadAhead:
             self.stop()
             raise
         self._thread = None
+
+    @contextlib.contextmanager
+    def during_batch(self) -> Iterator[None]:
+        """Ends prefetching with the block: the provider's session has one user at a time."""
+        try:
+            yield
+        except BaseException:
+            self.stop()
+            raise
+        self.wait()
+        if self.has_read:
+            crash.point("worker.read-ahead")
 
     def stop(self) -> None:
         """Stops reading and discards the batch; closes the session if the thread does not end."""
