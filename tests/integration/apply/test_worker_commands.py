@@ -58,12 +58,13 @@ def test_once_applies_everything_there_is_and_ends(line: Line) -> None:
 
 
 def test_a_running_worker_follows_changes_and_wakes_up_for_ticks(line: Line) -> None:
-    root, leaf = _pair(line, poll_interval=25.0)
+    root, leaf = _pair(line, poll_interval=300.0)
     worker = line.start(leaf)
     line.wait(lambda: "reading from node root" in worker.said(), "the worker to begin")
     for number in range(5):
         root.database.execute("insert into a values (%s, %s)", number, f"v{number}")
-        line.wait_position(leaf, line.tick(), seconds=10)
+        # Long before the next poll.
+        line.wait_position(leaf, line.tick(), seconds=60)
     assert _contents(leaf) == _contents(root)
     assert worker.stop() == 0
 
