@@ -40,6 +40,11 @@ def attached() -> Iterator[Callable[[Handler], Handler]]:
     for handler in handlers:
         log.removeHandler(handler)
         handler.close()
+    # A thread that outlives the grace of its handler would print into the output of other tests.
+    for thread in threading.enumerate():
+        if thread.name == "log":
+            thread.join(30)
+            assert not thread.is_alive()
 
 
 def said(database: Database) -> list[tuple[str, ...]]:
