@@ -5,6 +5,9 @@ a stronger lock is blocked, and recorded.  Before the gate opens it asks for the
 after that session: it has the table back as soon as the session's transaction ends.  ``modes``
 waits until every gate that is open at the call is closed again, so the locks of one step are
 never reported for the next one.
+
+A stronger lock that a session takes after it has passed is recorded if a poll finds it: that can
+add a lock that the reference lacks, and no test requires one.
 """
 
 from __future__ import annotations
