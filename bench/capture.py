@@ -1,4 +1,4 @@
-"""What capture costs the writers: ours, PgQ's C triggers, Slony and native replication, in one run.
+"""Cost of capture for writers: Londiste, PgQ's C triggers, Slony and native replication.
 
 tps       single-row UPDATE and INSERT of 4 clients, each way between two measurements without
           capture; the ratio is that of a way to the mean of its two neighbours

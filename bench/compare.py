@@ -1,4 +1,4 @@
-"""Comparing a table on two servers: ours beside what the servers can do at all.
+"""Compare and repair of a table on two servers, beside the limit of the servers.
 
 limit   each server works out count(*) and sum(hashtextextended(row::text)) in one session, both
         at once; and the same with a row cut between two sessions of each server

@@ -1,4 +1,4 @@
-"""Initial copy: ours beside raw psql pipes, a native subscription, pgcopydb and Londiste 3.
+"""Initial copy: Londiste beside raw psql pipes, a native subscription, pgcopydb and Londiste 3.
 
     load    rows alone, of pgbench_accounts and of a wide table: two raw binary psql pipes side by
             side are the measure

@@ -1,4 +1,4 @@
-"""What is around the load of a copied table: ways of building indexes, FREEZE, relaxed commits.
+"""Work around the load of a copied table: index builds, FREEZE, relaxed commits.
 
 One server, one table (bigint key, text, numeric, timestamptz), ways in turns:
 

@@ -1,4 +1,4 @@
-"""Replay of a backlog: our worker, a native subscription and Londiste 3, the same changes for all.
+"""Replay of a backlog: Londiste, a native subscription and Londiste 3, with the same changes.
 
 ``bench/workloads/replay_changes.py`` describes the workloads.  In each round every method gets the
 same changes on its own source server.  Then the methods catch up one after the other.  Then all

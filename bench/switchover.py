@@ -1,4 +1,4 @@
-"""How long nobody can write while another node becomes the root, with four writers.
+"""Duration without writes during a switchover, with four writers.
 
 A root and a branch on two durable servers, with ticker and workers at default settings.  Each run
 is the command ``londiste switchover`` as a user types it, there and back in turns.  A writer that

@@ -1,4 +1,4 @@
-"""The page about types names every type and every shape that the type matrix proves."""
+"""The types page names every type and table layout of the type matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small steps that the tests of cooperative consumers are made of."""
+"""Small steps for tests of cooperative consumers."""
 
 from __future__ import annotations
 

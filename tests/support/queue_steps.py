@@ -1,4 +1,4 @@
-"""Small steps that the tests of the schema ``pgq`` are made of."""
+"""Small steps for tests of schema ``pgq``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that was upgraded is the same as one that was made new."""
+"""An upgraded database equals a newly installed one."""
 
 from __future__ import annotations
 

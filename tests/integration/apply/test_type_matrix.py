@@ -1,4 +1,4 @@
-"""Every type in every place, and every shape of a table: copied, followed, compared.
+"""Every type in every position, and every table layout: copied, replicated, compared.
 
 Between servers of different releases, by real processes, written by sessions whose settings are
 those of nobody's dreams.

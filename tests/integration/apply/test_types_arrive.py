@@ -1,4 +1,4 @@
-"""Every value of every type arrives as it was: written, captured, decoded, folded, applied."""
+"""Every value of every type survives capture, decoding, net changes and apply."""
 
 from __future__ import annotations
 

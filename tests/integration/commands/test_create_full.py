@@ -1,4 +1,4 @@
-"""add-table --create-full: tables made whole on a node, all or none, in the provider's terms."""
+"""``add-table --create-full`` creates complete tables on a node, all or none."""
 
 from __future__ import annotations
 

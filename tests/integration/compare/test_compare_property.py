@@ -1,4 +1,4 @@
-"""Compare finds every difference and no other, and repair mends it: random damage to many tables.
+"""Compare finds exactly the random damage to many tables, and repair removes it.
 
 Both tables of a pair are in one database, under different names, so that one transaction damages,
 compares, repairs and rolls back.  The oracle is EXCEPT ALL both ways, over the texts of rows.

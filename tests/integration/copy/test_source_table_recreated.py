@@ -1,4 +1,4 @@
-"""A table that is made again on the source without its capture never becomes ok in silence."""
+"""A table recreated on the source without capture is reported and does not become ok."""
 
 from __future__ import annotations
 

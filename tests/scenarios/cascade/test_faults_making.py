@@ -1,4 +1,4 @@
-"""Nodes that are made, paused, grouped and brought back while something is wrong with another one.
+"""Creating, pausing, grouping and rejoining nodes during a fault of another node.
 
 As ``test_faults``: each command ends in time and says why, and the same one finishes it when all is
 well again; then everything stands as it does without a fault.

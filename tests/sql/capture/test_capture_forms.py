@@ -1,4 +1,4 @@
-"""The two forms of our own capture: which one a table gets, why, and how it is changed."""
+"""The two capture modes of native capture: choice, reason and change."""
 
 from __future__ import annotations
 

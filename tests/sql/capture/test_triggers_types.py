@@ -1,4 +1,4 @@
-"""Values of every type in the three formats, byte for byte, against encoders of our own."""
+"""Values of every type in the three formats, byte for byte, against independent encoders."""
 
 from __future__ import annotations
 

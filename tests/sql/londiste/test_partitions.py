@@ -1,4 +1,4 @@
-"""Partitions that are made and dropped by their time."""
+"""Partitions that are created and dropped by time."""
 
 from __future__ import annotations
 

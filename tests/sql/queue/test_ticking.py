@@ -1,4 +1,4 @@
-"""Ticks are made when they are due, strictly one after another, and are durable."""
+"""Ticks are created when due; forced and external ticks; notifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stored statements fall into the parts that they were made of."""
+"""Stored DDL statements are split into their parts."""
 
 from __future__ import annotations
 
