@@ -11,15 +11,17 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What a worker looks at before each batch, in one call.
+ * Returns what a worker needs before each batch, in one call.
  *
- * state -- what pgq_node.get_worker_state() says.
- * hold -- what pgq_node.get_consumer_hold() says.
- * version, tables -- what get_table_list() says as an array, if it is not what the caller has seen: he
- *     tells the version that came with it, NULL at first.  Otherwise tables is NULL.
+ * i_version -- the version that the caller got last; NULL at first.
  *
- * Its queries are few and simple: a worker's replica role ends all plans of the session, so they
- * are planned for each batch.
+ * state -- the result of pgq_node.get_worker_state().
+ * hold -- the result of pgq_node.get_consumer_hold().
+ * version, tables -- the result of get_table_list() as an array, and its version.  tables is NULL if
+ *     the version is i_version.
+ *
+ * Its queries are few and simple: the role of a worker discards all plans of the session, so they
+ * are planned again for each batch.
  */
 begin
     state := to_json(pgq_node.get_worker_state(i_queue_name));
