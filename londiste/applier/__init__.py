@@ -1,0 +1,1 @@
+"""Applier: writes changes into tables, with conflict policies and a conflict log."""

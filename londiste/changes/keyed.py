@@ -1,4 +1,4 @@
-"""Keyed event types: let rows be used without decoding them.
+"""Keyed event types, by which rows are used without decoding.
 
 The native capture adds to ``ev_type``, besides operation, table and key, a digest of the image's
 columns.  So all events of one type have the same columns, and one image shows those of all; the key

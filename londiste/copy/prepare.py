@@ -1,5 +1,4 @@
-"""Preparation of a target table for its copy: drops foreign keys and indexes, empties it, starts an
-attempt.
+"""Preparation of a target table for its copy: dropped keys and indexes, truncation, attempt.
 
 What is dropped is stored in the transaction that drops it: foreign keys in
 ``londiste.pending_fkeys``, everything else as statements in ``table_info.dropped_ddl``.  So

@@ -1,5 +1,4 @@
-"""Load of one table's rows, from ``in-copy`` to ``catching-up``: mode choice, and the snapshot
-copy.
+"""Load of one table's rows, from ``in-copy`` to ``catching-up``: mode choice and snapshot copy.
 
 In the snapshot copy the consumer is registered before the snapshot is taken, the snapshot is held
 until every chunk is done, and state, snapshot and the end of the attempt are stored together.

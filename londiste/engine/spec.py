@@ -1,5 +1,4 @@
-"""Specifications of engine work as plain data, without connections or callbacks, so that they
-pickle."""
+"""Specifications of engine work as plain, picklable data, without connections or callbacks."""
 
 from __future__ import annotations
 

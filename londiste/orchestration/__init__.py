@@ -1,0 +1,1 @@
+"""Orchestration of commands: plans, resumable steps, and connections to several nodes."""

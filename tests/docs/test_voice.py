@@ -18,37 +18,6 @@ from londiste.cli.lazy import LazyGroup
 
 PACKAGE = Path(londiste.__file__).parent
 
-#: Packages and modules whose texts have not been revised yet; the list only gets shorter.
-PENDING = {
-    "__init__",
-    "__main__",
-    "applier",
-    "cascade",
-    "changes",
-    "compare",
-    "configfile",
-    "consumer",
-    "copy",
-    "daemon",
-    "db",
-    "demo",
-    "embedded",
-    "engine",
-    "errors",
-    "handlers",
-    "install",
-    "lake",
-    "migrate",
-    "monitor",
-    "orchestration",
-    "pgq",
-    "replication",
-    "shell",
-    "spark",
-    "ticker",
-    "tools",
-}
-
 #: Everyday words, and the terms of the glossary instead.
 WORDS = {
     r"nobody|somebody|anybody|whoever|everybody|people|persons?": "name the actor",
@@ -188,16 +157,7 @@ def literals(path: Path) -> Iterator[Text]:
             yield Text(f"{where}:{argument.lineno}", written(argument))
 
 
-REVISED = sorted(
-    path
-    for path in PACKAGE.rglob("*.py")
-    if path.relative_to(PACKAGE).with_suffix("").parts[0] not in PENDING
-)
-
-
-def test_pending_names_what_is_there() -> None:
-    here = {path.stem for path in PACKAGE.iterdir()}
-    assert here >= PENDING
+MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
 def wrong(texts: Iterator[Text]) -> list[str]:
@@ -216,7 +176,7 @@ def test_descriptions_of_settings_have_the_terms_of_the_glossary() -> None:
     assert not wrong(descriptions())
 
 
-@pytest.mark.parametrize("path", REVISED, ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_texts_of_a_module_have_the_terms_of_the_glossary(path: Path) -> None:
     assert not wrong(literals(path))
 
@@ -224,7 +184,7 @@ def test_texts_of_a_module_have_the_terms_of_the_glossary(path: Path) -> None:
 def test_a_module_has_a_summary_of_one_line() -> None:
     long = [
         str(path)
-        for path in REVISED
+        for path in MODULES
         if not (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
         .partition("\n")[0]
         .endswith((".", ":"))
@@ -272,7 +232,7 @@ def test_sentences_of_helps_are_short() -> None:
 
 def test_errors_begin_lower_case_and_end_without_a_full_stop() -> None:
     found = []
-    for path in REVISED:
+    for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = getattr(getattr(node, "func", None), "id", "")
             if isinstance(node, ast.Call) and name in ERRORS and node.args:

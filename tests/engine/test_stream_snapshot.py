@@ -79,7 +79,7 @@ def test_a_lost_snapshot_stops_the_query_unless_the_rows_may_be_read_again(
         stream.run(**BOTH)
     stream.fail_in = None
     stream.write("update t set v = 'b' where id = 1", "insert into t values (3, 'c')")
-    with pytest.raises(Exception, match=r"the snapshot at tick .* is gone") as failed:
+    with pytest.raises(Exception, match=r"the snapshot at tick .* no longer exists") as failed:
         stream.run(**BOTH)
     assert "onSnapshotLost=again" in str(failed.value)
     rows = stream.run(**BOTH, onSnapshotLost="again")

@@ -1,0 +1,1 @@
+"""Commands on one node of a cascade: create, pause, settings, location check."""

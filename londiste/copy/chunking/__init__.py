@@ -1,0 +1,1 @@
+"""Division of a table into chunks, by blocks or by key ranges."""

@@ -1,0 +1,1 @@
+"""Typed wrappers of the copy's SQL functions."""

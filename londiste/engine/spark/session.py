@@ -5,8 +5,8 @@ this program (``local[*]``, one JVM of about half a gigabyte); on a cluster only
 changes, and this package travels with the session.  The JVM ends with the process, because it
 reads from a pipe that only this process holds.
 
-Spark is silent: stdout belongs to results, and its errors become ours.  With the setting
-``spark.log.level`` it logs to stderr.
+Spark prints nothing: stdout is for results, and its errors become Londiste errors.  With the
+setting ``spark.log.level`` it logs to stderr.
 """
 
 from __future__ import annotations
@@ -192,9 +192,9 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
         _end_gateway()
         reason = _reason(text, said)
         if "All masters are unresponsive" in reason:
-            raise no_master(where, "it takes a connection and says nothing") from None
+            raise no_master(where, "it accepts the connection and sends no response") from None
         raise LondisteError(
-            "Spark does not start",
+            "cannot start Spark",
             detail=reason,
             hint="check spark.* in the settings and JAVA_HOME, or set engine = local",
         ) from error

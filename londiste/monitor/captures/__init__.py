@@ -1,0 +1,1 @@
+"""Monitoring of captures: facts and rules."""

@@ -1,0 +1,1 @@
+"""Monitoring of nodes: facts and rules."""

@@ -1,0 +1,1 @@
+"""Monitoring of queues: facts and rules."""

@@ -1,0 +1,1 @@
+"""Apply: one batch of the queue becomes one transaction on the target."""

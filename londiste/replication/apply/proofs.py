@@ -1,11 +1,11 @@
-"""Control events that nobody entitled has written: a node does not obey them.
+"""Proofs of control events, without which a node rejects them.
 
-Scripts and messages of the cascade act with the rights of the worker.  Who may write them is
-decided by the database into which they are written, which notes those that it has let pass
-(``pgq.control_event``).  A subscriber asks its provider for the others, before it does anything
-that one of them says; a branch notes in its turn what it hands on.
+Scripts and cascade messages are executed with the rights of the worker.  The database into which
+they are written decides which roles may write them, and records those that it accepted
+(``pgq.control_event``).  A subscriber asks its provider for unproven ones before it executes any; a
+branch records those that it forwards.
 
-Batches without control events, which are nearly all, are not asked about.
+Batches without control events, which are nearly all, cause no query.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Control(NamedTuple):
 
 
 def control_events(block: EventBlock) -> list[Control]:
-    """Those of a block; it costs a search through its bytes where there is none."""
+    """Control events of a block; without any, the cost is one search through its bytes."""
     # A long event is alone, and is not copied to look at it.
     text = block.head(_HEAD) if len(block) == 1 else block.data
     if _WORDS.search(text) is None:
@@ -56,7 +56,7 @@ def control_events(block: EventBlock) -> list[Control]:
 
 
 def of_messages(messages: Sequence[SystemEvent]) -> list[Control]:
-    """The same of messages that were read already."""
+    """Control events of messages that are already decoded."""
     return [Control(one.event_id, one.txid, one.type) for one in messages]
 
 
@@ -77,11 +77,11 @@ class Proofs:
 
     @property
     def refused(self) -> Collection[int]:
-        """Numbers of events of the batch that are not proven, and are left out."""
+        """IDs of unproven events of the batch, which are skipped."""
         return self._refused
 
     def begin(self) -> None:
-        """Another batch, or the same once more."""
+        """Resets for the next batch, or for another attempt."""
         self._met = set()
         self._refused = set()
 
@@ -94,9 +94,9 @@ class Proofs:
         return [(event.id, event.type) for event in found if event.id not in self._refused]
 
     def check(self, events: Sequence[Control], skips: Collection[tuple[int, int]] = ()) -> None:
-        """Raises EventError for the first that is not proven, and is not to be left out.
+        """Raises EventError for the first event that is neither proven nor skipped.
 
-        skips -- numbers of events, and rows, that an operator has left out.
+        skips -- event IDs and rows that an operator skips.
         """
         if not events:
             return
@@ -124,7 +124,7 @@ class Proofs:
 
 
 def _knows(conn: Connection) -> bool:
-    """Whether the provider notes who has written; those of before do not."""
+    """Whether the provider records proofs; older versions do not."""
     try:
         row = conn.execute(query("function_exists"), {"function": _FUNCTION}).fetchone()
     except psycopg.Error as error:
@@ -135,15 +135,15 @@ def _knows(conn: Connection) -> bool:
 def _error(event: Control, queue: str, provider: str) -> EventError:
     literal = queue.replace("'", "''")
     return EventError(
-        f"event {event.id} of type {shown(event.type)} is not proven: {provider} does not know that"
-        " an administrator or the cascade has written it",
-        detail=f"queue {queue}; it is a control event, and could do anything here: nothing of its"
+        f"event {event.id} of type {shown(event.type)} is not proven: {provider} has no record that"
+        " an administrator or the cascade wrote it",
+        detail=f"queue {queue}; control events run with the rights of the worker: nothing of the"
         " batch was applied",
-        hint=f"read it on the provider: londiste queue events {shlex.quote(queue)} --id {event.id};"
-        " if it is right, accept it there: select"
-        f" pgq.accept_control_event('{literal}', {event.id}); if not,"
-        f" leave it out here: londiste events skip {event.id}, and see who may write into the"
-        " tables of the queue",
+        hint="inspect it on the provider: londiste queue events"
+        f" {shlex.quote(queue)} --id {event.id}; if it is legitimate, accept it on the provider:"
+        f" select pgq.accept_control_event('{literal}', {event.id}); otherwise skip it on this"
+        f" node: londiste events skip {event.id}, and check which roles may write into the tables"
+        " of the queue",
         queue=queue,
         event_id=event.id,
         finding=ApplyError("unproven"),

@@ -1,0 +1,1 @@
+"""Commands that change the replicated tables and sequences of a node."""

@@ -60,7 +60,7 @@ def of_part(node: NodeInfo, options: TableOptions) -> TableOptions:
         raise BadOption(
             f"{given}: not available on node {node.name}, which merges into queue"
             f" {node.combined_queue}",
-            detail="the combined queue carries the original events: its subscribers would get"
+            detail="the combined queue carries unchanged events: its subscribers would get"
             " different rows",
             hint=f"omit {given}",
         )

@@ -1,8 +1,8 @@
-"""What functions of users do inside, as far as their text tells.
+"""Analysis of the bodies of user functions: calls, writes, values that differ between nodes.
 
-A function that calls ``now()`` gives other values on each node, however it is declared.  Texts in
-SQL and PL/pgSQL are read, and those of the functions that they call; what is put together in a
-string and executed is not seen, nor what functions in other languages do.
+A function that calls ``now()`` returns different values on each node, however it is declared.
+Bodies in SQL and PL/pgSQL are analysed, and those of the functions that they call.  Dynamic SQL and
+functions in other languages are not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WRITES = ("insert", "update", "delete", "merge")
 
 
 def called(words: Sequence[Word]) -> set[str]:
-    """Names of functions that are called there, as far as they can be told without a parser."""
+    """Names of called functions, as far as they can be found without a parser."""
     found = {word.text for word in words if word.kind == "word" and word.text in KEYWORDS}
     for name, sign in itertools.pairwise(words):
         if sign.text == "(" and name.names and not name.is_(*_NO_CALLS):

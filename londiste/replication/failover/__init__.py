@@ -1,0 +1,1 @@
+"""Failover: readiness of a successor, rerouting, and rejoin of a failed root."""

@@ -1,0 +1,1 @@
+"""Forwarding of events into a branch's own queue or a combined queue."""

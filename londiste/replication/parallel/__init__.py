@@ -1,0 +1,1 @@
+"""Parallel apply of a large batch by tasks of the engine."""

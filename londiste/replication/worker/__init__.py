@@ -1,0 +1,1 @@
+"""Worker of a node: batch loop, sessions, and background duties."""

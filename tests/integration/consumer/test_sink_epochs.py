@@ -130,7 +130,7 @@ def test_rows_that_a_crash_of_the_server_took_are_missed(database: Database) -> 
     message = query.task(0, [[LONG], [LONG], ["a"]])
     # So looks a table that is not logged behind a crash.
     database.execute(f"truncate pgq_ext.staged_{message.stage}")
-    with pytest.raises(TransientError, match="0 rows are staged where there were") as caught:
+    with pytest.raises(TransientError, match="staged rows lost: 0 found") as caught:
         query.commit(0, message)
     assert caught.value.hint and data(database) == []
     query.begin()

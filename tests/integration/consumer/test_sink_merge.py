@@ -112,10 +112,10 @@ def test_the_last_change_of_a_key_counts_wherever_it_stands(pgq_db: Database) ->
 def test_what_does_not_tell_the_last_change_stops_and_nothing_is_done(pgq_db: Database) -> None:
     pgq_db.execute("create table t (id int primary key, v text)")
     plain = Query(pgq_db, "id int, v text", table="t")
-    with pytest.raises(StateError, match=r"several rows for one key of table public\.t") as caught:
+    with pytest.raises(StateError, match=r"table public\.t: several rows with one key") as caught:
         plain.run(0, [(1, "a"), (2, "b")], [(1, "c")])
     assert "_commit_version" in (caught.value.hint or "")
-    with pytest.raises(StateError, match="NULL in its key"):
+    with pytest.raises(StateError, match="row with NULL in key"):
         plain.run(0, [(None, "a")])
     feed = Query(pgq_db, f"id int, v text, {FEED}", table="t")
     with pytest.raises(EventError, match="_change_type truncate") as bad:
@@ -168,18 +168,33 @@ def test_every_type_comes_out_as_it_was(pgq_db: Database) -> None:
     ("columns", "options", "kind", "text"),
     [
         ("id int, w text", {"table": "t"}, BadOption, "no column w"),
-        ("v text", {"table": "t"}, BadOption, "have no column id, which is in the key"),
-        ("id int, v int", {"table": "t"}, BadOption, "column v is int, and text"),
-        ("id int, n dec", {"table": "t"}, BadOption, r"column n is decimal\(10,4\), and numeric"),
-        ("id int, at local", {"table": "t"}, BadOption, "column at is timestamp_ntz"),
-        ("id int, g int", {"table": "t"}, BadOption, "column g of table public.t is generated"),
-        ("id int", {"table": "nope"}, UnknownTable, "no table public.nope"),
-        ("a int", {"table": "keyless"}, BadOption, "no primary key to merge by"),
-        ("id int", {"tables": "t"}, BadOption, "payload=typed is for one table"),
-        ("id int", {"table": "t", "payload": "json"}, BadOption, "needs a column row"),
-        ("row text", {"tables": "t", "payload": "json"}, BadOption, "needs a column _table"),
-        ("row text, _table text", {"table": "t", "payload": "json"}, BadOption, "every _table"),
-        ("id int", {}, BadOption, "give table or tables"),
+        ("v text", {"table": "t"}, BadOption, "rows have no key column id"),
+        ("id int, v int", {"table": "t"}, BadOption, "column v is text, in Spark int"),
+        (
+            "id int, n dec",
+            {"table": "t"},
+            BadOption,
+            r"column n is numeric\(10,2\), in Spark decimal\(10,4\)",
+        ),
+        (
+            "id int, at local",
+            {"table": "t"},
+            BadOption,
+            "column at is timestamp with time zone, in Spark timestamp_ntz",
+        ),
+        ("id int, g int", {"table": "t"}, BadOption, "table public.t: column g is generated"),
+        ("id int", {"table": "nope"}, UnknownTable, "table public.nope: does not exist"),
+        ("a int", {"table": "keyless"}, BadOption, "no primary key, required by mode=merge"),
+        ("id int", {"tables": "t"}, BadOption, "payload=typed: requires option table"),
+        ("id int", {"table": "t", "payload": "json"}, BadOption, "requires a column row"),
+        ("row text", {"tables": "t", "payload": "json"}, BadOption, "requires a column _table"),
+        (
+            "row text, _table text",
+            {"table": "t", "payload": "json"},
+            BadOption,
+            "rows with a column _table",
+        ),
+        ("id int", {}, BadOption, "table, tables: exactly one"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused_at_the_start(
@@ -222,7 +237,7 @@ def test_rows_of_several_tables_go_where_the_mapping_says(pgq_db: Database) -> N
     )
     assert rows(pgq_db, "a") == [(1, "a"), (2, None)]
     assert rows(pgq_db, "s.b") == [(1, {"k": 1}, 3)]
-    with pytest.raises(EventError, match=r"of table public\.y, which is none of the sink's"):
+    with pytest.raises(EventError, match=r"_table public\.y: not in option tables"):
         query.run(1, [("public.y", "{}", "insert", 2, 4)])
     parts = [
         [
@@ -231,7 +246,7 @@ def test_rows_of_several_tables_go_where_the_mapping_says(pgq_db: Database) -> N
         ],
         [("public.x", '{"id":3,"j":null,"n":4}', "insert", 2, 7)],
     ]
-    with pytest.raises(StateError, match=r"rows for table s\.b have different columns") as caught:
+    with pytest.raises(StateError, match=r"table s\.b: rows have different columns") as caught:
         query.run(1, *parts)
     assert "missingColumns=null" in (caught.value.hint or "")
     assert rows(pgq_db, "a") == [(1, "a"), (2, None)]
@@ -245,7 +260,7 @@ def test_rows_of_several_tables_go_where_the_mapping_says(pgq_db: Database) -> N
     filling.run(0, *parts)
     assert rows(pgq_db, "a") == [(2, None)]
     assert rows(pgq_db, "s.b")[1:] == [(2, None, None), (3, None, 4)]
-    with pytest.raises(EventError, match="no object of JSON"):
+    with pytest.raises(EventError, match="not a JSON object"):
         filling.run(1, [("public.a", None, "insert", 3, 8)])
 
 

@@ -55,13 +55,13 @@ GIVEN = {"service": "shop", "queue": "q"}
     ("more", "stream", "text"),
     [
         ({"keys": "id"}, True, "unknown option keys"),
-        ({"writeId": "x"}, True, "writeId is for df.write"),
-        ({"sinkId": "x"}, False, "sinkId is for df.writeStream"),
-        ({"sinkId": " "}, True, "sinkId has 1 bytes"),
-        ({"onOtherRows": "skip"}, False, "onOtherRows needs writeId"),
-        ({"payload": "typed"}, True, "payload is 'typed'"),
-        ({"queue": ""}, True, "the option queue is missing"),
-        ({"dsn": "dbname=x"}, True, "give service or dsn"),
+        ({"writeId": "x"}, True, "writeId: not supported by df.writeStream"),
+        ({"sinkId": "x"}, False, "sinkId: not supported by df.write"),
+        ({"sinkId": " "}, True, "sinkId: ' ' is blank"),
+        ({"onOtherRows": "skip"}, False, "onOtherRows: requires writeId"),
+        ({"payload": "typed"}, True, "payload: invalid value 'typed'"),
+        ({"queue": ""}, True, "option queue: required"),
+        ({"dsn": "dbname=x"}, True, "service, dsn: exactly one"),
     ],
 )
 def test_a_wrong_option_is_named(more: dict[str, str], stream: bool, text: str) -> None:
@@ -77,15 +77,23 @@ def test_spark_gives_a_sink_its_own_option() -> None:
 @pytest.mark.parametrize(
     ("columns", "options", "text"),
     [
-        ("ev_type string", {}, "no column ev_data"),
-        ("ev_data int", {}, "column ev_data is no text"),
-        ("ev_data string, id int", {}, "column id is no field of an event"),
-        ("ev_data string, id int", {"key": "id"}, "column id is no text"),
-        ("ev_data string", {"key": "id"}, "there is no column id"),
-        ("ev_data string, m map<string,int>", {"orderBy": "m"}, "column m has no order"),
-        ("ev_data string", {"payload": "json"}, "makes ev_data of the row"),
-        ("ev_type string, id int", {"payload": "json", "eventType": "x"}, "does not go with"),
-        ("i day", {"payload": "json"}, "column i has a type that cannot be written"),
+        ("ev_type string", {}, "column ev_data: required"),
+        ("ev_data int", {}, "column ev_data: not of type string"),
+        ("ev_data string, id int", {}, "column id: not a field of an event"),
+        ("ev_data string, id int", {"key": "id"}, "column id: not of type string"),
+        ("ev_data string", {"key": "id"}, "column id: does not exist"),
+        (
+            "ev_data string, m map<string,int>",
+            {"orderBy": "m"},
+            "type of column m cannot be ordered",
+        ),
+        ("ev_data string", {"payload": "json"}, "not supported for rows with a column ev_data"),
+        (
+            "ev_type string, id int",
+            {"payload": "json", "eventType": "x"},
+            "eventType: not supported",
+        ),
+        ("i day", {"payload": "json"}, "column i: type interval day is not"),
     ],
 )
 def test_columns_that_are_not_those_of_events_are_refused(
@@ -122,7 +130,7 @@ def test_key_and_order_come_with_the_event_and_a_row_without_key_stops() -> None
     assert lines(schema, [["d", "k1", when]], **options) == [
         {"t": "x", "d": "d", "k": "k1", "o": "2026-02-03 04:05:06.000007+00:00"}
     ]
-    with pytest.raises(EventError, match="NULL in k"):
+    with pytest.raises(EventError, match="key column k: row with NULL"):
         lines(schema, [["d", None, when]], **options)
 
 
@@ -223,5 +231,5 @@ def test_tables_are_mapped_by_name() -> None:
     options = parse_tables(given, stream=True)
     assert [str(table) for table in options.targets] == ["public.a", "s.b"]
     assert options.by_name == {"public.a": 0, "public.b": 1, "public.c": 1}
-    with pytest.raises(BadOption, match=r"tables names public\.a twice"):
+    with pytest.raises(BadOption, match=r"tables: public\.a is listed twice"):
         parse_tables({**given, "tables": "a, public.a=b"}, stream=True)

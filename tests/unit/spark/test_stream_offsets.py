@@ -31,7 +31,7 @@ def test_an_offset_is_read_as_it_was_written() -> None:
         Offset(7, START, UUID(int=5), "3:9:4"),
     ):
         assert offsets.read(offsets.write(offset)) == offset
-    with pytest.raises(StateError, match="not of this source"):
+    with pytest.raises(StateError, match="offset of another source"):
         offsets.read({"partition": 3})
 
 

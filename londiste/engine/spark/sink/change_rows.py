@@ -1,6 +1,6 @@
 """Columns of change rows: those of the row, and those that describe the change.
 
-Here is what executors do; ``merging.py`` is what the driver makes of it.
+Runs in executors; the driver merges the result with ``merge.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from londiste.errors import BadOption, EventError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What a change feed tells of a change; they are no columns of the table.
+#: Columns of a change feed that describe the change; they are not columns of the table.
 META = (*CHANGE_NAMES, "_key")
 #: Which change of a key is the last: name, and letter in a chunk.
 ORDER = (("_commit_version", "v"), ("_event_id", "e"), ("_row", "w"))
@@ -30,12 +30,12 @@ _OPS = {"insert": 1, "update_postimage": 1, "update_preimage": 0, "delete": 0}
 
 @dataclass(frozen=True)
 class RowShape:
-    """Which columns of a row are what.
+    """Roles of the columns of a row.
 
-    columns -- those of the table, with their places; empty when the row is a text of JSON.
-    document -- place of that text.
-    kind, table -- places of _change_type and _table; None: it has none.
-    order -- letters and places of what tells the last change.
+    columns -- columns of the table, with their indexes; empty when the row is JSON text.
+    document -- index of the JSON text.
+    kind, table -- indexes of _change_type and _table; None: no such column.
+    order -- letters and indexes of the columns that determine the last change.
     """
 
     columns: tuple[tuple[str, int], ...]
@@ -46,7 +46,7 @@ class RowShape:
 
 
 def shape_of(options: TableOptions, schema: Any) -> RowShape:
-    """Raises BadOption for columns that do not go with the options."""
+    """Raises BadOption for columns that the options do not allow."""
     names = [field.name for field in schema.fields]
     kinds = {field.name: text_format.kind_of(field.dataType) for field in schema.fields}
     append = options.mode is Mode.APPEND
@@ -57,34 +57,42 @@ def shape_of(options: TableOptions, schema: Any) -> RowShape:
             text_format.require_text(field)
     for name, _ in ORDER:
         if name in names and name in meta and kinds[name] not in ("whole", "null"):
-            raise BadOption(f"column {name} is no whole number", hint=f"cast {name} to bigint")
+            raise BadOption(f"column {name}: not an integer", hint=f"cast {name} to bigint")
     if options.payload is Payload.JSON:
         if "row" not in names or kinds["row"] != "string":
             raise BadOption(
-                "payload=json needs a column row, a text of JSON",
-                hint="the source makes it with payload=json; or to_json(struct(*)) as row",
+                "payload=json: requires a column row of type string",
+                hint="use payload=json in the source too, or select to_json(struct(*)) as row",
             )
         unknown = [name for name in inside if name != "row"]
         if unknown:
             raise BadOption(
-                f"column {unknown[0]} has no meaning beside row", hint=f".drop('{unknown[0]}')"
+                f"column {unknown[0]}: not supported with payload=json",
+                hint=f"remove it: .drop('{unknown[0]}')",
             )
         named = options.tables[0][0] != ""
         if named and "_table" not in names:
             raise BadOption(
-                "tables needs a column _table", hint="for one table: .option('table', …)"
+                "tables: requires a column _table",
+                hint="add it, or use .option('table', …) for one table",
             )
         if not named and "_table" in names:
             raise BadOption(
-                "table would take the rows of every _table",
-                hint="map it: .option('tables', 'public.orders=shop.orders'); or .drop('_table')",
+                "table: not supported for rows with a column _table",
+                detail="rows of all source tables would be written into one table",
+                hint="use .option('tables', 'public.orders=shop.orders'), or .drop('_table')",
             )
         if append and "_change_type" in names:
             raise BadOption(
-                "mode=append has no place for deletes", hint="mode=merge; or .drop('_change_type')"
+                "mode=append: cannot apply _change_type (deletes)",
+                hint="use mode=merge, or .drop('_change_type')",
             )
     elif not inside:
-        raise BadOption("there is no column for the table", hint=f"there are: {', '.join(names)}")
+        raise BadOption(
+            "no column to write into the table",
+            detail=f"columns: {', '.join(names)}",
+            hint="select at least one column of the table",
+        )
 
     def place(name: str) -> int | None:
         return names.index(name) if name in names and name in meta else None
@@ -105,7 +113,7 @@ def shape_of(options: TableOptions, schema: Any) -> RowShape:
 def chunks(
     options: TableOptions, schema: Any, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[StagedRows]:
-    """The rows of a task.  Raises EventError for one that is no change of a row of the tables."""
+    """The rows of a task.  Raises EventError for a row that is not a change of the tables."""
     shape = shape_of(options, schema)
     makers = [text_format.nested(field.dataType) for field in schema.fields]
     image = _image(shape, schema)
@@ -128,11 +136,11 @@ def chunks(
 def _image(
     shape: RowShape, schema: Any
 ) -> Callable[[Sequence[Any], int], tuple[str, tuple[str, ...]]]:
-    """What makes the row of the table: its JSON, and its columns where they differ."""
+    """Builds the table row as JSON, with its column list where columns may differ."""
     place = shape.document
     if place is not None:
         return lambda row, op: _document(row[place], op)
-    # A string that holds a document shall be that document, so nothing but arrays is nested.
+    # A string that contains a document must become that document, so only arrays are nested.
     heads = [
         (
             f"{text_format.document(name)}:",
@@ -160,9 +168,10 @@ def _document(text: str | None, op: int) -> tuple[str, tuple[str, ...]]:
         found = None
     if not isinstance(found, dict):
         raise EventError(
-            "a row is no object of JSON",
-            hint="rows that are no changes have none: leave them out, or let the source do it"
-            " with onTruncate=ignore and onScript=ignore",
+            "column row: value is not a JSON object",
+            detail="rows for TRUNCATE and for scripts have none",
+            hint="exclude such rows with .where(…), or in the source with onTruncate=ignore and"
+            " onScript=ignore",
         )
     return (text or ""), (tuple(sorted(found)) if op else ())
 
@@ -172,9 +181,9 @@ def _op(kind: str | None) -> int:
         return _OPS[kind or ""]
     except KeyError:
         raise EventError(
-            f"a row has _change_type {kind or 'NULL'}, which is no change of one row",
-            detail=f"these are: {', '.join(_OPS)}",
-            hint="do by hand what it says, and leave it out: .where(\"_change_type <> '…'\")",
+            f"_change_type {kind or 'NULL'}: not a change of one row",
+            detail=f"supported: {', '.join(_OPS)}",
+            hint="apply the change manually and exclude the row: .where(\"_change_type <> '…'\")",
         ) from None
 
 
@@ -183,9 +192,9 @@ def _place(places: dict[str, int], table: str | None) -> int:
         return places[table or ""]
     except KeyError:
         raise EventError(
-            f"a row is of table {table or 'NULL'}, which is none of the sink's",
-            detail=f"option tables has: {', '.join(places)}",
-            hint="add it there, or leave such rows out with .where(…)",
+            f"_table {table or 'NULL'}: not in option tables",
+            detail=f"option tables contains: {', '.join(places)}",
+            hint="add it to option tables, or exclude such rows with .where(…)",
         ) from None
 
 

@@ -1,7 +1,7 @@
 """Commit of an epoch, in the driver: one transaction with its record.
 
-Spark asks again when it does not know whether it was heard; then the note says so, and nothing
-happens.
+Spark repeats a commit whose outcome it does not know; the record shows that the epoch is written,
+and nothing is written twice.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def write(
     name = options.name or (next(iter(queries), "") if epoch is not None else "")
     if epoch is not None and staged and not name:
         raise StateError(
-            "Spark does not say which query this is",
-            hint="name it: .option('sinkId', 'shop_orders')",
+            "no query ID from Spark: the sink has no name",
+            hint="set a name: .option('sinkId', 'shop_orders')",
         )
     rows = sum(m.count for m in staged)
     if rows or (options.name and epoch is None):
@@ -117,7 +117,7 @@ def give_up(options: Common, attempt: UUID, messages: Sequence[StagedMessage | N
         with session(options.conninfo, name="londiste-spark sink", autocommit=True) as conn:
             sweep(conn, name)
     except LondisteError as error:
-        log.warning("staged rows are not dropped yet: %s", error)
+        log.warning("dropping staged rows failed, the next epoch retries: %s", error)
 
 
 def sweep(conn: Connection, name: str) -> None:
@@ -128,10 +128,10 @@ def sweep(conn: Connection, name: str) -> None:
             try:
                 spark_epochs.drop_sink_stage(conn, stage)
             except TransientError as error:
-                log.info("staged rows are not dropped yet: %s", error)
+                log.info("staged rows are still in use, the next epoch drops them: %s", error)
     except (LondisteError, psycopg.Error) as error:
         # The epoch is in: this is no reason to stop.
-        log.warning("staged rows are not dropped yet: %s", error)
+        log.warning("dropping staged rows failed, the next epoch retries: %s", error)
 
 
 __all__ = ["Write", "give_up", "sweep", "write"]

@@ -46,10 +46,11 @@ _STEP = 1 << 20
 
 @dataclass(frozen=True)
 class EventShape:
-    """Which columns of a row are what of its event.
+    """Roles of the columns of a row in its event.
 
-    places -- of the fields, of the key and of the order, in the row; None: it has none.
-    inside -- name and place of those that become the data.
+    places -- indexes of the event's fields in the row; None: no such column.
+    inside -- names and indexes of the columns that are encoded in the data.
+    key, order -- indexes of the columns of the options; None: not set.
     ordered -- PostgreSQL's type for the order.
     """
 
@@ -61,7 +62,7 @@ class EventShape:
 
 
 def shape_of(options: QueueOptions, schema: Any) -> EventShape:
-    """Raises BadOption for columns that are not those of events."""
+    """Raises BadOption for columns that do not belong to an event."""
     names = [field.name for field in schema.fields]
     kinds = {field.name: text_format.kind_of(field.dataType) for field in schema.fields}
     for field in schema.fields:
@@ -69,41 +70,46 @@ def shape_of(options: QueueOptions, schema: Any) -> EventShape:
     extra = [name for name in (options.key, options.order) if name]
     for name in extra:
         if name not in names:
-            raise BadOption(f"there is no column {name}", hint=f"the rows have: {', '.join(names)}")
+            raise BadOption(f"column {name}: does not exist", hint=f"use one of {', '.join(names)}")
     fields = list(FIELDS)
     if options.payload is not Payload.RAW:
         fields.remove("ev_data")
         if "ev_data" in names:
             raise BadOption(
-                f"payload={options.payload} makes ev_data of the row, which has such a column",
-                hint=f"rename it, or give the fields as they are: payload={Payload.RAW}",
+                f"payload={options.payload}: not supported for rows with a column ev_data",
+                detail="ev_data is built from the whole row",
+                hint=f"rename the column, or write the fields unchanged: payload={Payload.RAW}",
             )
     for name in (*fields, options.key):
         if name in names and kinds[name] not in ("string", "null"):
             raise BadOption(
-                f"column {name} is no text",
-                hint=f".withColumn('{name}', col('{name}').cast('string'))",
+                f"column {name}: not of type string",
+                hint=f"cast it: .withColumn('{name}', col('{name}').cast('string'))",
             )
     if options.order and kinds[options.order] not in _ORDERED:
         raise BadOption(
-            f"column {options.order} has no order that PostgreSQL shares",
-            hint="order by a number, a text, a date or a time",
+            f"orderBy: type of column {options.order} cannot be ordered in PostgreSQL",
+            hint="use a column with numbers, text, dates or timestamps",
         )
     if options.type is not None and "ev_type" in names:
-        raise BadOption("eventType does not go with a column ev_type", hint="leave one of them out")
+        raise BadOption(
+            "eventType: not supported for rows with a column ev_type",
+            hint="omit eventType, or .drop('ev_type')",
+        )
     others = [name for name in names if name not in fields]
     if options.payload is Payload.RAW:
         unknown = [name for name in others if name not in extra]
         if unknown:
             raise BadOption(
-                f"column {unknown[0]} is no field of an event",
-                detail=f"these are: {', '.join(FIELDS)}",
-                hint=f".select('ev_type', 'ev_data'), or payload={Payload.JSON} for the whole row",
+                f"column {unknown[0]}: not a field of an event",
+                detail=f"fields: {', '.join(FIELDS)}",
+                hint="use .select('ev_type', 'ev_data'), or write the whole row:"
+                f" payload={Payload.JSON}",
             )
         if "ev_data" not in names:
             raise BadOption(
-                "there is no column ev_data",
-                hint=f"make one, or let the row be the data: payload={Payload.JSON}",
+                "column ev_data: required with payload=raw",
+                hint=f"add it, or write the whole row as event data: payload={Payload.JSON}",
             )
         others = []
     return EventShape(
@@ -162,8 +168,8 @@ def _line(
     if shape.key is not None:
         if row[shape.key] is None:
             raise EventError(
-                f"a row has NULL in {options.key}, the column of the key",
-                hint=f"leave such rows out: .where('{options.key} is not null')",
+                f"key column {options.key}: row with NULL",
+                hint=f"exclude such rows: .where('{options.key} is not null')",
             )
         found.append(f'"k":{text_format.document(row[shape.key])}')
     if shape.order is not None and row[shape.order] is not None:
@@ -198,9 +204,9 @@ def require(done: int, count: int) -> None:
     """Raises TransientError unless a chunk had as many rows as were staged."""
     if done != count:
         raise TransientError(
-            f"{done} rows are staged where there were {count}",
+            f"staged rows lost: {done} found, {count} expected",
             detail="the server was restarted after a crash, or the rows were deleted",
-            hint="start the query again: it repeats the epoch from its checkpoint",
+            hint="restart the query: it repeats the epoch from its checkpoint",
         )
 
 

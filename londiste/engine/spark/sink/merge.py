@@ -134,13 +134,13 @@ class _Part:
         )
 
     def _fold(self) -> None:
-        """Finds the last change of each key.  Raises StateError when that is not told."""
+        """Finds the last change of each key.  Raises StateError if it is not determined."""
         shown = ", ".join(self.shape.key)
         null = " or ".join(f"c{n} is null" for n, _ in self._key())
         if self._any(f"select 1 from {self._all} where {null} limit 1"):
             raise StateError(
-                f"a row for table {self.shape.name} has NULL in its key ({shown})",
-                hint="leave such rows out with .where(…)",
+                f"table {self.shape.name}: row with NULL in key ({shown})",
+                hint="exclude such rows with .where(…)",
             )
         order = ", ".join(f"{letter} desc nulls last" for letter in "vew")
         self._do(
@@ -159,24 +159,24 @@ class _Part:
             f" and b.nr > 1 and a.o = 1 and {whole[0]} is distinct from {whole[1]} limit 1"
         ):
             raise StateError(
-                f"an epoch has several rows for one key of table {self.shape.name} ({shown}), and"
-                " nothing tells which is the last",
-                detail="_commit_version, _event_id and _row would, in this order",
-                hint="give the rows a column _commit_version (bigint) that grows, or leave one row"
-                " for each key",
+                f"table {self.shape.name}: several rows with one key ({shown}) in an epoch, and no"
+                " column determines the last",
+                detail="_commit_version, _event_id and _row determine it, in this order",
+                hint="add a column _commit_version (bigint) that increases with each change, or"
+                " reduce the rows to one for each key",
             )
 
     def _columns(self) -> list[str]:
-        """Those that the chunks say."""
+        """Columns of the chunks.  Raises StateError if they differ."""
         sets = {chunk.columns for chunk, _ in self.chunks if chunk.columns}
         if len(sets) > 1 and not self.options.fill:
             one, other = sorted(sets)[:2]
             raise StateError(
-                f"rows for table {self.shape.name} have different columns",
-                detail=f"only some have {', '.join(sorted(set(one) ^ set(other)))}",
-                hint="after a column was added: missingColumns=null takes NULL in its place. Rows"
-                " captured by pgq.sqltriga have the changed columns only, which cannot be merged:"
-                " use another trigger",
+                f"table {self.shape.name}: rows have different columns",
+                detail=f"missing from some rows: {', '.join(sorted(set(one) ^ set(other)))}",
+                hint="after a column was added, use missingColumns=null to write NULL. Rows"
+                " captured by pgq.sqltriga have only the changed columns and cannot be merged: use"
+                " another trigger",
             )
         return sorted(set().union(*sets)) or list(self.shape.key)
 

@@ -1,6 +1,6 @@
 """Options of the sinks ``format("pgq")`` and ``format("pgq_table")``.
 
-What goes for passwords and misspelled names is said in ``stream/options.py``.
+``stream/options.py`` has the rules for passwords and unknown names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from londiste.errors import BadOption
 
 
 class Payload(StrEnum):
-    """How a row comes: fields of an event, or columns that become a text."""
+    """Representation of a row: fields of an event, or columns that are encoded as text."""
 
     RAW = "raw"
     JSON = "json"
@@ -26,7 +26,7 @@ class Payload(StrEnum):
 
 
 class Mode(StrEnum):
-    """What becomes of a row whose key is there already."""
+    """Write mode for a row whose key already exists."""
 
     MERGE = "merge"
     APPEND = "append"
@@ -34,11 +34,11 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Common:
-    """What both sinks have.
+    """Options of both sinks.
 
-    dsn -- without a password.
-    name -- of the sink; empty: that of the query, by its checkpoint, or of no one for a job.
-    skip_other -- an epoch that comes again with another number of rows is in, and no error.
+    dsn -- connection string without a password.
+    name -- name of the sink; empty: the query's, from its checkpoint; a job then has no record.
+    skip_other -- accept a repeated epoch with a different number of rows as written.
     """
 
     dsn: str
@@ -56,11 +56,11 @@ class Common:
 
 @dataclass(frozen=True)
 class QueueOptions(Common):
-    """Of ``format("pgq")``.
+    """Options of ``format("pgq")``.
 
-    type -- of events whose row has no column ev_type.
-    key -- column; an event whose key is in the queue already is left out.
-    order -- column; events of an epoch are inserted in its order.
+    type -- type of events whose rows have no column ev_type.
+    key -- column with the key of the event; events whose key is already in the queue are skipped.
+    order -- column by which the events of an epoch are ordered.
     """
 
     queue: str = ""
@@ -72,11 +72,11 @@ class QueueOptions(Common):
 
 @dataclass(frozen=True)
 class TableOptions(Common):
-    """Of ``format("pgq_table")``.
+    """Options of ``format("pgq_table")``.
 
-    tables -- by the name that rows have in ``_table``; that of the only one may be empty: all.
-    fill -- rows that lack columns which others of the epoch have get NULL there.
-    replica -- triggers and foreign keys of the target stay silent.
+    tables -- target by value of ``_table``; an empty name stands for all rows.
+    fill -- write NULL into columns that only other rows of the epoch have.
+    replica -- do not fire triggers and foreign keys of the target.
     """
 
     tables: tuple[tuple[str, TableName], ...] = ()
@@ -92,13 +92,13 @@ class TableOptions(Common):
 
     @property
     def by_name(self) -> dict[str, int]:
-        """The place in ``targets`` of a name in ``_table``."""
+        """Index in ``targets`` by value of ``_table``."""
         places = {target: place for place, target in enumerate(self.targets)}
         return {name: places[target] for name, target in self.tables}
 
 
 _COMMON = ("service", "dsn", "password", "sinkId", "writeId", "onOtherRows")
-#: As Spark's users write them; what they are for is in the pages of docs/howto.
+#: Names in Spark; the pages of docs/howto describe them.
 QUEUE_NAMES = (*_COMMON, "queue", "payload", "eventType", "key", "orderBy")
 TABLE_NAMES = (
     *_COMMON,
@@ -109,12 +109,12 @@ TABLE_NAMES = (
     "missingColumns",
     "sessionReplicationRole",
 )
-_QUEUE_HOWTO = "docs/howto/spark-enqueue.md lists the options"
-_TABLE_HOWTO = "docs/howto/spark-tables.md lists the options"
+_QUEUE_HOWTO = "docs/howto/spark-enqueue.md for the list of options"
+_TABLE_HOWTO = "docs/howto/spark-tables.md for the list of options"
 
 
 def parse_queue(given: Mapping[str, str], *, stream: bool) -> QueueOptions:
-    """Reads the options of a queue's sink.  Raises BadOption, with what to write instead."""
+    """Parses the options of a queue sink.  Raises BadOption, with a hint for the correct form."""
     options = _options(given, QUEUE_NAMES, _QUEUE_HOWTO)
     reader = Reader(options)
     payload = Payload(
@@ -125,7 +125,7 @@ def parse_queue(given: Mapping[str, str], *, stream: bool) -> QueueOptions:
         password=options.get("password", ""),
         name=_name(options, stream),
         skip_other=reader.choice("onOtherRows", ["fail", "skip"], "fail") == "skip",
-        queue=reader.required("queue", "the queue to write into: .option('queue', 'shop')"),
+        queue=reader.required("queue", "name the queue to write into: .option('queue', 'shop')"),
         payload=payload,
         type=options.get("eventType"),
         key=options.get("key", "").strip(),
@@ -134,7 +134,7 @@ def parse_queue(given: Mapping[str, str], *, stream: bool) -> QueueOptions:
 
 
 def parse_tables(given: Mapping[str, str], *, stream: bool) -> TableOptions:
-    """Reads the options of a sink of tables.  Raises BadOption."""
+    """Parses the options of a table sink.  Raises BadOption."""
     options = _options(given, TABLE_NAMES, _TABLE_HOWTO)
     reader = Reader(options)
     found = TableOptions(
@@ -151,8 +151,9 @@ def parse_tables(given: Mapping[str, str], *, stream: bool) -> TableOptions:
     )
     if found.payload is Payload.TYPED and "table" not in options:
         raise BadOption(
-            "payload=typed is for one table",
-            hint="name it: .option('table', 'public.orders'); or payload=json for several",
+            "payload=typed: requires option table",
+            hint="select one table with .option('table', 'public.orders'), or use payload=json"
+            " for several tables",
         )
     return found
 
@@ -167,25 +168,28 @@ def _name(options: Mapping[str, str], stream: bool) -> str:
     wrong, right = ("writeId", "sinkId") if stream else ("sinkId", "writeId")
     if wrong in options:
         raise BadOption(
-            f"{wrong} is for {'df.write' if stream else 'df.writeStream'}",
-            hint=f"name it with {right}",
+            f"{wrong}: not supported by {'df.writeStream' if stream else 'df.write'}",
+            hint=f"use {right}",
         )
     if not stream and "onOtherRows" in options and right not in options:
-        raise BadOption("onOtherRows needs writeId", hint="give both, or none")
+        raise BadOption("onOtherRows: requires writeId", hint="set writeId, or omit onOtherRows")
     name = options.get(right)
     if name is None:
         return ""
     if not name.strip() or len(name.encode()) > 1000:
-        raise BadOption(f"{right} has {len(name.encode())} bytes", hint="give it 1 to 1000")
+        raise BadOption(
+            f"{right}: {name[:40]!r} is blank or longer than 1000 bytes",
+            hint="use a name of 1 to 1000 bytes",
+        )
     return name.strip()
 
 
 def _tables(options: Mapping[str, str]) -> tuple[tuple[str, TableName], ...]:
     if ("table" in options) == ("tables" in options):
         raise BadOption(
-            "give table or tables, one of them",
-            hint=".option('table', 'public.orders') for all rows; .option('tables',"
-            " 'public.orders, public.items=shop.items') by the column _table",
+            "table, tables: exactly one of the two is required",
+            hint="use .option('table', 'public.orders') for all rows, or .option('tables',"
+            " 'public.orders, public.items=shop.items') for rows with a column _table",
         )
     if "table" in options:
         return (("", TableName.parse(options["table"].strip())),)
@@ -194,10 +198,12 @@ def _tables(options: Mapping[str, str]) -> tuple[tuple[str, TableName], ...]:
         source, equals, target = one.partition("=")
         name = str(TableName.parse(source.strip()))
         if name in found:
-            raise BadOption(f"tables names {name} twice", hint="name each table once")
+            raise BadOption(f"tables: {name} is listed twice", hint="list each table once")
         found[name] = TableName.parse(target.strip()) if equals else TableName.parse(name)
     if not found:
-        raise BadOption("tables is empty", hint=".option('tables', 'public.orders, public.items')")
+        raise BadOption(
+            "tables: empty list", hint="use .option('tables', 'public.orders, public.items')"
+        )
     return tuple(found.items())
 
 

@@ -1,6 +1,6 @@
 """Queue sink, as Spark calls it: ``format("pgq")``.
 
-Spark creates these objects in every process that has to do with an epoch, so they hold the
+Spark creates these objects in every process that takes part in an epoch, so they hold only the
 options, and the name of the attempt, which tasks share.
 """
 
@@ -68,7 +68,7 @@ class QueueStreamWriter(_QueueWriter, DataSourceStreamArrowWriter):  # type: ign
         self._commit(messages, batchId)
 
     def abort(self, messages: list[StagedMessage | None], batchId: int) -> None:  # noqa: N803
-        """In the driver: a task has failed for good."""
+        """In the driver: a task has failed permanently."""
         commit.give_up(self.options, self.attempt, messages)
 
 
@@ -82,16 +82,17 @@ class QueueBatchWriter(_QueueWriter, DataSourceArrowWriter):  # type: ignore[mis
         self._commit(messages, None)
 
     def abort(self, messages: list[StagedMessage | None]) -> None:
-        """In the driver: a task has failed for good."""
+        """In the driver: a task has failed permanently."""
         commit.give_up(self.options, self.attempt, messages)
 
 
 def require_append(overwrite: bool) -> None:
-    """Raises BadOption for what would remove what is there."""
+    """Raises BadOption for a mode that would delete existing rows."""
     if overwrite:
         raise BadOption(
-            "nothing there is overwritten",
-            hint=".mode('append') of df.write, .outputMode('append') or 'update' of a stream",
+            "overwrite mode: not supported by sinks",
+            hint="use .mode('append') with df.write, and .outputMode('append') or 'update' with a"
+            " stream",
         )
 
 

@@ -2,7 +2,7 @@
 
 Rows are cut into chunks, texts of JSON that one statement takes.  The few of a small task go to
 the driver with the message that it is done.  The chunks of a larger one go into a table that is
-not logged, in one transaction; nobody reads them but the driver that gets the message.  So a task
+not logged, in one transaction; only the driver that gets the message reads them.  So a task
 that fails or runs twice, or whose message is lost, leaves rows that are in no epoch; they are
 dropped with the table when the next epoch is in.
 """

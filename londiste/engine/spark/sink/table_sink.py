@@ -126,8 +126,8 @@ def fitting(
     for target in options.targets:
         if target not in found:
             raise UnknownTable(
-                f"there is no table {target}",
-                hint="create it first; write names as schema.table, as in the catalog",
+                f"table {target}: does not exist",
+                hint="create it first, or correct the name: schema.table, as in the catalog",
             )
     merge = options.mode is Mode.MERGE
     names = [name for name, _ in shape.columns]

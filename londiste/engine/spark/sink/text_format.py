@@ -1,7 +1,7 @@
 """Spark values as PostgreSQL text and as JSON.
 
 Nothing is rounded: decimals keep their digits, floats are written so that they are read as the
-same number, times with a zone are told in UTC.
+same number, times with a zone are written in UTC.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _WHOLE = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 
 
 def kind_of(kind: Any) -> str:
-    """One word for a type of Spark: what decides into which columns its values may go.
+    """Category of a Spark type, which determines the columns that accept its values.
 
-    Empty for a type whose values have no text here.
+    Empty for a type whose values have no text format.
     """
     if isinstance(kind, (t.StringType, t.CharType, t.VarcharType)):
         return "string"
@@ -55,12 +55,12 @@ def kind_of(kind: Any) -> str:
 
 
 def require_text(field: Any) -> None:
-    """Raises BadOption for a column whose values have no text here."""
+    """Raises BadOption for a column whose values have no text format."""
     if not kind_of(field.dataType):
         raise BadOption(
-            f"column {field.name} has a type that cannot be written:"
-            f" {field.dataType.simpleString()}",
-            hint=f"make it a text: .withColumn('{field.name}', …cast('string')), or leave it out",
+            f"column {field.name}: type {field.dataType.simpleString()} is not supported",
+            hint=f"convert it to text with .withColumn('{field.name}', …cast('string')), or exclude"
+            f" it: .drop('{field.name}')",
         )
 
 

@@ -63,9 +63,9 @@ class Driver:
         known = next(iter(queues.get_consumer_info(conn, options.queue, options.consumer)), None)
         if known is not None and known.current_batch is not None:
             raise StateError(
-                f"consumer {options.consumer} of queue {options.queue} has an open batch",
+                f"queue {options.queue}: consumer {options.consumer} has an open batch",
                 detail="another program uses this consumer",
-                hint="use a consumer of its own: .option('consumer', …)",
+                hint="use a separate consumer: .option('consumer', …)",
             )
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             tick = self._newest()
@@ -91,8 +91,8 @@ class Driver:
         if start is None:
             if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
                 raise StateError(
-                    "mode=snapshot-then-changes needs Spark 4.2 or later",
-                    hint="read the rows with spark.read and mode=snapshot",
+                    "mode=snapshot-then-changes: requires Spark 4.2 or later",
+                    hint="upgrade Spark, or read the rows with spark.read and mode=snapshot",
                 )
             return self._offset(self._newest())
         if start.is_before_snapshot:
@@ -136,7 +136,7 @@ class Driver:
         if not found or found[0].id != start.tick or found[-1].id != end.tick:
             self._lost(start.tick)
         if end.time is not None and found[-1].time != end.time:
-            raise self._other(f"tick {end.tick} was made at {found[-1].time}, not at {end.time}")
+            raise self._other(f"tick {end.tick} was created at {found[-1].time}, not at {end.time}")
         return offsets.slices(found, self.options.partitions, start.seen)
 
     def finished(self, offset: Offset) -> None:
@@ -169,12 +169,12 @@ class Driver:
                 if holder is not None:
                     stream = options.kind is ConsumerKind.STREAM
                     raise NodeBusy(
-                        f"consumer {options.consumer} of queue {options.queue} belongs to another"
-                        f" {'query' if stream else 'process'} that runs",
+                        f"queue {options.queue}: consumer {options.consumer} is in use by another"
+                        f" {'query' if stream else 'process'}",
                         detail=holder,
-                        hint="stop that one, or give this one a consumer of its own"
+                        hint="stop the other query, or set another consumer for this one"
                         if stream
-                        else "stop that one first: one process writes the files of a table",
+                        else "stop the other process: one process writes the files of a table",
                     )
             except BaseException:
                 conn.close()
@@ -237,10 +237,10 @@ class Driver:
         if self._held is None or self._held.seen != end.seen or not self._held.is_alive:
             if self.options.lost is GapPolicy.FAIL:
                 raise StateError(
-                    f"the snapshot at tick {end.tick} no longer exists; its rows come first",
-                    detail="it ended with the program or session that held it; its rows may be"
-                    " in the target or not",
-                    hint="empty the target and start with another checkpoint; or read the"
+                    f"the snapshot at tick {end.tick} no longer exists, its rows are not confirmed",
+                    detail="it ended with the program or session that held it; the target may"
+                    " or may not contain its rows",
+                    hint="truncate the target and start with another checkpoint, or read the"
                     " current rows with onSnapshotLost=again, followed by changes that they"
                     " already contain",
                 )
@@ -298,10 +298,10 @@ class Driver:
 
     def _other(self, reason: str) -> PositionLost:
         return PositionLost(
-            f"consumer {self.options.consumer} of queue {self.options.queue} cannot resume at the"
+            f"queue {self.options.queue}: consumer {self.options.consumer} cannot resume at the"
             " checkpoint",
             detail=reason,
-            hint="start with another checkpoint, and bring the target to its start",
+            hint="start with another checkpoint, and reload the target",
         )
 
 
@@ -326,7 +326,7 @@ def starting_tick(conn: Connection, options: Options, *, otherwise: str) -> Tick
             raise PositionLost(
                 f"queue {queue}: events since {start.time.isoformat()} are incomplete",
                 detail=f"complete since {oldest.time.isoformat()}, tick {oldest.id}",
-                hint="start with startingOffsets=earliest, or at a later time",
+                hint="use startingOffsets=earliest, or a later startingTimestamp",
             )
         return tick
     return oldest if (start.end or otherwise) == "earliest" else newest
@@ -338,7 +338,7 @@ def lost(conn: Connection, queue: str, tick: int) -> PositionLost | StateError:
     if last is None or tick > last.id:
         return StateError(
             f"queue {queue} has no tick {tick} yet",
-            detail="it has no tick at all" if last is None else f"the newest is {last.id}",
+            detail="the queue has no tick" if last is None else f"newest tick: {last.id}",
             hint="start with startingOffsets=latest",
         )
     return PositionLost(

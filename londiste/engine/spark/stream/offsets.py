@@ -70,8 +70,9 @@ def read(text: dict[str, Any]) -> Offset:
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise StateError(
-            f"the checkpoint has an offset that is not of this source: {str(text)[:200]}",
-            hint="a checkpoint belongs to one query: give this one a directory of its own",
+            f"checkpoint: offset of another source: {str(text)[:200]}",
+            detail="a checkpoint belongs to one query",
+            hint="set a separate checkpointLocation for this query",
         ) from None
 
 

@@ -1,7 +1,8 @@
 """Options of the source ``format("pgq")``.
 
-Spark shows options in its page and in plans, and hides the values of those only whose name says so.
-So a password comes by a password file, a service, or the option ``password``; never inside ``dsn``.
+Spark shows options in its UI and in plans, and redacts only values of options with names such as
+``password``.  So a password comes from a password file, a service, or the option ``password``, and
+``dsn`` must not contain one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from londiste.pgq.consumer_kinds import ConsumerKind
 
 
 class Mode(StrEnum):
-    """What is read."""
+    """Read mode: changes, the current rows, or the rows followed by changes."""
 
     CHANGES = "changes"
     SNAPSHOT = "snapshot"
@@ -29,14 +30,14 @@ class Mode(StrEnum):
 
 
 class Payload(StrEnum):
-    """How the data of an event comes: columns of the table, a JSON text, or fields as they are."""
+    """Representation of event data: columns of the table, JSON text, or unchanged event fields."""
 
     TYPED = "typed"
     JSON = "json"
     RAW = "raw"
 
 
-#: What is told of every change, behind the columns of its table.
+#: Columns that describe a change, after the columns of its table.
 CHANGE_NAMES = (
     "_change_type",
     "_commit_version",
@@ -49,7 +50,7 @@ CHANGE_NAMES = (
 
 
 class GapPolicy(StrEnum):
-    """What becomes of what has no place in the result."""
+    """Policy for data that has no place in the result."""
 
     FAIL = "fail"
     NULL = "null"
@@ -61,7 +62,7 @@ class GapPolicy(StrEnum):
 
 @dataclass(frozen=True)
 class Start:
-    """Where a new query begins; at most one of them is given.
+    """Start of a new query; at most one of the fields is set.
 
     end -- ``earliest`` or ``latest``, or empty.
     """
@@ -72,7 +73,7 @@ class Start:
 
     @property
     def given(self) -> bool:
-        """Whether the user has said it."""
+        """Whether an option sets the start."""
         return self != Start()
 
 
@@ -81,17 +82,17 @@ class Options:
     """All options; the names in Spark are in ``NAMES``.
 
     dsn -- without a password.
-    kind -- what lists of consumers call this one.
-    timed -- a last column, ``_event_time``; of payload typed, for programs of our own.
-    tables -- empty: all of the queue.
-    max_ticks, max_events -- of one micro-batch; None: no limit.
-    partitions -- tasks that read a batch at a time, at most.
-    values -- a value that its column in Spark cannot hold.
-    strings -- columns that come as text.
-    new_columns, missing_columns -- of an event, against the table as the query knows it.
-    truncate, scripts -- changes that are not of one row.
-    lost -- the session that held the snapshot of ``snapshot-then-changes`` is gone.
-    snapshot -- name of a snapshot that the driver's program has exported and keeps.
+    kind -- label in lists of consumers.
+    timed -- append the column ``_event_time`` (payload typed, for Londiste's own programs).
+    tables -- tables to read; empty: all tables of the queue.
+    max_ticks, max_events -- limits of one micro-batch; None: no limit.
+    partitions -- maximum parallel tasks per batch.
+    values -- policy for values outside the range of the column's type in Spark.
+    strings -- columns to return as text.
+    new_columns, missing_columns -- policy for events whose columns differ from the query's table.
+    truncate, scripts -- policy for events that do not change a single row.
+    lost -- policy after the session that held the snapshot of ``snapshot-then-changes`` ended.
+    snapshot -- name of a snapshot that the driver program exported and keeps open.
     """
 
     dsn: str
@@ -127,12 +128,12 @@ class Options:
 
     @property
     def table(self) -> TableName:
-        """The only table, where there has to be one."""
+        """The only table, where exactly one is required."""
         (table,) = self.tables
         return table
 
 
-#: As Spark's users write them; what they are for is in docs/howto/spark-streams.md.
+#: Names in Spark; docs/howto/spark-streams.md describes them.
 NAMES = (
     "service",
     "dsn",
@@ -161,22 +162,22 @@ NAMES = (
 )
 
 _KNOWN = {name.lower(): name for name in NAMES}
-_HOWTO = "docs/howto/spark-streams.md lists the options"
+_HOWTO = "docs/howto/spark-streams.md for the list of options"
 
 
 def parse(given: Mapping[str, str], *, stream: bool | None = None) -> Options:
-    """Reads the options, whose names may be in any case.
+    """Parses the options, whose names are case-insensitive.
 
-    stream -- whether it is for ``readStream``; None: not known yet.
+    stream -- whether they are for ``readStream``; None: not known yet.
 
-    Raises BadOption, with what to write instead.
+    Raises BadOption, with a hint for the correct form.
     """
     options = read_names(given, _KNOWN, _HOWTO)
     reader = Reader(options)
     found = Options(
         dsn=read_dsn(options),
         password=options.get("password", ""),
-        queue=reader.required("queue", "the queue to read: .option('queue', 'shop')"),
+        queue=reader.required("queue", "name the queue to read: .option('queue', 'shop')"),
         consumer=options.get("consumer", "").strip(),
         tables=_tables(options.get("tables", "")),
         start=_start(reader),
@@ -201,11 +202,11 @@ def parse(given: Mapping[str, str], *, stream: bool | None = None) -> Options:
 
 
 def read_names(given: Mapping[str, str], known: Mapping[str, str], howto: str) -> dict[str, str]:
-    """The options under their own names.
+    """Returns the options under their canonical names.
 
-    known -- names by themselves in lower case; howto -- what lists them.
+    known -- canonical name by lower-case name; howto -- page that lists the options.
 
-    Raises BadOption for one that is unknown.
+    Raises BadOption for an unknown option.
     """
     options = {}
     for name, value in given.items():
@@ -214,67 +215,74 @@ def read_names(given: Mapping[str, str], known: Mapping[str, str], howto: str) -
             near = difflib.get_close_matches(name.lower(), known, 1)
             raise BadOption(
                 f"unknown option {name}",
-                hint=f"did you mean {known[near[0]]}?" if near else howto,
+                hint=f"did you mean {known[near[0]]}?" if near else f"see {howto}",
             )
         options[own] = str(value)
     return options
 
 
 def _check(found: Options, given: Mapping[str, str], stream: bool | None) -> None:
-    """What does not go together."""
+    """Raises BadOption for options that exclude each other."""
     if found.mode is not Mode.CHANGES and found.payload is not Payload.TYPED:
         raise BadOption(
-            f"payload={found.payload} does not go with mode={found.mode}",
-            hint="a snapshot has the columns of its table: leave payload out",
+            f"payload={found.payload}: not supported with mode={found.mode}",
+            detail="a snapshot has the columns of its table",
+            hint="omit payload",
         )
     if found.mode is Mode.SNAPSHOT and (found.start.given or found.end_tick is not None):
         raise BadOption(
-            "a starting point or endingTick does not go with mode=snapshot",
-            hint="the rows are those of now: leave it out",
+            "starting point and endingTick: not supported with mode=snapshot",
+            detail="a snapshot contains the current rows",
+            hint="omit the starting point and endingTick",
         )
     if found.mode is not Mode.SNAPSHOT and found.snapshot:
-        raise BadOption("snapshot is for mode=snapshot", hint="leave it out")
+        raise BadOption("snapshot: requires mode=snapshot", hint="omit snapshot")
     if found.payload is Payload.TYPED and len(found.tables) != 1:
         raise BadOption(
-            f"payload=typed is for one table, not {len(found.tables)}",
-            hint="name it: .option('tables', 'public.orders'); or payload=json for any number",
+            f"payload=typed: {len(found.tables)} tables given, exactly one required",
+            hint="select one with .option('tables', 'public.orders'), or use payload=json for"
+            " several tables",
         )
     if found.payload is Payload.RAW:
         for name in ("tables", "onTruncate", "onScript"):
             if name in given:
                 raise BadOption(
-                    f"{name} does not go with payload=raw",
-                    hint="raw events are not read; payload=json does that",
+                    f"{name}: not supported with payload=raw",
+                    detail="payload=raw returns events without decoding them",
+                    hint=f"omit {name}, or use payload=json",
                 )
     if stream is True:
         if not found.consumer:
             raise BadOption(
-                "a stream needs the option consumer",
-                hint="a name of its own, under which the queue keeps events for it:"
-                " .option('consumer', 'orders_to_lake')",
+                "option consumer: required for a stream",
+                detail="the queue retains events for a consumer of this name",
+                hint="set a unique name: .option('consumer', 'orders_to_lake')",
             )
         if found.mode is Mode.SNAPSHOT:
             raise BadOption(
-                "mode=snapshot is for spark.read",
-                hint="mode=snapshot-then-changes begins a stream with the rows that are there",
+                "mode=snapshot: not supported by spark.readStream",
+                hint="use mode=snapshot-then-changes for existing rows followed by changes",
             )
         for name in ("endingTick", "snapshot"):
             if name in given:
-                raise BadOption(f"{name} is for spark.read, not for a stream", hint=_HOWTO)
+                raise BadOption(
+                    f"{name}: not supported by spark.readStream", hint=f"omit {name}; see {_HOWTO}"
+                )
         if found.mode is Mode.SNAPSHOT_THEN_CHANGES and found.start.given:
             raise BadOption(
-                "a starting point does not go with mode=snapshot-then-changes",
-                hint="the changes begin where the snapshot is: leave it out",
+                "starting point: not supported with mode=snapshot-then-changes",
+                detail="changes start at the tick of the snapshot",
+                hint="omit the starting point",
             )
     if stream is False:
         if found.mode is Mode.SNAPSHOT_THEN_CHANGES:
             raise BadOption(
-                "mode=snapshot-then-changes is for spark.readStream",
-                hint="mode=snapshot reads the rows, mode=changes the events that are there",
+                "mode=snapshot-then-changes: not supported by spark.read",
+                hint="use mode=snapshot for the rows, or mode=changes for the events in the queue",
             )
         for name in ("consumer", "maxTicksPerTrigger", "maxEventsPerTrigger", "onSnapshotLost"):
             if name in given:
-                raise BadOption(f"{name} is for spark.readStream", hint="leave it out")
+                raise BadOption(f"{name}: not supported by spark.read", hint=f"omit {name}")
 
 
 def read_dsn(options: Mapping[str, str]) -> str:
@@ -282,9 +290,9 @@ def read_dsn(options: Mapping[str, str]) -> str:
     dsn, service = options.get("dsn", ""), options.get("service", "")
     if bool(dsn) == bool(service):
         raise BadOption(
-            "give service or dsn, one of them",
-            hint="service names a section of pg_service.conf: .option('service', 'shop');"
-            " dsn is a connection string: .option('dsn', 'host=db1 dbname=shop user=lake')",
+            "service, dsn: exactly one of the two is required",
+            hint="use a section of pg_service.conf, .option('service', 'shop'), or a connection"
+            " string, .option('dsn', 'host=db1 dbname=shop user=lake')",
         )
     if service:
         return conninfo.make_conninfo(service=service)
@@ -292,15 +300,16 @@ def read_dsn(options: Mapping[str, str]) -> str:
         parts = conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:
         raise BadOption(
-            "dsn is not a connection string",
-            hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
+            "dsn: invalid connection string",
+            hint="use libpq syntax: host=… port=… dbname=… user=…, or postgresql://…",
         ) from None
     for secret in ("password", "sslpassword"):
         if parts.get(secret):
             raise BadOption(
-                f"dsn has a {secret}, which Spark would show in its page",
-                hint="put it into a password file (passfile=…, ~/.pgpass) or a service, or give it"
-                " as .option('password', …), whose value Spark hides",
+                f"dsn: {secret} is not allowed",
+                detail="the Spark UI displays the value of dsn",
+                hint="use a password file (passfile=…, ~/.pgpass), a service, or"
+                " .option('password', …), whose value Spark redacts",
             )
     return dsn
 
@@ -318,7 +327,7 @@ def _start(reader: Reader) -> Start:
         n for n in ("startingOffsets", "startingTick", "startingTimestamp") if n in reader.options
     ]
     if len(given) > 1:
-        raise BadOption(f"{' and '.join(given)} do not go together", hint="give one of them")
+        raise BadOption(f"{', '.join(given)}: mutually exclusive", hint="use one of them")
     return Start(
         reader.choice("startingOffsets", ["earliest", "latest"], ""),
         reader.number("startingTick", 1),
@@ -327,20 +336,20 @@ def _start(reader: Reader) -> Start:
 
 
 class Reader:
-    """Values of options by their kind; every method raises BadOption."""
+    """Typed option values; every method raises BadOption."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
 
     def required(self, name: str, hint: str) -> str:
-        """The text of an option that has to be there."""
+        """Text of a required option."""
         value = self.options.get(name, "").strip()
         if not value:
-            raise BadOption(f"the option {name} is missing", hint=hint)
+            raise BadOption(f"option {name}: required", hint=hint)
         return value
 
     def number(self, name: str, least: int) -> int | None:
-        """A whole number from ``least`` on; None: not given."""
+        """Integer of at least ``least``; None: not set."""
         text = self.options.get(name)
         if text is None:
             return None
@@ -350,30 +359,32 @@ class Reader:
             value = least - 1
         if value < least:
             raise BadOption(
-                f"{name} is {text!r}, not a whole number from {least} on",
-                hint=f".option('{name}', {max(least, 10)})",
+                f"{name}: {text!r} is not an integer of at least {least}",
+                hint=f"use .option('{name}', {max(least, 10)})",
             )
         return value
 
     def flag(self, name: str, otherwise: bool) -> bool:
-        """Whether it is true."""
+        """Boolean option."""
         return self.choice(name, ["true", "false"], str(otherwise).lower()) == "true"
 
     def choice(self, name: str, choices: list[str], otherwise: str) -> str:
-        """One of several words, in lower case."""
+        """One of several words, in lower case; ``otherwise`` if not set."""
         text = self.options.get(name)
         if text is None:
             return otherwise
         if text.strip().lower() not in choices:
-            raise BadOption(f"{name} is {text!r}", hint=f"it can be: {', '.join(choices)}")
+            raise BadOption(
+                f"{name}: invalid value {text!r}", hint=f"use one of {', '.join(choices)}"
+            )
         return text.strip().lower()
 
     def policy(self, name: str, *choices: GapPolicy) -> GapPolicy:
-        """The first one is the default."""
+        """One of several policies; the first is the default."""
         return GapPolicy(self.choice(name, [*choices], choices[0]))
 
     def time(self, name: str) -> datetime | None:
-        """A time; UTC where it has no zone."""
+        """Timestamp; UTC if it has no zone."""
         text = self.options.get(name)
         if text is None:
             return None
@@ -381,8 +392,8 @@ class Reader:
             found = datetime.fromisoformat(text)
         except ValueError:
             raise BadOption(
-                f"{name} is {text!r}, not a time",
-                hint=f".option('{name}', '2026-01-31T12:00:00+00:00')",
+                f"{name}: {text!r} is not an ISO 8601 timestamp",
+                hint=f"use .option('{name}', '2026-01-31T12:00:00+00:00')",
             ) from None
         return found if found.tzinfo else found.replace(tzinfo=UTC)
 

@@ -207,9 +207,9 @@ class _ChangeRows(_Rows):
     def _wanted(self, policy: GapPolicy, option: str, what: EventError) -> bool:
         if policy is GapPolicy.FAIL:
             what.say_more(
-                "it is not a change of one row",
-                f"bring the reader's data to this point, and continue with option {option}=ignore;"
-                f" or get it as a row of its own with {option}=row",
+                "the event is not a change of one row",
+                f"apply it to the target manually and continue with option {option}=ignore, or"
+                f" read the event as a row with {option}=row",
             )
             raise what
         return policy is GapPolicy.ROW
@@ -263,13 +263,13 @@ class Typed:
             column = self.columns[number]
             shown = text if len(text) <= 60 else text[:59] + "…"
             message = (
-                f"column {column.name} of table {self.table} has a value that Spark's"
-                f" {column.shown} cannot hold, {where}"
+                f"column {column.name} of table {self.table}: value out of range of Spark's"
+                f" {column.shown}, {where}"
             )
-            detail = f"{shown!r} is {error}; its type is {column.type}"
+            detail = f"{shown!r} is {error}; the type in PostgreSQL is {column.type}"
             hint = (
-                f"read the column as text with option stringColumns={column.name}, all such columns"
-                " with unsupportedValues=string, or NULL in its place with unsupportedValues=null"
+                f"read the column as text with stringColumns={column.name}, all such columns with"
+                " unsupportedValues=string, or NULL instead with unsupportedValues=null"
             )
             if event_id is None:
                 raise LondisteError(message, detail=detail, hint=hint) from None
@@ -341,10 +341,9 @@ class _TypedRows(_ChangeRows):
         image = change.image
         if change.partial:
             raise EventError(
-                f"event {event.id} of table {change.table} tells the changed columns only",
-                detail="a row of typed columns would have NULL in all others",
-                hint="read it with payload=json, or capture the table with another trigger than"
-                " pgq.sqltriga",
+                f"event {event.id}: table {change.table}: row image has only the changed columns",
+                detail="with payload=typed all other columns would be NULL",
+                hint="use payload=json, or replace the table's trigger pgq.sqltriga",
                 event_id=event.id,
             )
         names = tuple(image)
@@ -370,12 +369,12 @@ class _TypedRows(_ChangeRows):
         new = [name for name in names if name not in self._known]
         if new and self.options.new_columns is GapPolicy.FAIL:
             raise EventError(
-                f"event {change.address} of table {change.table} has a column that the result has"
-                f" not: {', '.join(new)}",
-                detail="the table has changed after this query began, or the column was dropped"
-                " since",
-                hint="start the query again to read the table's columns; newColumns=ignore"
-                " continues without the column",
+                f"event {change.address}: table {change.table}: columns not in the result:"
+                f" {', '.join(new)}",
+                detail="the table has changed since the query started, or the column was dropped"
+                " later",
+                hint="restart the query to read the table's columns, or use newColumns=ignore to"
+                " exclude new columns",
                 event_id=change.event_id,
             )
         if change.op is Op.DELETE:
@@ -384,10 +383,10 @@ class _TypedRows(_ChangeRows):
         missing = [name for name, _ in self._convert if name not in change.image]
         if missing and self.options.missing_columns is GapPolicy.FAIL:
             raise EventError(
-                f"event {change.address} of table {change.table} does not have the column"
+                f"event {change.address}: table {change.table}: missing columns:"
                 f" {', '.join(missing)}",
-                detail="it was written before the column was added, or the capture ignores it",
-                hint="missingColumns=null takes NULL in its place",
+                detail="the event is older than the column, or the capture excludes it",
+                hint="use missingColumns=null to read NULL instead",
                 event_id=change.event_id,
             )
         self._fitting.add(names)
@@ -398,14 +397,14 @@ class _TypedRows(_ChangeRows):
 
 def _truncate(change: Truncate) -> EventError:
     return EventError(
-        f"table {change.table} was truncated, event {change.event_id}", event_id=change.event_id
+        f"event {change.event_id}: table {change.table} was truncated", event_id=change.event_id
     )
 
 
 def _script(change: ExecuteScript) -> EventError:
     return EventError(
-        f"script {change.name} was executed on all nodes, event {change.event_id}",
-        detail="changes that a script makes are not told as events",
+        f"event {change.event_id}: script {change.name} was executed on all nodes",
+        detail="the queue has no events for changes by a script",
         event_id=change.event_id,
     )
 

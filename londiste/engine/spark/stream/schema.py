@@ -85,9 +85,9 @@ def schema(payload: Payload, columns: Sequence[StreamColumn] = (), *, timed: boo
     for column in columns:
         if column.name.lower() in taken:
             raise BadOption(
-                f"column {column.name} would be twice in the result",
-                detail="Spark does not tell upper from lower case",
-                hint="read the table with payload=json",
+                f"column {column.name}: duplicate column in the result",
+                detail="column names in Spark are case-insensitive",
+                hint="use payload=json",
             )
         taken.add(column.name.lower())
     return _struct([*fields, *CHANGE, *(TIMED if timed else ())])

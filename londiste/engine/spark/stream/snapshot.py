@@ -1,11 +1,11 @@
 """Table rows at one snapshot, and the session that holds it.
 
-Every row lies in one block, and in one snapshot has one version: ranges of blocks that leave none
-out hold every row once.  A snapshot lives as long as the transaction that has exported it.
+Every row is in one block, and has one version in one snapshot: ranges that cover all blocks contain
+every row once.  A snapshot exists until the transaction that exported it ends.
 
-The tick of the rows is the newest that the snapshot sees.  Events behind it whose transactions the
-snapshot sees as well are in the rows; so what comes behind the rows are the events behind that
-tick without those.  No tick has to be made for it and nothing is locked.
+The tick of the rows is the newest that the snapshot sees.  Events after it whose transactions the
+snapshot also sees are in the rows; so the rows are followed by the events after that tick without
+those.  This creates no tick and locks nothing.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def rows(
             raise StateError(
                 f"snapshot {part.snapshot} no longer exists",
                 detail="the session that exported it has ended",
-                hint="keep it open as long as the job runs: with londiste.spark.snapshot(…)",
+                hint="keep it open until the job ends: with londiste.spark.snapshot(…)",
             ) from None
         except psycopg.Error as error:
             raise from_database(error, where=whereabouts(conn)) from error
@@ -148,15 +148,17 @@ def _values(
                 values.append(
                     None
                     if text is None
-                    else typed.value(number, convert[number], text, "in a row of it", None)
+                    else typed.value(
+                        number, convert[number], text, "in a row of the snapshot", None
+                    )
                 )
             yield len(line), (*values, *meta)
     if catalog.moved(conn, table):
         # Such statements make a table look empty to snapshots from before.
         raise TableChanged(
             f"table {table}: rewritten during the read",
-            detail="TRUNCATE, ALTER TABLE or the like",
-            hint="read it again",
+            detail="by TRUNCATE, ALTER TABLE or a similar statement",
+            hint="repeat the read",
         )
 
 

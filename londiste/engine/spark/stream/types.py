@@ -1,8 +1,9 @@
 """Types of table columns in Spark, and conversion of their texts.
 
 A column gets a type of Spark only where the two have the same values, or where a value that has no
-place there can be told from all others: numeric, date and the timestamps.  All else comes as
-PostgreSQL's own text.  What has no place raises ``Unfit``; nothing becomes NULL by itself.
+place there can be distinguished from all others: numeric, date and the timestamps.  Every other
+type is PostgreSQL's own text.  A value without a place raises ``Unfit``; it never becomes NULL
+automatically.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ def shape_of(
     unknown = sorted(wanted - {column.name for column in found})
     if unknown:
         raise BadOption(
-            f"stringColumns names {', '.join(unknown)}, which the table does not have",
-            hint=f"it has: {', '.join(column.name for column in found)}",
+            f"stringColumns: unknown columns {', '.join(unknown)}",
+            hint=f"use columns of the table: {', '.join(column.name for column in found)}",
         )
     made = []
     for column in found:
@@ -149,7 +150,7 @@ def _boolean(text: str) -> bool:
         return True
     if text in ("f", "false"):
         return False
-    raise Unfit("no boolean")
+    raise Unfit("not a boolean")
 
 
 def _whole(bits: int) -> Callable[[str], int]:
@@ -159,9 +160,9 @@ def _whole(bits: int) -> Callable[[str], int]:
         try:
             value = int(text)
         except ValueError:
-            raise Unfit("no whole number") from None
+            raise Unfit("not an integer") from None
         if not low <= value < high:
-            raise Unfit(f"not in {bits} bits")
+            raise Unfit(f"out of range of {bits} bits")
         return value
 
     return convert
@@ -171,20 +172,20 @@ def _real(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Unfit("no number") from None
+        raise Unfit("not a number") from None
 
 
 def _decimal(text: str, digits: int, scale: int) -> Decimal:
     # Spark has no NaN and no infinity among decimals.
     if not text or text[-1] not in "0123456789.":
-        raise Unfit("no decimal")
+        raise Unfit("not a decimal")
     try:
         value = Decimal(text)
         exact = value.quantize(Decimal(1).scaleb(-scale), context=Context(prec=digits))
     except InvalidOperation:
-        raise Unfit(f"beyond decimal({digits},{scale})") from None
+        raise Unfit(f"out of range of decimal({digits},{scale})") from None
     if exact != value:
-        raise Unfit(f"finer than decimal({digits},{scale})")
+        raise Unfit(f"more precise than decimal({digits},{scale})")
     return exact
 
 
@@ -194,7 +195,7 @@ def _binary(text: str) -> bytes:
             return binascii.unhexlify(text[2:])
         return _ESCAPED.sub(_byte, text).encode("latin-1")
     except (binascii.Error, ValueError):
-        raise Unfit("no text of bytea") from None
+        raise Unfit("not a bytea literal") from None
 
 
 #: The other form of bytea, in which captures of other programs may have written.

@@ -1,0 +1,1 @@
+"""Net changes: one final change per key of a batch."""
