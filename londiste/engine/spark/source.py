@@ -2,7 +2,7 @@
 
 The offset is a tick, a partition is a slice of the events between two ticks, which an executor
 reads with COPY into record batches of Arrow.  What is decided in the driver is in
-``stream/driver.py``, what executors do in ``stream/reading.py``; here is only what Spark calls.
+``stream/driver.py``, what executors do in ``stream/reader.py``; here is only what Spark calls.
 
 Spark makes these objects many times, in processes of its own, and pickles them; so they hold the
 options and nothing that is open, but in the one process that runs a query.

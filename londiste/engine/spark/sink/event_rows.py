@@ -186,9 +186,9 @@ def insert(
 ) -> None:
     """Inserts the events of an epoch in the open transaction.
 
-    given -- chunks, and how many rows each has to have.
+    given -- chunks, and the expected number of rows of each.
 
-    Raises TransientError when rows are not where they were staged, and what the queue says.
+    Raises TransientError when staged rows are missing, and errors of the queue.
     """
     shape = shape_of(options, schema)
     if shape.order is not None:
@@ -211,7 +211,7 @@ def require(done: int, count: int) -> None:
 
 
 def _rows(text: str) -> str:
-    """The rows of a chunk as ``r``, in their order, which ``n`` tells."""
+    """The rows of a chunk as ``r``, numbered by ``n``."""
     return (
         f"(select * from rows from (json_to_recordset(('[' || {text} || ']')::json)"
         f" as ({_KINDS}, k text, o text)) with ordinality"

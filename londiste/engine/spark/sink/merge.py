@@ -37,10 +37,10 @@ def write(
 ) -> None:
     """Writes the rows of an epoch in the open transaction.
 
-    shapes -- of the tables, in the order of the options.
-    columns -- of the rows; empty: each chunk says its own.
+    shapes -- relations of the tables, in the order of the options.
+    columns -- columns of the rows; empty: each chunk has its own list.
 
-    Raises StateError for rows that do not tell what to do, and what the server says.
+    Raises StateError for ambiguous rows, and errors of the server.
     """
     # Triggers of the tables find what they name.
     use_own_names(conn)
@@ -119,7 +119,7 @@ class _Part:
         )
 
     def put(self) -> None:
-        """The rows whose last change tells what they are."""
+        """Writes the rows whose last change is not a delete."""
         key = ", ".join(quote(name) for name in self.shape.key)
         sets = ", ".join(
             f"{quote(c.name)} = excluded.{quote(c.name)}"

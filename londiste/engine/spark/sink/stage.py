@@ -35,11 +35,11 @@ INLINE_CHARACTERS = 32 << 10
 
 @dataclass(frozen=True)
 class StagedRows:
-    """Some rows.
+    """A chunk of rows of one table.
 
-    rows -- objects of JSON with commas between; empty: they are staged.
-    table -- place of their table among those of the options.
-    columns -- what the rows have, where that is not the same for all.
+    rows -- JSON objects separated by commas; empty: they are staged.
+    table -- index of the table in the options.
+    columns -- columns of the rows, if they may differ between chunks.
     """
 
     number: int
@@ -108,7 +108,7 @@ class Cutter:
 def run(options: Common, attempt: UUID, chunks: Iterator[StagedRows]) -> StagedMessage:
     """``stage`` for the task of Spark that this is."""
     context = TaskContext.get()
-    # A killed task shall get through when Spark tries it again.
+    # Only the first attempt of a task may crash.
     crash.arm(None if context.attemptNumber() == 0 else "")
     query = context.getLocalProperty("sql.streaming.queryId") or ""
     return stage(options, attempt, query, context.partitionId(), chunks)
@@ -117,13 +117,13 @@ def run(options: Common, attempt: UUID, chunks: Iterator[StagedRows]) -> StagedM
 def stage(
     options: Common, attempt: UUID, query: str, partition: int, chunks: Iterator[StagedRows]
 ) -> StagedMessage:
-    """What becomes of a task's chunks.
+    """Stages the chunks of a task, or returns a small task's rows in its message.
 
-    attempt -- the same for all tasks of an epoch.
-    query -- by its checkpoint; empty for a job.
-    partition -- place of the task.
+    attempt -- ID shared by all tasks of an epoch.
+    query -- query ID from the checkpoint; empty for a job.
+    partition -- number of the task.
 
-    Raises TransientError and AccessDenied of the target; then nothing is left behind.
+    Raises TransientError and AccessDenied of the target; then nothing is stored.
     """
     few: list[StagedRows] = []
     size = 0

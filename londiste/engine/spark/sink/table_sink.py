@@ -117,7 +117,7 @@ class TableBatchWriter(_TableWriter, DataSourceArrowWriter):  # type: ignore[mis
 def fitting(
     conn: Connection, options: TableOptions, schema: Any
 ) -> tuple[list[Relation], list[str]]:
-    """The tables, and the columns that rows have; none where each says its own.
+    """The tables, and the columns of all rows; no columns if each chunk has its own list.
 
     Raises UnknownTable, and BadOption for columns that do not fit.
     """

@@ -1,13 +1,13 @@
 """Arrow decoding of events: COPY output to columns, many events at a time.
 
-A million events cost Python four times what they cost the server, when each is decoded by itself.
-Events of the common form, rows as JSON (our own capture's, packed or not, and jsontriga's), are
-parsed by Arrow instead, all lines of a block at once, and their texts cast column by column.
+Decoding events one by one takes four times the CPU that the server needs for them.
+Events of the common form, rows as JSON (of the native capture, packed or not, and of jsontriga),
+are parsed by Arrow instead, all lines of a block at once, and their texts cast column by column.
 
-What is not exactly of that form is not decided here: ``rows`` says so, and the caller decodes those
-events one by one, which also finds the words for what is wrong.  So the only question here is
-whether Arrow would take what the other way would refuse, or give another value; where it would
-(digits beyond its decimals, years beyond 9999, hexadecimal numbers) the text does not go to it.
+Other events are not decoded here: ``rows`` reports them, and the caller decodes them one by one,
+with an error message if that fails.  Text that Arrow would accept where the serial decoder rejects
+it, or would convert to another value (digits beyond its decimals, years beyond 9999, hexadecimal
+numbers), is not passed to Arrow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from londiste.errors import BadOption
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Names of columns that stand in JSON as they are.
+#: Names of columns that JSON does not escape.
 _PLAIN = re.compile(r"[^\"\\\x00-\x1f]+")
 
 #: Characters of a number up to which Arrow's decimals cannot overflow while it reads them.
@@ -39,14 +39,14 @@ _DAYS = (-719_162, 2_932_896)
 _MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 
 
-#: How the server shall write events: nearly nothing in them has to be quoted that way.
+#: Output format of events on the server, which needs almost no quoting.
 _CSV = "(format csv, delimiter E'\\t', quote E'\\x01')"
 
 _SELECT = "copy (select ev_id, ev_txid, ev_type, ev_data, ev_extra1{} from ("
 #: As microseconds since 1970.
 _TIME = ", (extract(epoch from ev_time) * 1000000)::int8"
 
-#: Blocks in a row that were not of the common form, after which nobody tries again.
+#: Consecutive blocks without the common form, after which it is not tried again.
 _ENOUGH = 3
 
 
@@ -56,7 +56,7 @@ class OtherForm(Exception):
 
 @dataclass(frozen=True)
 class DecodeKind:
-    """What a type of events says, and the table that they are about."""
+    """A parsed type of events, and its table."""
 
     op: Op
     table: TableName
@@ -167,9 +167,9 @@ class Parser:
     def divide(
         self, events: pa.RecordBatch, tick_of: TickOf
     ) -> tuple[pa.RecordBatch | None, pa.RecordBatch]:
-        """The rows of what is of the common form, and the events that are to be decoded by others.
+        """The rows of events of the common form, and the events to decode one by one.
 
-        Events of the common form that are of tables nobody wants are in neither.
+        Events of the common form that belong to other tables are in neither.
         """
         import pyarrow as pa
         import pyarrow.compute as pc

@@ -1,11 +1,11 @@
 """Stream driver: position, batch ends, and the consumer that keeps events.
 
-One session of the driver belongs to a query that runs.  It holds the lock of the consumer, so two
-queries cannot move one position against each other.  The consumer of the queue stays at the
-newest tick up to which Spark has finished: rotation keeps all that comes behind it.
+Each running query has one session in the driver.  It holds the lock of the consumer, so two
+queries cannot move one position concurrently.  The consumer of the queue stays at the newest tick
+up to which Spark has finished: rotation keeps all later events.
 
-Spark says ``commit(end)`` of a batch only when the next one begins, and never of the last one.
-But it asks for the next batch only when the one before is finished, so the start of that question
+Spark calls ``commit(end)`` of a batch only when the next one starts, and never for the last one.
+But it requests the next batch only after the previous one is finished, so the start of that request
 is the position.
 """
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Decides what a query reads; every method may raise what the database says as ours."""
+    """Positions and batches of a query; every method may raise database errors as LondisteError."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -85,7 +85,7 @@ class Driver:
         """Where the batch that begins at ``start`` ends; ``start`` itself when nothing came.
 
         limited -- whether the limits of the options count.
-        start -- None: Spark does not say (before 4.2); then there are no limits.
+        start -- None: not known (Spark before 4.2); then there are no limits.
         """
         options = self.options
         if start is None:
@@ -183,10 +183,10 @@ class Driver:
         return self._conn
 
     def proved(self, offset: Offset) -> Offset:
-        """The offset, when it is of this queue and nothing behind it is gone.
+        """Returns the offset if it belongs to this queue and all events after it exist.
 
-        The first time in a program the consumer is registered behind it, should it not be there.
-        With failOnDataLoss=false it is the next one behind which events are complete.
+        The first call in a program registers a missing consumer at the offset.
+        With failOnDataLoss=false, returns the next offset after which events are complete.
         """
         assert offset.tick is not None
         options, conn = self.options, self.conn
@@ -200,7 +200,7 @@ class Driver:
         if row.registration is None and self._begun:
             reason = "the consumer is no longer registered"
         elif known is not None:
-            # An offset does not tell the registration: what is behind it is proved by the events.
+            # An offset has no registration: the events after it are the proof.
             reason = position_check.decide(known, replace(row, registration=0), offset.tick)
         if reason is not None:
             raise self._other(reason)
@@ -213,7 +213,7 @@ class Driver:
         return offset
 
     def _hold(self) -> Offset:
-        """Takes the snapshot whose rows come first; the offset of those behind it."""
+        """Takes the snapshot whose rows come first; returns the offset after its rows."""
         self._begin()
         self._let_go()
         held = self._held = SnapshotSession(self.options)
@@ -333,7 +333,7 @@ def starting_tick(conn: Connection, options: Options, *, otherwise: str) -> Tick
 
 
 def lost(conn: Connection, queue: str, tick: int) -> PositionLost | StateError:
-    """What to say when a tick is not there, or not yet."""
+    """Error for a tick that no longer exists, or does not exist yet."""
     first, last = ticks.oldest_complete(conn, queue), ticks.newest(conn, queue)
     if last is None or tick > last.id:
         return StateError(

@@ -1,8 +1,8 @@
 """Offsets of a stream: ticks of a queue, and the limits of a micro-batch.
 
 An offset is what Spark writes into its checkpoint before a batch runs, so a batch is a pure
-function of two of them.  A number alone would be believed after a restore, when it stands for other
-events; so the time of the tick and the generation of the queue go with it.
+function of two of them.  After a restore the same number identifies other
+events; so an offset contains the time of the tick and the generation of the queue too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from londiste.pgq.types import Tick
 class Offset:
     """All events up to a tick are in the batches before.
 
-    tick -- None in front of a snapshot, whose rows come first.
-    seen -- the snapshot whose rows came first, as long as events behind the tick may be in it.
+    tick -- None before a snapshot, whose rows come first.
+    seen -- the snapshot whose rows came first, while it may contain events after the tick.
     """
 
     tick: int | None
@@ -79,8 +79,8 @@ def read(text: dict[str, Any]) -> Offset:
 def choose(ticks: Sequence[Tick], max_ticks: int | None, max_events: int | None) -> Tick:
     """The tick that ends the next batch.
 
-    ticks -- the one the batch begins behind, and all that came after it; at least the first.
-    max_events -- a batch ends in front of the tick that would make it larger, but has one.
+    ticks -- the tick after which the batch starts, and all later ones; at least the first.
+    max_events -- limit of events in a batch, which has at least one tick.
     """
     count = len(ticks) - 1
     if max_ticks is not None:
@@ -96,7 +96,7 @@ def at(tick: Tick, generation: UUID | None, before: Offset) -> Offset:
     """The offset at a tick that a batch ends with, which began at ``before``."""
     seen = before.seen
     if seen and Snapshot.parse(tick.snapshot).xmin >= Snapshot.parse(seen).xmax:
-        # What comes behind this tick began after the snapshot.
+        # Events after this tick are of transactions that started after the snapshot.
         seen = ""
     return Offset(tick.id, tick.time, generation, seen)
 
@@ -105,7 +105,7 @@ def at(tick: Tick, generation: UUID | None, before: Offset) -> Offset:
 class TickRange:
     """A part of the events of a batch, which one task reads.
 
-    ticks -- the one it begins behind, those inside, and the one it ends with.
+    ticks -- the tick after which it starts, those inside, and the one at which it ends.
     first_id, last_id -- of event ids, from and to (not included); None: no bound.
     """
 
@@ -157,7 +157,7 @@ def _by_ids(group: tuple[Tick, ...], share: int, seen: str) -> list[TickRange]:
 
 
 class TickOf:
-    """Tells which tick an event came with: the first whose snapshot sees its transaction."""
+    """Finds the tick of an event: the first whose snapshot sees its transaction."""
 
     def __init__(self, ticks: Sequence[Tick]) -> None:
         """ticks -- those of a slice; events are of those that the first does not see."""

@@ -47,9 +47,9 @@ def changes(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a slice.
 
-    result -- their StructType, of ``schema.schema``.
+    result -- StructType of the rows, from ``schema.schema``.
 
-    Raises PositionLost when events are gone, EventError for one that cannot be told.
+    Raises PositionLost when events no longer exist, EventError for one that has no row.
     """
     rows = _rows_of(options, part, shape)
     with session(options.conninfo, name=f"londiste-spark {options.queue}", autocommit=True) as conn:
@@ -117,11 +117,11 @@ class _Rows:
 
     @contextlib.contextmanager
     def _query(self, conn: Connection) -> Iterator[str]:
-        """The query of the events, in a transaction; raises when any of them is gone."""
+        """Yields the query in a transaction; raises PositionLost if events were removed."""
         given = conn, self.options.queue, self._part.ticks[0].id, self._part.ticks[-1].id
         with conn.transaction():
             yield ticks.tick_event_sql(*given, ordered=False)
-        # Raises when rotation has removed any of them meanwhile.
+        # Raises if rotation removed events during the read.
         ticks.tick_event_sql(*given)
 
     def is_seen(self, txid: int) -> bool:
@@ -129,7 +129,7 @@ class _Rows:
         return self._seen is not None and self._seen.sees(txid)
 
     def rows(self, event: Event) -> Iterator[tuple[int, Sequence[Any]]]:
-        """The rows that an event tells, and that are not known."""
+        """The rows of an event that are not in the snapshot's rows."""
         if not self.is_seen(event.txid):
             yield from self.of(event, self._tick_of(event.txid))
 
@@ -155,7 +155,7 @@ class _Rows:
         return found + [table.name for table in self.options.tables if table.schema == "public"]
 
     def of(self, event: Event, tick: Tick) -> Iterator[tuple[int, Sequence[Any]]]:
-        """The rows that an event tells."""
+        """The rows of an event."""
         raise NotImplementedError
 
 
@@ -323,7 +323,7 @@ class _TypedRows(_ChangeRows):
         """The rows of events that are not of the common form."""
         lists = [c.to_pylist() for c in events]
         for id, txid, type, data, extra1, *time in zip(*lists, strict=True):
-            # Nothing else in an event tells of a change.
+            # No other field of an event describes a change.
             at = _EPOCH + timedelta(microseconds=time[0]) if time else datetime.min
             event = Event(id, at, txid, None, type, data, extra1, None, None, None)
             yield from self.rows(event)
@@ -378,7 +378,7 @@ class _TypedRows(_ChangeRows):
                 event_id=change.event_id,
             )
         if change.op is Op.DELETE:
-            # It has the key, and what else the capture told.
+            # It has the key, and the other columns that the capture wrote.
             return
         missing = [name for name, _ in self._convert if name not in change.image]
         if missing and self.options.missing_columns is GapPolicy.FAIL:

@@ -32,7 +32,7 @@ CHANGE = tuple(
     )
 )
 
-#: Behind these, where it is asked for.
+#: Optional column, after these.
 TIMED = (("_event_time", t.TimestampType()),)
 
 _JSON = (("_key", t.ArrayType(t.StringType())), ("row", t.StringType()))

@@ -105,7 +105,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """In an executor: the rows of a part, as inserts that came with the tick of the snapshot.
 
-    Raises StateError when the snapshot is gone, TableChanged when the table was rewritten.
+    Raises StateError when the snapshot no longer exists, TableChanged when the table was rewritten.
     """
     with session(options.conninfo, name=f"londiste-spark {options.queue}", autocommit=True) as conn:
         try:

@@ -20,7 +20,7 @@ from londiste.db import catalog
 from londiste.engine.spark.stream.options import GapPolicy
 from londiste.errors import BadOption
 
-#: Digits of a decimal in Spark, and those behind the point of a numeric that has no limit.
+#: Digits of a decimal in Spark, and fractional digits of a numeric without limits.
 MAX_DIGITS = 38
 OPEN_SCALE = 18
 
@@ -85,10 +85,10 @@ def shape_of(
     strings: Iterable[str] = (),
     policy: GapPolicy = GapPolicy.FAIL,
 ) -> StreamShape:
-    """What the columns of a table are in the result.
+    """Columns of a table in the result.
 
-    strings -- columns that come as text.
-    policy -- STRING: so do all that may hold what their type of Spark cannot.
+    strings -- columns to return as text.
+    policy -- STRING: also return columns as text whose values may exceed their type in Spark.
 
     Raises BadOption for a name in ``strings`` that no column has.
     """
