@@ -292,7 +292,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fields": "id,v:_event_id"}, "duplicate name: _event_id"),
     ({"fields": "id,v:ID"}, "duplicate name: id"),
     ({"pgq_keep_lag": "1 hour"}, "pgq_keep_lag is not available"),
-    ({"string_columns": "public.t.nope"}, "names unknown columns nope"),
+    ({"string_columns": "public.t.nope"}, "unknown columns nope"),
     ({"row_mode": "keep_latest", "table_filter": ("public.f",)}, "may have different texts"),
 ]
 

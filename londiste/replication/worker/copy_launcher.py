@@ -45,7 +45,7 @@ class Copies:
             self._child = None
             self._ended(code, now)
         if wanted and now >= self._next_start:
-            self._child = Child.start(self._argv)
+            self._child = self._begin()
             self._started = now
             log.info("copy process %d started", self._child.pid)
 
@@ -54,6 +54,9 @@ class Copies:
         if self._child is not None:
             self._child.terminate()
             self._child = None
+
+    def _begin(self) -> Child:
+        return Child.start(self._argv)
 
     def _ended(self, code: int, now: float) -> None:
         if code == 0:

@@ -121,7 +121,7 @@ def test_a_worker_behind_shared_backends_says_what_to_do_and_the_application_goe
         done = line.run(leaf, *command)
         assert done.code == 2, str(done)
         assert "error: " in done.err and "a pooler gives each transaction" in done.err
-        assert "hint: connect to the server itself" in done.err
+        assert "hint: connect to the server directly" in done.err
         assert "Traceback" not in done.err
     with psycopg.connect(front.dsn(leaf.database), autocommit=True) as program:
         with pytest.raises(psycopg.errors.ForeignKeyViolation):

@@ -183,7 +183,7 @@ def test_a_connection_that_others_can_read_is_told_in_log_status_and_check(
     shown = line.run(root, "status")
     assert shown.code == 0, str(shown)
     # In the log once, however many sessions there are.
-    assert shown.err.count("NEITHER ENCRYPTED NOR LOCAL") == 1
+    assert shown.err.count("is not encrypted and not local") == 1
     assert "docs/howto/tls.md" in shown.err
     assert f"NEITHER ENCRYPTED NOR LOCAL: londiste topology from {address}" in shown.out
     checked = line.run(root, "check")
