@@ -152,7 +152,7 @@ def test_a_query_stops_where_events_are_gone_or_are_others(stream: Stream, opene
     other = {**end, "time": "2001-01-01T00:00:00+00:00"}
     with pytest.raises(PositionLost) as moved:
         opened(consumer="other").latestOffset(other, None)
-    assert "is another one" in moved.value.detail
+    assert "is another tick" in moved.value.detail
 
 
 def test_a_consumer_belongs_to_one_query(stream: Stream, opened: Open) -> None:

@@ -68,7 +68,10 @@ class _Duties:
         self._steps = parts.steps
         self._keys = parts.keys
         self._watermarks = parts.watermarks
-        self.copies = parts.copies
+
+    @property
+    def copies(self) -> Copies:
+        return self._parts.copies
 
     @property
     def settings(self) -> WorkerSettings:

@@ -84,7 +84,6 @@ class Worker:
         self.read = read
         self.settings = read()
         self.signals = signals
-        self.copies = Copies(copy_argv, longest_pause=self.settings.max_retry_delay)
         self._sessions = sessions(self.settings)
         self._steps = Steps(
             self.settings.db,
@@ -114,7 +113,7 @@ class Worker:
             self.settings,
             self._sessions,
             self._loop,
-            self.copies,
+            Copies(copy_argv, longest_pause=self.settings.max_retry_delay),
             self._steps,
             self._keys,
             self._watermarks,
@@ -123,6 +122,15 @@ class Worker:
         )
         self._root = RootDuties(self._parts)
         self._apply = ApplyDuties(self._parts)
+
+    @property
+    def copies(self) -> Copies:
+        """The launcher of the copy process."""
+        return self._parts.copies
+
+    @copies.setter
+    def copies(self, copies: Copies) -> None:
+        self._parts.copies = copies
 
     # -- running ---------------------------------------------------------------------------
 

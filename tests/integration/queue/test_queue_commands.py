@@ -112,7 +112,7 @@ def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
         (["config", "q", "ticker_paused=perhaps"], 2, "bad value", "ticker_paused=yes"),
         (["config", "q", "ticker_paused=null"], 2, "needs a value", "ticker_paused=yes"),
         (["config", "q", "ticker_paused"], 2, "not KEY=VALUE", "ticker_max_lag="),
-        (["config", "q", "ticker_max_count=5", "queue_ticker_max_count=6"], 2, "twice", "one"),
+        (["config", "q", "ticker_max_count=5", "queue_ticker_max_count=6"], 2, "twice", "once"),
         (["register", "q", "c", "--at", "77"], 2, "queue q has no tick 77", "queue ticks q"),
         (["register", "q", "c", "--copy", "d"], 2, "no consumer d", "consumers q"),
         (["register", "q", "c\nd"], 2, "control characters", "letters"),
@@ -249,7 +249,7 @@ def test_consumers_start_at_end_tick_or_other_consumer(conn: Connection, queue: 
         "there": first,
     }
     stays = queue("register", "q", "early")
-    assert "is registered" in stays.err
+    assert "is already registered" in stays.err
     assert consumers(conn)["early"] == first
 
 
@@ -280,7 +280,7 @@ def test_unregistering_a_cooperative_consumer_reports_its_open_batch(
 ) -> None:
     assert queue("register", "q", "c", "--sub", "w1", "--sub", "w2").code == 0
     assert sorted(consumers(conn)) == ["c", "c.w1", "c.w2"]
-    assert "is registered" in queue("register", "q", "c", "--sub", "w1").err
+    assert "is already registered" in queue("register", "q", "c", "--sub", "w1").err
     assert queue("register", "q", "c", "--sub", "w3", "--at", "1").code == 2
     fill(conn, "one")
     opened = coop.next_batch(conn, "q", "c", "w1")

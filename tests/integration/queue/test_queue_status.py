@@ -221,7 +221,7 @@ def test_delayed_events_are_listed_and_cancelled_all_or_none(
     assert [(row["id"], row["data"]) for row in rows] == [(first, "first"), (second, "second")]
     assert "1 of 2" in queue("delayed", "list", "q", "--limit", "1").err
     refused = queue("delayed", "cancel", "q", str(first), "999")
-    assert (refused.code, "does not wait" in refused.err) == (3, True)
+    assert (refused.code, "is not delayed" in refused.err) == (3, True)
     assert len(queue("delayed", "list", "q", "--json").json) == 2
     assert queue("delayed", "cancel", "q", str(first), "--dry-run").out.startswith("1. cancel")
     assert queue("delayed", "cancel", "q", str(first)).code == 0

@@ -40,7 +40,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
     line.wait(lambda: kept() == {"public.a", "sales.B b"}, "the followed tables", 60)
     assert leaf.worker is not None
     line.wait(
-        lambda: "table public.odd is followed and cannot be added" in line.processes.report(),
+        lambda: "table public.odd: cannot add it automatically" in line.processes.report(),
         "the reason",
     )
     shown = command(leaf, "status").out
@@ -48,7 +48,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
     assert "mood" in shown
     answer = command(leaf, "check", "--json")
     (found,) = [f for f in answer.json["findings"] if f["kind"] == "not-followed"]
-    assert found["what"] == "node leaf: public.odd is followed and cannot be added"
+    assert found["what"] == "node leaf: public.odd matches auto_add_tables and cannot be added"
     assert "mood" in found["why"] and "auto_add_exclude" in found["do"]
     missing = line.run(leaf, "missing")
     assert "public.odd" in missing.out and "public.a_log" in missing.out

@@ -90,7 +90,7 @@ def test_a_restored_source_is_not_taken_for_the_one_of_before(
     for _ in range(2):
         done = line.run(leaf, "worker", "--rewind")
         assert done.code == 3, str(done)
-        assert "is another one" in done.err and "worker --rewind --force-resync" in done.err
+        assert "is another tick" in done.err and "worker --rewind --force-resync" in done.err
         assert "Traceback" not in done.err
     assert leaf.database.execute("select * from pgq.known_source") == before
     assert line.run(leaf, "worker", "--once").code == 3

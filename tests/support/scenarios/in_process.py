@@ -24,12 +24,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from londiste.cascade.commands import pause
-from londiste.cascade.switching import move_consumer
-from londiste.cascade.switching.steps import readers, roots, waits
+from londiste.cascade.switching.steps import roots, waits
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
-from londiste.daemon import crash
+from londiste.daemon import crash, waiting
 from londiste.daemon.loop import as_londiste
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError, Superseded
@@ -43,7 +41,7 @@ from tests.support.scenarios.harness import QUEUE, quoted
 from tests.support.scenarios.processes import Processes
 
 #: Modules in which a command waits.
-_WAITING = (waits, readers, roots, pause, move_consumer, wait)
+_WAITING = (waiting, waits, roots, wait)
 #: What a wait adds to the clock at least: so few rounds of all workers make a timeout.
 _ROUND = 0.1
 
