@@ -42,7 +42,7 @@ def test_the_ten_commands_replicate_a_table(
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         # The example says nothing of the engine; a table of this size is copied without Spark.
-        "LONDISTE_LOOP_DELAY": "0.1",
+        "LONDISTE_POLL_INTERVAL": "0.1",
     }
     environment = {k: v for k, v in environment.items() if not k.startswith("PG")}
 

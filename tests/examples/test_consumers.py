@@ -36,7 +36,7 @@ def test_welcome_works_on_an_empty_database_with_the_three_commands_of_the_readm
     welcome.run("londiste queue install")
     ticker = welcome.start("londiste ticker &")
     welcome.run("londiste queue create")
-    welcome.run("python", LONDISTE_LOOP_DELAY="0.1")
+    welcome.run("python", LONDISTE_POLL_INTERVAL="0.1")
     process = welcome.start("python")
     welcome.sql("select pgq.insert_event")
     wait_for(lambda: "welcome, Anna\n" in process.said(), what="the welcome")

@@ -19,7 +19,7 @@ from tests.support.scenarios.processes import Processes
 from tests.support.waiting import wait_for
 
 SCHEMA = "create table public.written (n bigint primary key, v text)"
-PATIENCE = {"LONDISTE_LOCK_TIMEOUT": "1", "LONDISTE_ANSWER_TIMEOUT": "1"}
+PATIENCE = {"LONDISTE_LOCK_TIMEOUT": "1", "LONDISTE_RESPONSE_TIMEOUT": "1"}
 #: Seconds in which a command has ended, whatever is wrong: generous, for a busy machine.
 LIMIT = 90.0
 

@@ -119,7 +119,7 @@ def test_nothing_is_lost_and_nothing_seen_twice(
         "NEW": new.dsn,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(PAGE.parents[2]),
-        "LONDISTE_LOOP_DELAY": "0.1",
+        "LONDISTE_POLL_INTERVAL": "0.1",
     }
 
     def page(text: str) -> None:

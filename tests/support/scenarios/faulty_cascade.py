@@ -22,7 +22,7 @@ from tests.support.scenarios.interrupting import BRANCH, LEAF, Operation
 from tests.support.scenarios.quick_cascade import QuickCascade, running
 
 #: Locks and answers are waited for so long, in seconds, and a node for which a command waits.
-PATIENCE = {"LONDISTE_LOCK_TIMEOUT": "1", "LONDISTE_ANSWER_TIMEOUT": "1"}
+PATIENCE = {"LONDISTE_LOCK_TIMEOUT": "1", "LONDISTE_RESPONSE_TIMEOUT": "1"}
 TIMEOUT, BLOCK = "15", "10"
 #: Seconds in which a command has ended, whatever is wrong: generous, for a busy machine.
 LIMIT = 60.0

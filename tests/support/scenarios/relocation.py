@@ -146,8 +146,8 @@ class Move:
         return {
             "LONDISTE_FROM_DB": self.old,
             "LONDISTE_TO_DB": self.new,
-            "LONDISTE_LOOP_DELAY": "0.1",
-            "LONDISTE_EXCEPTION_SLEEP": "0.5",
+            "LONDISTE_POLL_INTERVAL": "0.1",
+            "LONDISTE_MAX_RETRY_DELAY": "0.5",
             **self.env,
             **more,
         }

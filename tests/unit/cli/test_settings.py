@@ -29,7 +29,7 @@ def test_the_later_source_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\nqueue_name="q"\nloop_delay=3\n')
     assert load(WorkerSettings, file).poll_interval == 3
     assert load(WorkerSettings, file).parallel_copies == 2
-    monkeypatch.setenv("LONDISTE_LOOP_DELAY", "4")
+    monkeypatch.setenv("LONDISTE_POLL_INTERVAL", "4")
     assert load(WorkerSettings, file).poll_interval == 4
     assert load(WorkerSettings, file, {"poll_interval": "5"}).poll_interval == 5
 
