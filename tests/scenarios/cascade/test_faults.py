@@ -210,7 +210,10 @@ def test_a_worker_whose_provider_is_silent_stands_still_when_it_is_asked(lined: 
     line.cut()
     for word in ("pause", "resume"):
         assert cascade.londiste("n3", word, "--timeout", "60").code() == 0
-    asked = "select cur_error like '%not responded%' or cur_error like '%timeout%' from pgq_node.local_state"
+    asked = (
+        "select cur_error like '%not responded%' or cur_error like '%timeout%'"
+        " from pgq_node.local_state"
+    )
     cascade.wait(lambda: cascade.look(cascade.nodes["n3"], asked), "word of what is wrong")
     line.mend()
     cascade.converge()
