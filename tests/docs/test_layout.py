@@ -1,12 +1,19 @@
-"""The order of imports inside of packages, and no circle."""
+"""The tree stays one that can be read: sizes of files and folders, and no circle of imports."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tests.docs.test_layers import PACKAGE, ROOT
+
+LINES = 450
+MODULES = 20
 
 #: Sub-packages of replication; imports go to a lower line, or stay on their own.
 REPLICATION = (
@@ -15,6 +22,17 @@ REPLICATION = (
     ("apply", "parallel", "forwarding", "tablesync", "ddl"),
     ("model", "sqlapi", "patterns", "registration_filter", "notifications"),
 )
+
+
+def tracked() -> list[Path]:
+    """Python files of the repository; all files of the folder where there is no git."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a checkout")
+    return [ROOT / name for name in listed if (ROOT / name).exists()]
 
 
 def module_name(path: Path) -> str:
@@ -36,6 +54,22 @@ def imported(path: Path) -> set[str]:
                 inner = f"{node.module}.{alias.name}"
                 found.add(inner if inner in MODULE_PATHS else node.module)
     return found & set(MODULE_PATHS)
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    long = {
+        str(path.relative_to(ROOT)): count
+        for path in tracked()
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > LINES
+    }
+    assert not long
+
+
+def test_no_folder_is_too_full_to_survey() -> None:
+    folders = Counter(
+        path.parent.relative_to(ROOT) for path in tracked() if path.name != "__init__.py"
+    )
+    assert not {str(folder): count for folder, count in folders.items() if count > MODULES}
 
 
 def test_imports_make_no_circle() -> None:

@@ -11,5 +11,5 @@ from londiste.tools.dispatch.settings import DispatchBase
 
 @pytest.mark.parametrize("address", ["s3://bucket/files", "hdfs:/files"])
 def test_files_go_into_a_directory_and_an_address_is_refused_by_its_own_name(address: str) -> None:
-    with pytest.raises(BadOption, match=r"target_path.*an address"):
+    with pytest.raises(BadOption, match=r"target_path.*not a directory"):
         load(DispatchBase, None, {"db": "dbname=x", "queue_name": "q", "target_path": address})
