@@ -119,7 +119,7 @@ def test_an_event_that_does_not_fit_halts_and_is_shown_until_it_does(line: Line)
     line.tick()
     done = line.run(leaf, "worker", "--once")
     assert done.code == 5, str(done)
-    assert "(update of table public.a) cannot be applied on node leaf: the row is not" in done.err
+    assert "(update of table public.a) cannot be applied on node leaf: no row" in done.err
     assert "londiste resync public.a" in done.err
     assert "secret" not in done.err
     worker = line.start(leaf)

@@ -85,7 +85,7 @@ def test_random_changes_keep_every_duplicate(line: Line, root: LineNode, way: st
     line.tick()
     done = line.run(leaf, "worker", "--once")
     assert done.code == 5
-    assert "(delete of table public.w) cannot be applied on node leaf: the row is not" in done.err
+    assert "(delete of table public.w) cannot be applied on node leaf: no row" in done.err
     assert line.run(leaf, "change-policy", "w", "overwrite").code == 0
     line.once(leaf)
     assert rows(leaf) == []

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -274,13 +274,28 @@ class Watching:
         return self.process.wait(60)
 
 
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Callable[..., Watching]]:
+    """Starts ``status --watch``; none is left behind."""
+    started: list[Watching] = []
+
+    def start(dsn: str, *, terminal: bool, args: Sequence[str] = ()) -> Watching:
+        started.append(Watching(dsn, tmp_path, terminal=terminal, args=args))
+        return started[-1]
+
+    yield start
+    for watching in started:
+        watching.process.kill()
+        watching.process.wait()
+
+
 def test_status_is_shown_again_and_again_until_somebody_ends_it(
-    nodes_of: Nodes, tmp_path: Path
+    nodes_of: Nodes, watch: Callable[..., Watching]
 ) -> None:
     root = nodes_of.root()
     tick = root.tick()
-    plain = Watching(root.dsn, tmp_path, terminal=False)
-    documents = Watching(root.dsn, tmp_path, terminal=False, args=["--json"])
+    plain = watch(root.dsn, terminal=False)
+    documents = watch(root.dsn, terminal=False, args=["--json"])
     shown = plain.read_until(rb"root \(root\).*root \(root\)")
     assert b"\x1b" not in shown
     lines = documents.read_until(rb"\n.*\n").splitlines()
@@ -288,8 +303,8 @@ def test_status_is_shown_again_and_again_until_somebody_ends_it(
     for watching in (plain, documents):
         watching.process.send_signal(signal.SIGINT)
         assert watching.ended() == 0
-    live = Watching(root.dsn, tmp_path, terminal=True)
-    live.read_until(rb"Tick: %d.*q ends" % tick)
+    live = watch(root.dsn, terminal=True)
+    live.read_until(rb"Tick: %d.*q quits" % tick)
     live.read_until(rb"Tick: %d" % root.tick())
     os.write(live.inside, b"xq")
     with contextlib.suppress(OSError):

@@ -71,7 +71,7 @@ def test_our_own_capture_is_refused_above_a_node_that_cannot_read_it(
     answer = londiste(root.db, "add-table", "fruit", *args)
     assert answer.code == 2
     assert "node theirs with the worker of Londiste 3 cannot read" in answer.err
-    assert "hint: --trigger logutriga" in answer.err
+    assert "hint: use --trigger logutriga" in answer.err
     londiste(root.db, "add-table", "nut", "--trigger", "logutriga")
     changed = londiste(root.db, "change-form", "--all", "--trigger", "capture")
     assert changed.code == 2

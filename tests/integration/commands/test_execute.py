@@ -127,7 +127,7 @@ def test_only_the_root_sends_and_others_run_it_for_themselves(tree: Tree) -> Non
     text = "alter table t add column n int"
     done = tree.execute("i.sql", text, node=tree.leaf)
     assert done.code == 3
-    assert "hint: run it on the root; or with --local" in done.err
+    assert "hint: run the command on the root, or with --local" in done.err
     assert tree.execute("i.sql", text, "--local", node=tree.leaf).code == 0
     tree.fine("i.sql", text)
     tree.root.database.execute("insert into t values (1, 'x', 2)")

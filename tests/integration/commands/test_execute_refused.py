@@ -112,7 +112,7 @@ def test_what_functions_and_triggers_do_inside_is_refused_too(
         node.database.execute(INSIDES.replace("returns int", "returns void"))
     refused = tree.execute("in.sql", text)
     assert refused.code == 2
-    assert f"other values on each node: {said}" in refused.err
+    assert f"different values on each node: {said}" in refused.err
     assert tree.execute("in.sql", text, "--volatile").code == 0
 
 

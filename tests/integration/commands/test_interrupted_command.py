@@ -67,7 +67,7 @@ def test_the_root_that_a_switchover_has_closed_is_asked_for_again(
     planned = londiste(branch.db, "switchover", "--to", "root", "--dry-run")
     assert planned.code == 0 and "root: accept events again" in planned.out, planned
     undone = londiste(branch.db, "switchover", "--to", "root")
-    assert undone.code == 0 and "undone" in undone.err and "nothing to do" not in undone.err, undone
+    assert undone.code == 0 and "rolled back" in undone.err and "nothing to do" not in undone.err, undone
     root.db.execute(_WRITE, QUEUE)
     for node in (root, branch):
         assert node.db.value("select count(*) from pgq_node.operation") == 0
@@ -75,7 +75,7 @@ def test_the_root_that_a_switchover_has_closed_is_asked_for_again(
     _promoted(nodes_of, root, branch)
     refused = londiste(root.db, "switchover")
     assert refused.code == 3, refused
-    assert "londiste switchover --to branch finishes it" in refused.err
+    assert "finish it: londiste switchover --to branch" in refused.err
     done = londiste(root.db, "switchover", "--to", "branch", "--timeout", "0")
     assert done.code == 0, done
     assert root.db.value("select node_type from pgq_node.node_info") == "branch"
