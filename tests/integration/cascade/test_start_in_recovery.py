@@ -61,7 +61,9 @@ def test_a_worker_waits_while_its_server_recovers(
         line.wait(lambda: "the database system is " in worker.said(), "a server that recovers")
         assert worker.running()
         again = line.run(leaf, "worker", "--once")
-        assert again.code == 6 and "hint: wait until its recovery has finished" in again.err, str(again)
+        assert again.code == 6 and "hint: wait until its recovery has finished" in again.err, str(
+            again
+        )
     finally:
         (server.data / "go").touch()
         starting.join()

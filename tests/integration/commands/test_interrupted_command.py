@@ -67,7 +67,9 @@ def test_the_root_that_a_switchover_has_closed_is_asked_for_again(
     planned = londiste(branch.db, "switchover", "--to", "root", "--dry-run")
     assert planned.code == 0 and "root: accept events again" in planned.out, planned
     undone = londiste(branch.db, "switchover", "--to", "root")
-    assert undone.code == 0 and "rolled back" in undone.err and "nothing to do" not in undone.err, undone
+    assert undone.code == 0 and "rolled back" in undone.err and "nothing to do" not in undone.err, (
+        undone
+    )
     root.db.execute(_WRITE, QUEUE)
     for node in (root, branch):
         assert node.db.value("select count(*) from pgq_node.operation") == 0
