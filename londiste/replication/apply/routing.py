@@ -342,7 +342,7 @@ def missing_table(
     gone = f"table {dest} does not exist on node {node}"
     hint = f"create the table, or stop replicating it: londiste remove-table {dest}"
     if renamed is not None:
-        gone += f"; it was renamed to {renamed[0]}"
+        gone = f"it was renamed to {renamed[0]} on node {node}"
         hint = renamed[1]
     return EventError(
         f"event {event}: table {source}: {gone}",

@@ -77,7 +77,7 @@ def test_the_root_that_a_switchover_has_closed_is_asked_for_again(
     _promoted(nodes_of, root, branch)
     refused = londiste(root.db, "switchover")
     assert refused.code == 3, refused
-    assert "finish it: londiste switchover --to branch" in refused.err
+    assert "londiste switchover --to branch finishes it" in refused.err
     done = londiste(root.db, "switchover", "--to", "branch", "--timeout", "0")
     assert done.code == 0, done
     assert root.db.value("select node_type from pgq_node.node_info") == "branch"

@@ -168,7 +168,7 @@ def test_without_a_worker_it_ends_in_time_and_says_who_was_waited_for(
     leaf.worker.kill()
     done = line.run(leaf, "compare", "--timeout", "0.5")
     assert done.code == 3
-    assert "error: worker leaf_worker of queue line did not reach tick" in done.err
+    assert "error: queue line: worker leaf_worker did not reach tick" in done.err
     assert "hint: start it" in done.err
     holds = "select count(*) from pgq_node.consumer_hold"
     assert leaf.database.value(holds) == 0
@@ -181,8 +181,8 @@ def test_without_a_worker_it_ends_in_time_and_says_who_was_waited_for(
 @pytest.mark.parametrize(
     ("args", "code", "error"),
     [
-        (["nope"], 2, "error: table nope is not replicated here"),
-        (["n*pe"], 2, "error: table n*pe is not replicated here"),
+        (["nope"], 2, "error: table nope: not replicated on this node"),
+        (["n*pe"], 2, "error: table n*pe: not replicated on this node"),
     ],
 )
 def test_a_wrong_name_is_refused(

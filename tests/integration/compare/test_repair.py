@@ -152,7 +152,7 @@ def test_repair_writes_a_plan_and_applies_it(
     ]
     assert all(row.endswith(";") for row in statements)
     again = line.run(leaf, "repair", "--plan", str(path))
-    assert (again.code, again.err.splitlines()[0]) == (2, f"error: {path} is there already")
+    assert (again.code, again.err.splitlines()[0]) == (2, f"error: {path}: file exists")
     assert (
         "in one transaction"
         in line.run(leaf, "repair", "--apply", "--plan", str(path), "--dry-run").out

@@ -404,9 +404,9 @@ def test_every_line_of_the_log_names_the_consumer_the_last_one_too(
     storing.register()
     send(db, "a")
     caplog.handler.addFilter(Fields())
-    with caplog.at_level("INFO", logger="londiste.consumer"):
+    with caplog.at_level("INFO", logger="londiste"):
         storing.run_once()
-    lines = [record for record in caplog.records if record.name.startswith("londiste.consumer")]
+    lines = [record for record in caplog.records if record.name.startswith("londiste")]
     assert "count: 1" in lines[-1].getMessage()
     assert {(vars(line)["queue"], vars(line)["consumer"]) for line in lines} == {(QUEUE, "storing")}
 

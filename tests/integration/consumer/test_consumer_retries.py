@@ -122,7 +122,9 @@ def test_invalid_retry_seconds_are_refused_with_the_event(
     consumer = make(db, Delivery.AT_LEAST_ONCE, tmp_path, Again)
     consumer.register()
     send(db, "a")
-    with pytest.raises(EventError, match=r"event 1 of type t: .* retry in .* seconds") as caught:
+    with pytest.raises(
+        EventError, match=r"event 1 of type t: .* invalid retry delay: .* seconds"
+    ) as caught:
         consumer.run_once()
     assert "from 0 to 2147483647" in (caught.value.hint or "")
 

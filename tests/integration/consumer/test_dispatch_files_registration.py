@@ -70,8 +70,8 @@ def test_files_are_paused_go_on_and_are_forgotten(archive: Archive) -> None:
     with archive.worker() as worker:
         worker.once()
         assert worker.files() == []
-    archive.says("--resume", "1 tables go on")
-    archive.says("--resume", "0 tables go on")
+    archive.says("--resume", "1 tables resumed")
+    archive.says("--resume", "0 tables resumed")
     archive.says("--unregister", "1 tables unregistered, files kept")
     archive.says("--unregister", "0 tables unregistered")
     assert queues.get_consumer_info(archive.stream.conn, "q") == []

@@ -73,7 +73,7 @@ def test_an_event_for_later_waits(db: Database) -> None:
     with Producer(db.dsn, "q") as producer:
         one = producer.send("t", "d", at=timedelta(hours=1))
         two = producer.send("t", "d", at=datetime(2100, 1, 1, tzinfo=UTC))
-        with pytest.raises(BadOption, match="without a zone"):
+        with pytest.raises(BadOption, match="without a time zone"):
             producer.send("t", "d", at=datetime(2100, 1, 1))
         with pytest.raises(BadOption, match="a delayed event cannot have a key"):
             producer.send("t", "d", at=timedelta(1), key="k")

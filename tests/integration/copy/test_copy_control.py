@@ -34,8 +34,8 @@ def test_a_paused_node_begins_no_copy_and_holds_nothing_on_the_source(
 ) -> None:
     fill(nodes, A)
     nodes.add(A)
-    assert "are paused" in copy("pause").err
-    assert "were paused already" in copy("pause").err
+    assert "copies paused" in copy("pause").err
+    assert "copies are already paused" in copy("pause").err
     nodes.start()
     wait_for(
         lambda: nodes.leaf.value(
@@ -47,10 +47,10 @@ def test_a_paused_node_begins_no_copy_and_holds_nothing_on_the_source(
     assert nodes.consumers() == []
     assert nodes.leaf.value(ATTEMPTS) == 0
     assert "paused since" in copy("status").err
-    assert "go on" in copy("resume").err
+    assert "copies resumed" in copy("resume").err
     nodes.wait_end()
     assert same(nodes, A)
-    assert "were not paused" in copy("resume").err
+    assert "copies are not paused" in copy("resume").err
 
 
 def test_a_pause_lets_running_chunks_end_and_no_other_begin(
@@ -116,7 +116,7 @@ def test_a_pause_that_breaks_off_rolls_running_chunks_back(
     control.copy_throttle(leaf, "q", control.SLOWEST, None)
     nodes.start()
     wait_for(lambda: nodes.leaf.value(RUNNING) == 2, what="two chunks to begin")
-    assert "are paused" in copy("pause", "--now").err
+    assert "copies paused" in copy("pause", "--now").err
     wait_for(lambda: waiting(nodes) == 2, what="the tasks to wait")
     assert nodes.leaf.value(RUNNING) == 0
     assert nodes.leaf.value(CHUNKS) == 0
@@ -241,9 +241,9 @@ def test_a_rate_that_is_larger_than_any_number_is_no_error(
 def test_sql_refuses_what_is_no_node_or_no_limit(
     new_database: Callable[..., Database], leaf: Connection
 ) -> None:
-    with pytest.raises(UnknownNode, match="no node of queue nothere here"):
+    with pytest.raises(UnknownNode, match="database has no node of queue nothere"):
         control.copy_pause(leaf, "nothere")
-    with pytest.raises(UnknownNode, match="no node of queue nothere here"):
+    with pytest.raises(UnknownNode, match="database has no node of queue nothere"):
         control.copy_throttle(leaf, "nothere", None, 1)
     for rate, tasks in ((100, None), (None, 0)):
         with pytest.raises(BadOption, match="invalid limit of copies"):

@@ -182,7 +182,7 @@ def test_a_second_process_is_refused(nodes: Nodes, monkeypatch: pytest.MonkeyPat
 
 
 def test_wanted_tables_have_to_be_known_and_in_copy(nodes: Nodes) -> None:
-    with pytest.raises(UnknownTable, match=r"public\.a is not replicated here"):
+    with pytest.raises(UnknownTable, match=r"public\.a: not replicated on this node"):
         nodes.process(A).run(nodes.signals)
     nodes.add(A)
     nodes.leaf.execute("update londiste.table_info set merge_state = null")
