@@ -231,7 +231,7 @@ class Dispatching(EventWork):
         except ValueError:
             raise EventError(
                 f"event {event.id}: table {change.table}: no time in column {self.part_field}",
-                detail=f"its value is {'NULL or missing' if text is None else 'no time of a calendar'};"
+                detail=f"its value is {'NULL or missing' if text is None else 'not a date'};"
                 " it selects the partition",
                 hint="capture the table by row, so that DELETE events contain it: on the root"
                 f" londiste change-form {change.table} row; or skip deletes: event_types=I,U",
