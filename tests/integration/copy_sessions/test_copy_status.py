@@ -248,7 +248,7 @@ def test_what_is_no_command_is_a_table_to_copy(
     for args in (("nothere",), ("run", "nothere"), ("status", "nothere")):
         unknown = copy(*args)
         assert unknown.code == 2
-        assert "table public.nothere is not replicated here" in unknown.err
+        assert "table public.nothere is not replicated on this node" in unknown.err
 
 
 def test_watching_ends_when_every_table_is_in_step(

@@ -64,8 +64,8 @@ def test_a_node_that_moves_past_a_branch_that_holds_less_is_refused_or_copied_ag
         refused = command(sub, "change-provider", "--provider", "root", *more)
         assert refused.code == 3, str(refused)
         assert "node sub would get different rows or values from root than from less" in refused.err
-        assert "public.part: until now branch less: rows where n < 10; then all" in refused.err
-        assert "public.secret: until now branch less: handler obfuscate" in refused.err
+        assert "public.part: now branch less: rows where n < 10; then all" in refused.err
+        assert "public.secret: now branch less: handler obfuscate" in refused.err
         assert "plain" not in refused.err
         assert "--allow-resync" in refused.err
     assert provider(sub) == "less"
@@ -89,7 +89,7 @@ def test_a_node_that_moves_past_a_branch_that_holds_less_is_refused_or_copied_ag
     # And back: originals go, in the rows and in what the branch tells.
     refused = command(leaf, "takeover", "sub", "--node", "less")
     assert refused.code == 3
-    assert "public.part: until now all of it; then branch less: rows where n < 10" in refused.err
+    assert "public.part: now all rows; then branch less: rows where n < 10" in refused.err
     assert provider(sub) == "root"
     run(leaf, "takeover", "sub", "--node", "less", "--allow-resync")
     assert provider(sub) == "less"
