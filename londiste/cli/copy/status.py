@@ -69,7 +69,7 @@ def status(
         for name in wanted:
             if name not in known:
                 raise UnknownTable(
-                    f"table {name} is not replicated on this node",
+                    f"table {name}: not replicated on this node",
                     hint="londiste tables lists the replicated tables",
                 )
         if done:

@@ -209,7 +209,7 @@ def test_chunks_that_a_crash_has_taken_back_are_noticed(nodes: Nodes) -> None:
         attempt = attempts.copy_start(conn, "q", A, total_chunks=2)
         for chunk in range(2):
             # As a server leaves it that crashes before the second is on disk.
-            with pytest.raises(TransientError, match=f"{chunk} of 2 are there"):
+            with pytest.raises(TransientError, match=f"{chunk} of 2 are left"):
                 progress.all_done(conn, "q", A, attempt)
             nodes.leaf.execute(
                 "select londiste.copy_chunk_start('q', 'public.a', %s, %s)", attempt, chunk
@@ -248,7 +248,7 @@ def test_what_is_no_command_is_a_table_to_copy(
     for args in (("nothere",), ("run", "nothere"), ("status", "nothere")):
         unknown = copy(*args)
         assert unknown.code == 2
-        assert "table public.nothere is not replicated on this node" in unknown.err
+        assert "table public.nothere: not replicated on this node" in unknown.err
 
 
 def test_watching_ends_when_every_table_is_in_step(
