@@ -325,7 +325,7 @@ def test_required_component_is_not_removed_alone(pgq_db: Database) -> None:
     with pytest.raises(InstallError, match="component pgq_node needs pgq") as caught:
         remove.uninstall(conn, ["pgq"])
     assert caught.value.hint == (
-        "remove all that need it: londiste uninstall pgq_coop londiste pgq_node pgq"
+        "remove all dependent components: londiste uninstall pgq_coop londiste pgq_node pgq"
     )
     remove.uninstall(conn, ["londiste"])
     assert "pgq_node" in schemas(pgq_db)

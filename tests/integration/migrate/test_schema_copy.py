@@ -88,7 +88,7 @@ def test_the_pg_dump_of_the_old_release_is_taken_or_the_one_that_is_named(
 ) -> None:
     new = new_database()
     shown = move(old, new, "check", "--schema", "pg_dump")
-    assert "made by pg_dump 16" in shown.output
+    assert "created by pg_dump 16" in shown.output
     newer = find_binaries(18).program("pg_dump")
     shown = move(old, new, "check", "--schema", "pg_dump", "--pg-dump", str(newer))
     assert f"made by pg_dump 18 ({newer})" in shown.output
