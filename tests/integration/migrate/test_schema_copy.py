@@ -91,7 +91,7 @@ def test_the_pg_dump_of_the_old_release_is_taken_or_the_one_that_is_named(
     assert "created by pg_dump 16" in shown.output
     newer = find_binaries(18).program("pg_dump")
     shown = move(old, new, "check", "--schema", "pg_dump", "--pg-dump", str(newer))
-    assert f"made by pg_dump 18 ({newer})" in shown.output
+    assert f"created by pg_dump 18 ({newer})" in shown.output
     none = move(old, new, "check", "--pg-dump", str(tmp_path / "none"))
     assert "is no working pg_dump" in str(none.exception)
     too_old = find_binaries(16).program("pg_dump")
