@@ -51,6 +51,8 @@ FORMS = ("row", "statement", "auto")
 COMPATIBLE = tuple(name for name in TRIGGERS if name != "capture")
 TRIGGERS_OF_CASES = ("capture",) * 9 + COMPATIBLE
 KEY_CHANGED, KEY_REFUSED = "key changed", "primary key update not allowed"
+#: A case may differ in more rows than compare looks for by default.
+ASKED = Asked(timeout=30.0, limit=100_000)
 VERSIONS = {"15 to 18": (15, 18), "18 to 16": (18, 16)}
 
 
@@ -133,8 +135,7 @@ class CopyPair(Pair):
         self._compared(case)
         self.damaged += harm(self.target, list(case.tables), case.damage, case.seed)
         found = self._compared(case)
-        asked = Asked(timeout=30.0)
-        plan = repair.planned(self.settings, found, asked)
+        plan = repair.planned(self.settings, found, ASKED)
         queue, plan = parse(repair.written(self.settings, plan, found.tick_id), "the plan")
         assert queue == QUEUE
         if plan:
@@ -147,7 +148,7 @@ class CopyPair(Pair):
             self.compare(table)
 
     def _compared(self, case: Case) -> Comparison:
-        found = compare_tables(self.settings, Asked(timeout=30.0), say=_quiet, done=_quiet)
+        found = compare_tables(self.settings, ASKED, say=_quiet, done=_quiet)
         assert {result.table for result in found.tables} == set(case.tables)
         for result in found.tables:
             if wrong := wrongly_told(self.source, self.target, result):
