@@ -31,6 +31,9 @@ COMMANDS: dict[str, Entry] = {
     "uninstall": Entry("setup.uninstall", "Remove the SQL from a database.", SETUP),
     "config": Entry("setup.config", "Print an annotated configuration file.", SETUP),
     "migrate": Entry("migrate", "Move a whole database to another server.", SETUP),
+    "doctor": Entry(
+        "setup.doctor", "Find what would stop or harm replication of two databases.", SETUP
+    ),
     "demo": Entry("setup.demo", "Run a demo: two temporary servers replicating.", SETUP),
     "completion": Entry("setup.completion", "Print the completion script for a shell.", SETUP),
     "create-root": Entry("nodes.create_node", "Make this database the root of a queue.", NODES),

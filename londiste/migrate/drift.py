@@ -14,8 +14,9 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Structure
-from londiste.migrate import collect
-from londiste.migrate.table_diff import differing
+from londiste.monitor.doctor import collect
+from londiste.monitor.doctor.checks.structure import differing
+from londiste.monitor.doctor.facts import SequenceKind, Table
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import SequenceValue
@@ -36,9 +37,9 @@ class ObservedTable:
     version -- ``server_version_num``: another release may print the same expression differently.
     """
 
-    tables: tuple[collect.Table, ...] = ()
+    tables: tuple[Table, ...] = ()
     structures: tuple[Structure, ...] = ()
-    sequences: tuple[collect.SequenceKind, ...] = ()
+    sequences: tuple[SequenceKind, ...] = ()
     pending: frozenset[tuple[str, str]] = frozenset()
     version: int = 180000
 
@@ -184,7 +185,7 @@ def _sequences(root: ObservedTable, other: ObservedTable, name: str) -> Iterator
 
 
 def behind(
-    root: list[SequenceValue], other: list[SequenceValue], kinds: tuple[collect.SequenceKind, ...]
+    root: list[SequenceValue], other: list[SequenceValue], kinds: tuple[SequenceKind, ...]
 ) -> list[TableName]:
     """Pure: sequences of the other database that would return a value again."""
     there = {one.name: one for one in other}

@@ -28,10 +28,11 @@ from londiste.errors import (
     UsageError,
     from_database,
 )
-from londiste.migrate import collect, rights
-from londiste.migrate.collect import DatabaseFacts, Object
+from londiste.migrate import rights
 from londiste.migrate.databases import Pair
 from londiste.migrate.pg_dump import Dumper, dump, find_dumper, named_dumper, statements
+from londiste.monitor.doctor import collect
+from londiste.monitor.doctor.facts import DatabaseFacts, Object
 from londiste.orchestration.connections import Connections
 
 log = logging.getLogger(__name__)

@@ -22,9 +22,9 @@ from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, from_database
 from londiste.install import apply
-from londiste.migrate import collect
 from londiste.migrate.databases import NEW, OLD, Pair, Side
 from londiste.migrate.schema_copy import MakeStructure
+from londiste.monitor.doctor import collect
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step

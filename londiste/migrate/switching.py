@@ -19,8 +19,9 @@ from londiste.cascade.switching.steps.notes import End
 from londiste.cascade.switching.switchover import Switchover
 from londiste.db.connection import describe_dsn, session, use_own_names
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
-from londiste.migrate import collect, drift, setup
+from londiste.migrate import drift, setup
 from londiste.migrate.databases import NEW, OLD, Pair, Side, secrets_of
+from londiste.monitor.doctor import collect
 from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections

@@ -3,11 +3,16 @@ select
     pg_catalog.current_setting('server_version_num')::int as version,
     pg_catalog.current_setting('server_version') as version_text,
     pg_catalog.pg_encoding_to_char(d.encoding)::text as encoding,
-    d.datcollate::text as collate,
+    -- From PostgreSQL 15 on the provider of collations may have a locale of its own.
+    coalesce(
+        pg_catalog.to_jsonb(d) ->> 'datlocale', pg_catalog.to_jsonb(d) ->> 'daticulocale',
+        d.datcollate::text) as collate,
     d.datctype::text as ctype,
     pg_catalog.pg_database_size(d.oid)::int8 as bytes,
     pg_catalog.pg_is_in_recovery() as standby,
-    pg_catalog.current_setting('default_transaction_read_only') = 'on' as read_only,
+    (
+        select s.reset_val = 'on' from pg_catalog.pg_settings s
+        where s.name = 'default_transaction_read_only') as read_only,
     current_user::text as "user",
     r.rolsuper as superuser,
     r.rolsuper or r.rolcreaterole as makes_roles,

@@ -5,6 +5,10 @@
  * keyed -- has a primary key, or another unique index that is its replica identity.
  * mine -- this session may act as its owner; always -- triggers that fire for replicated rows, too.
  * forced -- row-level security holds for its owner, too.
+ * unique_key -- as json: the columns of a unique index that are not null, and the index if it can
+ * become that of a primary key; null for none.
+ * deferrable -- name of the primary key if it is deferrable; exclusions -- exclusion constraints.
+ * rules -- rewrite rules that apply to replicated rows, too.
  * columns -- as json: name, type, required (must be given: not null, and nothing fills it),
  * generated (s or v, empty for none), identity, key (its place in the primary key, null for none).
  */
@@ -29,6 +33,32 @@ select
             and f.nspname not in ('pgq', 'londiste', 'londiste_capture')
         order by 1) as always,
     c.relrowsecurity and c.relforcerowsecurity as forced,
+    (
+        select pg_catalog.jsonb_build_object(
+            'index', case when not exists (
+                select from pg_catalog.pg_constraint k where k.conindid = u.oid) then u.relname end,
+            'columns', (
+                select pg_catalog.jsonb_agg(a.attname order by o.place)
+                from pg_catalog.unnest(i.indkey::int2[]) with ordinality o (number, place)
+                join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = o.number
+                where o.place <= i.indnkeyatts))
+        from pg_catalog.pg_index i join pg_catalog.pg_class u on u.oid = i.indexrelid
+        where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indimmediate
+            and i.indpred is null and i.indexprs is null
+            and not exists (
+                select from pg_catalog.pg_attribute a
+                where a.attrelid = c.oid and not a.attnotnull
+                    and a.attnum = any (i.indkey::int2[]))
+        order by i.indnkeyatts, u.relname limit 1) as unique_key,
+    (
+        select k.conname::text from pg_catalog.pg_constraint k
+        where k.conrelid = c.oid and k.contype = 'p' and k.condeferrable) as deferrable,
+    array(
+        select k.conname::text from pg_catalog.pg_constraint k
+        where k.conrelid = c.oid and k.contype = 'x' order by 1) as exclusions,
+    array(
+        select r.rulename::text from pg_catalog.pg_rewrite r
+        where r.ev_class = c.oid and r.ev_enabled in ('A', 'R') order by 1) as rules,
     coalesce((
         select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
             'name', a.attname,

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import click
 
 from londiste.cli import options, output
-from londiste.migrate import collect, schema_copy, setup
+from londiste.migrate import schema_copy, setup
 from londiste.migrate.checks import findings
 from londiste.migrate.databases import MigrateSettings, Pair, pair
+from londiste.monitor.doctor import collect
 from londiste.monitor.queues.model import Finding
 from londiste.orchestration.connections import Connections
 
@@ -69,8 +70,8 @@ def examine(
     setup.require_two(sites, pair)
     begun = setup.node(sites, pair.new, pair.queue) is not None
     conn = sites.at(pair.new.dsn)
-    old = collect.collect(sites.at(pair.old.dsn), pair.old.dsn)
-    new = collect.collect(conn, pair.new.dsn)
+    old = collect.examine(sites.at(pair.old.dsn), pair.old.dsn)
+    new = collect.examine(conn, pair.new.dsn)
     chosen, dumper = schema_copy.choose(asked.way, old, new, begun=begun, program=asked.pg_dump)
     held = [] if begun else schema_copy.rows_in_the_way(conn, old)
     found = findings(old, new, chosen, held=held, begun=begun)

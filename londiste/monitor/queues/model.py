@@ -143,6 +143,9 @@ class Finding:
     """A problem that monitoring has found.
 
     kind -- stable word for programs; queue, consumer -- its object, empty for all.
+    Of ``londiste doctor``: side -- the database that it is about; object -- table, role, …;
+    sql -- the statements that fix it there, admin -- they need an administrator; command -- the
+    command that fixes it.
     """
 
     severity: Severity
@@ -152,6 +155,11 @@ class Finding:
     do: str
     queue: str = ""
     consumer: str = ""
+    side: str = ""
+    object: str = ""
+    sql: tuple[str, ...] = ()
+    admin: bool = False
+    command: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from londiste.db.names import TableName
-from londiste.migrate import collect, drift
+from londiste.migrate import drift
+from londiste.monitor.doctor import facts as collect
 from londiste.monitor.queues.model import Severity
 from londiste.replication.model import SequenceValue
 

@@ -1,0 +1,182 @@
+"""Checks of what the connecting user may do: schemas, roles, triggers, replica role, all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from londiste.db.connection import replica_grants
+from londiste.db.names import quote
+from londiste.monitor.doctor.facts import DatabaseFacts
+from londiste.monitor.doctor.situation import Situation, found, shortened
+from londiste.monitor.queues.model import Finding, Severity
+
+FINDINGS = {
+    "roles": "group roles of the queue that are missing and cannot be created",
+    "create": "no right to create schemas or tables",
+    "replica": "no right to set session_replication_role",
+    "owner": "table of a role that the user is no member of",
+    "policies": "rows that row-level security hides from the user",
+    "owners": "roles of the source that the target server lacks",
+    "unreadable": "facts that the user may not read",
+}
+
+_ROLES = (
+    "create role pgq_reader nologin",
+    "create role pgq_writer nologin",
+    "create role pgq_admin nologin in role pgq_reader, pgq_writer",
+    "create role londiste_reader nologin in role pgq_reader",
+    "create role londiste_writer nologin in role pgq_admin",
+)
+
+
+def check(pair: Situation) -> Iterator[Finding]:
+    """Findings about privileges in both databases, and about roles."""
+    for side, facts in pair.sides:
+        yield from _user(pair, side, facts)
+    for table in pair.wanted:
+        if not table.mine and "." not in table.name.schema:
+            side, user = pair.names[0], pair.source.user
+            yield found(
+                Severity.CRITICAL,
+                "owner",
+                f"table {table.name} belongs to {table.owner}",
+                f"{user} may not create triggers on it",
+                f"as an administrator: grant {quote(table.owner)} to {quote(user)}",
+                side=side,
+                object=str(table.name),
+                sql=[f"grant {quote(table.owner)} to {quote(user)}"],
+                admin=True,
+            )
+    yield from _policies(pair)
+    if pair.target is not None:
+        missing = sorted((pair.source.named_roles - pair.target.roles) - {pair.source.user})
+        if missing:
+            yield found(
+                Severity.WARNING,
+                "owners",
+                f"the {pair.names[1]} server lacks the roles {shortened(missing)}",
+                "owners and grants that name them are skipped",
+                f"create them first: pg_dumpall --roles-only on the {pair.names[0]} server",
+                side=pair.names[1],
+                object=", ".join(missing),
+                sql=[f"create role {quote(name)} nologin" for name in missing],
+                admin=True,
+            )
+
+
+def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]:
+    user, database = quote(facts.user), quote(facts.more.database)
+    if "pgq" not in facts.installed and facts.missing_roles and not facts.makes_roles:
+        names = ", ".join(facts.missing_roles)
+        yield found(
+            Severity.CRITICAL,
+            "roles",
+            f"the {side} server lacks the roles {names}, and {facts.user} may not create them",
+            "the queue needs these group roles, which cannot log in",
+            "as an administrator of that server: " + "; ".join(_ROLES),
+            side=side,
+            object=names,
+            sql=[one for one in _ROLES if one.split()[2] in facts.missing_roles],
+            admin=True,
+        )
+    if not facts.makes_schemas:
+        yield found(
+            Severity.CRITICAL,
+            "create",
+            f"{facts.user} may not create schemas in the {side} database",
+            "the queue needs schemas, and the tables may need more",
+            side=side,
+            object=facts.user,
+            sql=[f"grant create on database {database} to {user}"],
+            admin=True,
+        )
+    if side == pair.names[1] and not facts.makes_in_public:
+        there = {table.name for table in facts.tables}
+        if any(
+            table.name.schema == "public"
+            and table.name not in there
+            and table.replicated
+            and not table.partition
+            for table in pair.wanted
+        ):
+            yield found(
+                Severity.CRITICAL,
+                "create",
+                f"{facts.user} may not create tables in schema public of the {side} database",
+                "from PostgreSQL 15 on only the owner of the database may",
+                side=side,
+                object=facts.user,
+                sql=[f"grant create on schema public to {user}"],
+                admin=True,
+            )
+    if not facts.replica and (pair.whole or side == pair.names[1]):
+        when = "" if side == pair.names[1] else " once it follows the new one"
+        statements = _replica(facts)
+        yield found(
+            Severity.CRITICAL,
+            "replica",
+            f"{facts.user} may not set session_replication_role in the {side} database",
+            f"triggers and foreign keys must not fire for replicated rows{when}",
+            _replica_text(facts),
+            side=side,
+            object=facts.user,
+            sql=statements,
+            admin=True,
+        )
+    if facts.more.unreadable:
+        what = shortened(facts.more.unreadable)
+        yield found(
+            Severity.WARNING,
+            "unreadable",
+            f"{facts.user} cannot read {what} of the {side} database",
+            "the checks that depend on it were not made",
+            side=side,
+            object=facts.user,
+            sql=[f"grant pg_read_all_data to {user}"],
+            admin=True,
+        )
+
+
+def _replica(facts: DatabaseFacts) -> list[str]:
+    statements = replica_grants(facts.user, facts.version)
+    if facts.version < 150000 and facts.replica_function == "refused":
+        return statements[1:]
+    return statements
+
+
+def _replica_text(facts: DatabaseFacts) -> str:
+    """The remaining statements as text, after the first colon and blank."""
+    text = "; ".join(_replica(facts))
+    if facts.version >= 150000:
+        return f"as an administrator: {text}"
+    missing = facts.replica_function == "missing"
+    first = "londiste install --db DSN, then " if missing else ""
+    return f"{first}as an administrator in that database: {text}"
+
+
+def _policies(pair: Situation) -> Iterator[Finding]:
+    tables = {table.name: table for table in pair.wanted}
+    for table in pair.target.tables if pair.target else ():
+        mine = tables.get(table.name)
+        if mine is not None:
+            tables[table.name] = replace(mine, forced=mine.forced or table.forced)
+        elif pair.whole:
+            tables[table.name] = table
+    for table in tables.values():
+        for side, facts in pair.sides:
+            if table.forced and not facts.bypasses:
+                yield found(
+                    Severity.CRITICAL,
+                    "policies",
+                    f"table {table.name} forces row-level security, and {facts.user} cannot"
+                    f" bypass it in the {side} database",
+                    "rows that a policy hides cannot be copied, compared or written",
+                    f"while it is replicated: alter table {table.name.quoted} no force row"
+                    f" level security; or as an administrator: alter role"
+                    f" {quote(facts.user)} bypassrls",
+                    side=side,
+                    object=str(table.name),
+                    sql=[f"alter role {quote(facts.user)} bypassrls"],
+                    admin=True,
+                )

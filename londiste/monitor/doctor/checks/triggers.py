@@ -1,0 +1,56 @@
+"""Checks of triggers and rules that act on replicated rows, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from londiste.db.names import TableName, quote
+from londiste.monitor.doctor.facts import Table
+from londiste.monitor.doctor.situation import Situation, found
+from londiste.monitor.queues.model import Finding, Severity
+
+FINDINGS = {
+    "always": "trigger that fires for replicated rows",
+    "rule": "rewrite rule that applies to replicated rows",
+}
+
+
+def check(pair: Situation) -> Iterator[Finding]:
+    """Findings about ENABLE ALWAYS and ENABLE REPLICA, on both sides.
+
+    A trigger of the source alone is created on the target with its table.
+    """
+    theirs = {table.name: table for table in pair.target.tables} if pair.target else {}
+    mine = {table.name: table for table in pair.wanted}
+    extra = {} if not pair.whole else {n: t for n, t in theirs.items() if n not in mine}
+    for name, table in {**mine, **extra}.items():
+        other = theirs.get(name)
+        present = {pair.names[0]: mine.get(name), pair.names[1]: other}
+        if other is not None and not pair.whole:
+            # The table is there: what fires on it is all that counts.
+            del present[pair.names[0]]
+        yield from _table(table.name, {k: t for k, t in present.items() if t is not None})
+
+
+def _table(name: TableName, sides: dict[str, Table]) -> Iterator[Finding]:
+    for kind, word, does in (
+        ("always", "trigger", "fires for replicated rows, too"),
+        ("rule", "rule", "applies to replicated rows, too"),
+    ):
+        names = {
+            side: table.always if kind == "always" else table.rules for side, table in sides.items()
+        }
+        for one in sorted({n for found_here in names.values() for n in found_here}):
+            having = [side for side, there in names.items() if one in there]
+            statement = f"alter table {name.quoted} enable {word} {quote(one)}"
+            yield found(
+                Severity.WARNING,
+                kind,
+                f"{word} {one} of table {name} {does}",
+                "on the subscriber it repeats effects that are replicated already, or fails",
+                f"in the {' and the '.join(having)} database, until the end of the replication:"
+                f" {statement} (or disable, if it was ENABLE REPLICA)",
+                side=having[-1],
+                object=str(name),
+                sql=[statement],
+            )

@@ -1,0 +1,81 @@
+"""Checks of types of columns: labels of enums, types written in C, names of objects as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from londiste.monitor.doctor.facts import TypeFacts
+from londiste.monitor.doctor.situation import Situation, found, shortened
+from londiste.monitor.queues.model import Finding, Severity
+
+FINDINGS = {
+    "enum": "enum without a label that the source has",
+    "type": "type of a column that the target cannot have",
+}
+
+_NEGATIVE_SCALE = 150000
+
+
+def check(pair: Situation) -> Iterator[Finding]:
+    """Findings about types whose values the target cannot store."""
+    if pair.target is None:
+        return
+    side = pair.names[1]
+    there = {(one.schema, one.name): one for one in pair.target.more.types}
+    for one in pair.source.more.types:
+        other = there.get((one.schema, one.name))
+        if one.labels is None:
+            if other is None:
+                yield found(
+                    Severity.CRITICAL,
+                    "type",
+                    f"type {one.schema}.{one.name} is implemented in C and no part of an extension",
+                    f"no column of the {side} database has it, and --create-full cannot create it",
+                    f"create it in the {side} database as in the {pair.names[0]} one, and a table"
+                    " with it",
+                    side=side,
+                    object=f"{one.schema}.{one.name}",
+                )
+        elif other is not None and other.labels is not None:
+            missing = [label for label in one.labels if label not in other.labels]
+            if missing:
+                yield found(
+                    Severity.CRITICAL,
+                    "enum",
+                    f"enum {one.schema}.{one.name} lacks labels in the {side} database:"
+                    f" {shortened(missing)}",
+                    "a row with such a label stops the copy and the worker",
+                    side=side,
+                    object=f"{one.schema}.{one.name}",
+                    sql=[
+                        f"alter type {one.quoted} add value '{_quoted(label)}'{_place(one, label)}"
+                        for label in missing
+                    ],
+                )
+    if pair.target.version >= _NEGATIVE_SCALE:
+        return
+    for table in pair.wanted:
+        for column in table.columns:
+            if column.type.startswith("numeric(") and ",-" in column.type:
+                yield found(
+                    Severity.CRITICAL,
+                    "type",
+                    f"column {column.name} of table {table.name} is {column.type}",
+                    f"the {side} server needs PostgreSQL 15 for a negative scale",
+                    f"use a newer server, or create the column as numeric in the {side} database",
+                    side=side,
+                    object=str(table.name),
+                )
+
+
+def _place(one: TypeFacts, label: str) -> str:
+    """Where the label stands: after the one that precedes it in the source."""
+    labels = one.labels or ()
+    position = labels.index(label)
+    if position == 0:
+        return f" before '{_quoted(labels[1])}'" if len(labels) > 1 else ""
+    return f" after '{_quoted(labels[position - 1])}'"
+
+
+def _quoted(label: str) -> str:
+    return label.replace("'", "''")

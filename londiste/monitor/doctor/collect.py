@@ -1,0 +1,248 @@
+"""Collects the facts about a database: reads only, and blocks no session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+from psycopg.rows import dict_row
+
+from londiste.db import tls
+from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import (
+    AccessDenied,
+    InstallError,
+    LondisteError,
+    NodeUnreachable,
+    from_database,
+)
+from londiste.install import apply, ledger, source
+from londiste.monitor.doctor.facts import (
+    ColumnFacts,
+    DatabaseFacts,
+    MoreFacts,
+    Object,
+    Override,
+    SequenceKind,
+    SqlState,
+    Table,
+    TypeFacts,
+)
+
+
+def collect(conn: Connection, dsn: str) -> DatabaseFacts:
+    """Collects the facts about one database.  Changes nothing and blocks no session.
+
+    dsn -- connection string of the same database.
+    """
+    (server,) = _rows(conn, "migrate_server")
+    for key in ("extensions", "roles", "named_roles"):
+        server[key] = frozenset(server[key])
+    for key in ("missing_roles", "installed", "hidden_sequences"):
+        server[key] = tuple(server[key])
+    return DatabaseFacts(
+        **server,
+        replica=_may_be_replica(dsn),
+        tables=tables(conn),
+        objects=objects(conn),
+    )
+
+
+def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
+    """``collect`` and all that only the doctor asks for.
+
+    conn -- in autocommit, with time limits for statements and locks.
+    rows -- look which tables have rows.
+    What this user may not read is in ``more.unreadable``.
+    """
+    facts = collect(conn, dsn)
+    unreadable: list[str] = []
+    (server,) = _rows(conn, "doctor_server")
+    ahead, spread = _clock(conn)
+    mine: frozenset[TableName] = frozenset()
+    if "londiste" in facts.installed:
+        with _noted(unreadable, "the list of replicated tables"):
+            mine = _replicated(conn)
+    state = SqlState()
+    with _noted(unreadable, "the version of its SQL"):
+        state = _sql(conn)
+    held: set[TableName] = set()
+    for table in facts.tables if rows else ():
+        if table.kind == "r" and table.name not in mine:
+            with _noted(unreadable, f"table {table.name}"):
+                held.update(with_rows(conn, [table.name]))
+    place = server["place"]
+    return replace(
+        facts,
+        more=MoreFacts(
+            dsn=public_dsn(dsn),
+            free_bytes=_free(place) if place and not _remote(conn) else None,
+            address=conn.info.hostaddr or "",
+            encrypted=bool(conn.pgconn.ssl_in_use),
+            clock=ahead,
+            spread=spread,
+            types=tuple(
+                TypeFacts(
+                    r["schema"], r["name"], None if r["labels"] is None else tuple(r["labels"])
+                )
+                for r in _rows(conn, "doctor_types")
+            ),
+            sequences=sequences(conn),
+            with_rows=frozenset(held),
+            replicated=mine,
+            sql=state,
+            unreadable=tuple(unreadable),
+            **{
+                **server,
+                "overrides": tuple(Override(**one) for one in server["overrides"]),
+                "temporary": tuple(server["temporary"]),
+            },
+        ),
+    )
+
+
+@contextlib.contextmanager
+def _noted(unreadable: list[str], what: str) -> Iterator[None]:
+    """Notes what could not be read, instead of an error."""
+    try:
+        yield
+    except (LondisteError, psycopg.Error) as error:
+        if isinstance(error, NodeUnreachable):
+            raise
+        unreadable.append(what)
+
+
+def _clock(conn: Connection) -> tuple[float, float]:
+    """Seconds by which the server's clock is ahead of this host's, and the uncertainty."""
+    before = time.time()
+    row = conn.execute("select extract(epoch from pg_catalog.clock_timestamp())::float8").fetchone()
+    after = time.time()
+    assert row is not None
+    return float(row[0]) - (before + after) / 2, (after - before) / 2
+
+
+def _replicated(conn: Connection) -> frozenset[TableName]:
+    return frozenset(TableName.parse(row["name"]) for row in _rows(conn, "doctor_replicated"))
+
+
+def _sql(conn: Connection) -> SqlState:
+    """The state of the SQL of Londiste."""
+    found = {name: ledger.read(conn, name) for name in source.load()}
+    earlier = tuple(n for n, one in found.items() if one.extension is not None or one.foreign)
+    if earlier:
+        return SqlState(
+            londiste3=earlier, extension=all(found[n].extension is not None for n in earlier)
+        )
+    present = [name for name, one in found.items() if one.has_ledger]
+    if not present:
+        return SqlState()
+    try:
+        plans = apply.plan_for(conn, present)
+    except InstallError as error:
+        return SqlState(refused=(error.message, error.hint))
+    return SqlState(outdated=tuple(p.component for p in plans if p.steps and p.installed))
+
+
+def _remote(conn: Connection) -> bool:
+    return tls.exposed(conn.info.hostaddr, encrypted=False)
+
+
+def _free(place: str) -> int | None:
+    """Free bytes on the disk of a directory; None if it is not visible on this host."""
+    try:
+        status = os.statvfs(place)
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize
+
+
+def public_dsn(dsn: str) -> str:
+    """The connection string without its secrets."""
+    parts = conninfo.conninfo_to_dict(dsn)
+    kept = {k: v for k, v in parts.items() if k not in {"password", "sslpassword"}}
+    return conninfo.make_conninfo("", **kept)
+
+
+def tables(conn: Connection) -> tuple[Table, ...]:
+    """The tables of the user."""
+    return tuple(
+        Table(
+            TableName(row.pop("schema"), row.pop("name")),
+            **{
+                **row,
+                "always": tuple(row["always"]),
+                "exclusions": tuple(row["exclusions"]),
+                "rules": tuple(row["rules"]),
+                "columns": tuple(ColumnFacts(**column) for column in row["columns"]),
+            },
+        )
+        for row in _rows(conn, "migrate_tables")
+    )
+
+
+def objects(conn: Connection) -> tuple[Object, ...]:
+    """Objects other than tables, in the order of creation."""
+    return tuple(Object(**row) for row in _rows(conn, "migrate_objects"))
+
+
+def sequences(conn: Connection) -> tuple[SequenceKind, ...]:
+    """The sequences of the user."""
+    return tuple(
+        SequenceKind(TableName(row.pop("schema"), row.pop("name")), **row)
+        for row in _rows(conn, "migrate_sequences")
+    )
+
+
+def pending_keys(conn: Connection) -> frozenset[tuple[str, str]]:
+    """Foreign keys that are dropped during a copy: table and name."""
+    return frozenset((row["from_table"], row["name"]) for row in _rows(conn, "pending_keys"))
+
+
+def materialized_views(conn: Connection) -> tuple[str, ...]:
+    """The materialized views of the user, as SQL writes them: each after those that it reads."""
+    mine = {one.signature for one in objects(conn) if one.kind == "materialized view"}
+    names = (row["name"] for row in _rows(conn, "migrate_refreshed"))
+    return tuple(name for name in names if name in mine)
+
+
+def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:
+    """The tables that exist and have a row."""
+    wanted = json.dumps([list(name) for name in names])
+    found = []
+    for row in _rows(conn, "migrate_relations", names=wanted):
+        name = TableName(row["schema"], row["name"])
+        try:
+            cursor = conn.execute(f"select from {name.quoted} limit 1".encode())
+            held = cursor.fetchone() is not None
+        except psycopg.Error as error:
+            raise from_database(error, where=whereabouts(conn)) from error
+        if held:
+            found.append(name)
+    return found
+
+
+def _may_be_replica(dsn: str) -> bool:
+    # In a session of its own: where it may be set, it need not be possible to take it back.
+    try:
+        with session(dsn, name="londiste doctor", autocommit=True, replica=True, answer_seconds=30):
+            return True
+    except AccessDenied:
+        return False
+
+
+def _rows(conn: Connection, name: str, **parameters: Any) -> list[dict[str, Any]]:
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(query(name), parameters or None)
+            return cursor.fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error

@@ -1,0 +1,168 @@
+"""Examines one or two databases: collects facts, runs all checks.  Writes to no database."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import psycopg
+
+from londiste.db.advisory_lock import same_database
+from londiste.db.connection import Connection, session, whereabouts
+from londiste.embedded.java import find_java
+from londiste.errors import (
+    AccessDenied,
+    BadOption,
+    LondisteError,
+    NodeUnreachable,
+    NotSecured,
+    SharedBackend,
+    UsageError,
+    from_database,
+)
+from londiste.monitor.doctor import collect
+from londiste.monitor.doctor.checks import ALL
+from londiste.monitor.doctor.facts import DatabaseFacts
+from londiste.monitor.doctor.situation import DoctorLimits, ProgramFacts, Situation, found
+from londiste.monitor.queues.model import Finding, Severity
+
+#: Milliseconds for one statement, and for a lock.
+_STATEMENT_MS, _LOCK_MS = 15_000, 1_000
+
+#: Errors of a connection, and the finding that each becomes.
+_REFUSED: tuple[tuple[type[LondisteError], str], ...] = (
+    (SharedBackend, "pooler"),
+    (NotSecured, "tls"),
+    (AccessDenied, "access"),
+    (NodeUnreachable, "unreachable"),
+    # No such database.
+    (UsageError, "unreachable"),
+)
+
+
+def examine(
+    source: str,
+    target: str | None = None,
+    tables: Sequence[str] = (),
+    *,
+    exclude: Sequence[str] = (),
+    engine: str = "local",
+    start_spark: bool = False,
+    limits: DoctorLimits | None = None,
+) -> list[Finding]:
+    """All findings about a source, and a target, of replication; the worst first.
+
+    source, target -- connection strings.  Without a target the source alone is examined.
+    tables, exclude -- names or patterns with * and ?; no tables: all.
+    engine -- of the copies; start_spark -- also start Spark, which takes some seconds.
+
+    A database that cannot be reached is a finding.  Raises BadOption for what is no connection
+    string.
+    """
+    program = program_facts(engine, start_spark=start_spark)
+    facts: list[DatabaseFacts | None] = [None, None]
+    failed: list[Finding] = []
+    same = False
+    with contextlib.ExitStack() as stack:
+        conns: list[Connection] = []
+        for place, (side, dsn) in enumerate((("source", source), ("target", target))):
+            if dsn is None:
+                continue
+            try:
+                conn = stack.enter_context(_reading(dsn))
+                facts[place] = collect.examine(conn, dsn, rows=side == "target")
+                conns.append(conn)
+            except LondisteError as error:
+                failed.append(_unreached(side, error))
+        if len(conns) == 2:
+            try:
+                same = same_database(*conns)
+            except psycopg.Error as error:
+                raise from_database(error, where=whereabouts(conns[1])) from error
+    ours, theirs = facts
+    if ours is None:
+        # What can be said of a target alone, it is as a source.
+        return worst_first(failed)
+    here = Situation(
+        ours,
+        theirs,
+        tables=tables,
+        excluded=exclude,
+        same=same,
+        program=program,
+        limits=limits or DoctorLimits(),
+    )
+    return worst_first([*failed, *run_checks(with_held(here))])
+
+
+def run_checks(pair: Situation) -> Iterator[Finding]:
+    """The findings of all checks, in the order of their list."""
+    for one in ALL:
+        yield from one.check(pair)
+
+
+def worst_first(found: Iterable[Finding]) -> list[Finding]:
+    """Findings by severity; those of one severity keep their order."""
+    return sorted(found, key=lambda one: -one.severity)
+
+
+def with_held(pair: Situation) -> Situation:
+    """The situation with the tables of the target whose rows a copy would replace."""
+    if pair.target is None or pair.same:
+        return pair
+    more = pair.target.more
+    held = [str(t.name) for t in pair.wanted if t.name in more.with_rows - more.replicated]
+    return replace(pair, held=held)
+
+
+def program_facts(engine: str, *, start_spark: bool = False) -> ProgramFacts:
+    """What this host has for an engine."""
+    if engine != "spark":
+        return ProgramFacts(engine)
+    java = spark = None
+    try:
+        find_java()
+    except LondisteError as error:
+        java = (error.message, error.hint)
+    if importlib.util.find_spec("pyspark") is None:
+        spark = ("Spark is not installed", "pip install 'londiste[spark]'")
+    elif start_spark and java is None:
+        from londiste.engine.spark import session as sessions
+
+        try:
+            sessions.get({})
+            sessions.stop()
+        except LondisteError as error:
+            spark = (f"Spark does not start: {error.message}", error.hint)
+    return ProgramFacts(engine, java, spark)
+
+
+@contextlib.contextmanager
+def _reading(dsn: str) -> Iterator[Connection]:
+    """A session that cannot write, and waits for nothing longer than a moment."""
+    with session(
+        dsn,
+        name="londiste doctor",
+        autocommit=True,
+        lock_timeout_ms=_LOCK_MS,
+        statement_timeout_ms=_STATEMENT_MS,
+        answer_seconds=_STATEMENT_MS / 1000 + 5,
+    ) as conn:
+        conn.execute("set default_transaction_read_only = on")
+        yield conn
+
+
+def _unreached(side: str, error: LondisteError) -> Finding:
+    for kind, word in _REFUSED:
+        if isinstance(error, kind) and not isinstance(error, BadOption):
+            return found(
+                Severity.CRITICAL,
+                word,
+                f"the {side} database: {error.message}",
+                error.detail or "nothing of it was checked",
+                error.hint or "correct the connection string",
+                side=side,
+            )
+    raise error

@@ -1,0 +1,1 @@
+"""Defects of databases that londiste doctor finds, one each."""

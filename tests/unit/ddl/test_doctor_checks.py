@@ -1,0 +1,169 @@
+"""Checks of londiste doctor that no test server can be damaged for, and their documentation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from londiste.db.names import TableName
+from londiste.monitor.doctor.checks import ALL
+from londiste.monitor.doctor.examine import run_checks
+from londiste.monitor.doctor.facts import (
+    ColumnFacts,
+    DatabaseFacts,
+    MoreFacts,
+    Object,
+    SqlState,
+    Table,
+)
+from londiste.monitor.doctor.fix_script import fix_script
+from londiste.monitor.doctor.situation import ProgramFacts, Situation
+from londiste.monitor.queues.model import Finding
+
+ROOT = Path(__file__).parents[3]
+T = Table(TableName("public", "t"), bytes=1000)
+MORE = MoreFacts(dsn="dbname=a", database="a", free_bytes=10_000_000)
+FACTS = DatabaseFacts(user="me", tables=(T,), more=MORE)
+HEALTHY = Situation(FACTS, FACTS)
+
+
+def kinds(pair: Situation) -> set[tuple[str, str, str]]:
+    return {(one.kind, one.severity.word, one.side) for one in run_checks(pair)}
+
+
+def changed(facts: DatabaseFacts, **values: Any) -> DatabaseFacts:
+    """The facts with other values; those of MoreFacts go there."""
+    inner = {key: value for key, value in values.items() if hasattr(facts.more, key)}
+    outer = {key: value for key, value in values.items() if key not in inner}
+    return replace(facts, **outer, more=replace(facts.more, **inner))
+
+
+def test_healthy_facts_give_no_finding() -> None:
+    assert kinds(HEALTHY) == set()
+    assert kinds(Situation(FACTS)) == set()
+
+
+BOTH = ("source", "target")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "severity", "sides"),
+    [
+        ({"version": 130000}, "version", "critical", BOTH),
+        ({"standby": True}, "standby", "critical", BOTH),
+        (
+            {"missing_roles": ("pgq_reader",), "makes_roles": False},
+            "roles",
+            "critical",
+            BOTH,
+        ),
+        ({"named_roles": frozenset({"boss"})}, "owners", "warning", ("source",)),
+        ({"server_free": 9}, "connections", "warning", BOTH),
+        ({"server_free": -1}, "connections", "critical", BOTH),
+        ({"address": "10.1.1.1", "encrypted": False}, "connection", "warning", BOTH),
+        ({"settings": {"transaction_timeout": "5000"}}, "timeouts", "warning", BOTH),
+        ({"settings": {"synchronous_commit": "off"}}, "synchronous-commit", "warning", BOTH[:1]),
+        ({"free_bytes": 1999}, "space", "warning", ("target",)),
+        ({"free_bytes": 999}, "space", "critical", ("target",)),
+        ({"free_bytes": None}, "space-unknown", "ok", ("target",)),
+        ({"subscriptions": 1}, "publications", "warning", ("target",)),
+        ({"sql": SqlState(outdated=("pgq",))}, "sql-version", "warning", BOTH),
+        ({"sql": SqlState(londiste3=("pgq",), extension=True)}, "londiste3", "critical", BOTH),
+        ({"sql": SqlState(refused=("newer", "upgrade"))}, "sql-refused", "critical", BOTH),
+    ],
+)
+def test_facts_of_one_side(
+    values: dict[str, object], kind: str, severity: str, sides: tuple[str, ...]
+) -> None:
+    wrong = changed(FACTS, **values)
+    for side in BOTH:
+        pair = replace(HEALTHY, **{side: wrong})
+        found = {one for one in kinds(pair) if one[0] == kind}
+        # What one side lacks may be said of the other.
+        assert bool(found) is (side in sides), side
+        assert {level for _, level, _ in found} <= {severity}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "spread", "wrong"),
+    [(1.0, 0.0, None), (3.0, 0.0, "target"), (3.0, 1.5, None), (-3.0, 0.1, "target")],
+)
+def test_clocks_may_differ_by_less_than_the_measurement(
+    seconds: float, spread: float, wrong: str | None
+) -> None:
+    pair = replace(HEALTHY, target=changed(FACTS, clock=seconds, spread=spread))
+    assert {side for _, _, side in kinds(pair)} == ({wrong} if wrong else set())
+    assert kinds(replace(pair, source=pair.target)) == set()  # type: ignore[arg-type]
+
+
+def test_engine_is_checked_if_it_is_spark() -> None:
+    missing = ProgramFacts("spark", java=("no Java", "install one"), spark=("no Spark", ""))
+    assert kinds(replace(HEALTHY, program=missing)) == {
+        ("java", "warning", ""),
+        ("spark", "warning", ""),
+    }
+    large = changed(FACTS, tables=(replace(T, bytes=1 << 30),), free_bytes=1 << 40)
+    found = kinds(Situation(large, FACTS, program=missing))
+    assert {level for kind, level, _ in found if kind in {"java", "spark"}} == {"critical"}
+    assert kinds(replace(HEALTHY, program=replace(missing, engine="local"))) == set()
+
+
+def test_older_target_lacks_features() -> None:
+    scale = replace(T, columns=(ColumnFacts("id", key=1), ColumnFacts("n", "numeric(5,-2)")))
+    source = changed(FACTS, tables=(scale,))
+    assert kinds(Situation(source, replace(source, version=140000))) == {
+        ("older", "warning", "target"),
+        ("type", "critical", "target"),
+    }
+
+
+def test_extension_that_is_not_offered() -> None:
+    source = changed(FACTS, objects=(Object("extension", None, "hstore", "hstore", None),))
+    assert kinds(Situation(source, FACTS)) == {("extension", "critical", "target")}
+
+
+def test_replicated_tables_need_no_space() -> None:
+    pair = replace(HEALTHY, target=changed(FACTS, free_bytes=1, replicated=frozenset({T.name})))
+    assert kinds(pair) == set()
+
+
+def test_script_has_each_statement_once_and_comments_what_deletes() -> None:
+    def one(sql: str, **more: Any) -> Finding:
+        return next(
+            replace(f, sql=(sql,), side="target", **more)
+            for f in run_checks(replace(HEALTHY, same=True))
+        )
+
+    made = fix_script(
+        [one("alter a"), one("alter a"), one("truncate t"), one("grant x", admin=True)],
+        {"source": "dbname=s", "target": 'dbname="t"'},
+    )
+    assert made.count("alter a;") == 1
+    assert "\n-- truncate t;" in made
+    assert "-- as an administrator\ngrant x;" in made
+    assert "dbname=s" not in made
+    assert '\\connect "dbname=\\"t\\""' in made
+    assert fix_script([], {"source": "dbname=s"}) == ""
+
+
+IDS = [kind for one in ALL for kind in one.FINDINGS]
+
+
+def test_ids_are_unique() -> None:
+    assert len(IDS) == len(set(IDS))
+
+
+def test_each_finding_has_a_section_and_each_section_a_finding() -> None:
+    page = (ROOT / "docs/reference/doctor.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"(?m)^### `([a-z0-9-]+)`$", page)) == sorted(IDS)
+
+
+def test_ids_in_the_checks_are_declared() -> None:
+    for one in ALL:
+        text = Path(str(one.__file__)).read_text(encoding="utf-8")  # type: ignore[attr-defined]
+        used = set(re.findall(r'Severity\.[A-Z]+[^\n]*,\n\s+"([a-z0-9-]+)",', text))
+        assert used <= set(one.FINDINGS), one
