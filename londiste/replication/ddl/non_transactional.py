@@ -22,7 +22,7 @@ from londiste.db.queries import query
 from londiste.errors import ScriptFailed, TransientError, from_database
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import IndexBuild, StatementTiming, index_build
-from londiste.replication.ddl.execute import failed, prepared, run_statement
+from londiste.replication.ddl.execute import choices, failed, prepared, run_statement
 from londiste.replication.ddl.split import Statement
 from londiste.replication.ddl.sqlapi import State
 
@@ -115,7 +115,7 @@ def _do(conn: Connection, statement: Statement, name: str, node: str, *, again: 
                 node,
                 f"index {'.'.join(work.index)} exists and is not valid",
                 "it is left from an interrupted build of another session",
-                "drop it, then: londiste execute retry " + name,
+                f"drop it; {choices(name)}",
                 None,
             )
 

@@ -28,6 +28,7 @@ from londiste.errors import (
     LondisteError,
     NodeBusy,
     NotRoot,
+    ScriptFailed,
     StateError,
     from_database,
 )
@@ -35,7 +36,7 @@ from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import ScriptPart, StatementTiming, parts
-from londiste.replication.ddl.execute import run_part, wanted_here
+from londiste.replication.ddl.execute import choices, run_part, wanted_here
 from londiste.replication.ddl.header import Attributes, hide
 from londiste.replication.ddl.non_transactional import run_alone
 from londiste.replication.ddl.sqlapi import State
@@ -189,16 +190,20 @@ class Runner:
             self.report(line)
 
     def _part(self, conn: Connection, node: NodeInfo, one: Planned) -> str:
-        done = run_part(
-            conn,
-            self.queue,
-            one.part.name,
-            one.part.text,
-            one.attrs,
-            node=node.name,
-            root=not self.local,
-            lock_timeout=self.lock_timeout,
-        )
+        try:
+            done = run_part(
+                conn,
+                self.queue,
+                one.part.name,
+                one.part.text,
+                one.attrs,
+                node=node.name,
+                root=not self.local,
+                lock_timeout=self.lock_timeout,
+            )
+        except ScriptFailed as error:
+            _hint_at_command(error, one.part.name, recorded=False)
+            raise
         return self._line(node, one, done)
 
     def _line(self, node: NodeInfo, one: Planned, done: str) -> str:
@@ -240,6 +245,9 @@ class Runner:
                         lock_timeout=self.lock_timeout,
                     )
                 break
+            except ScriptFailed as error:
+                _hint_at_command(error, name, recorded=True)
+                raise
             except (LockTimeout, Deadlock) as error:
                 self._wait(error, node, name, deadline, tries := tries + 1)
         self.report(self._line(node, one, "run"))
@@ -266,6 +274,25 @@ class Runner:
             queues.ticker(conn, self.queue)
         except LondisteError as error:
             log.warning("no tick after the script: %s", error)
+
+
+def _hint_at_command(error: ScriptFailed, name: str, *, recorded: bool) -> None:
+    """Replaces the decisions about a worker's script: here no worker runs it, the command does.
+
+    recorded -- the failure is in the database, with the text.
+    """
+    cause = error.hint.replace(choices(name), "").removesuffix("; ")
+    if recorded:
+        again = (
+            f"remove the cause, then run the command again; or: londiste execute skip {name},"
+            " then run a script with another name"
+        )
+    else:
+        again = (
+            "correct the script or remove the cause, then run the command again;"
+            " the script was rolled back"
+        )
+    error.say_more("", "; ".join(filter(None, [cause, again])))
 
 
 def _groups(planned: Sequence[Planned]) -> list[list[Planned]]:

@@ -199,6 +199,17 @@ def test_a_build_that_fails_leaves_nothing_and_stops_the_node(tree: Tree) -> Non
     assert tree.states("m.sql") == ["done", "done", "done"]
 
 
+def test_a_build_that_fails_on_the_root_is_repeated_by_the_command(tree: Tree) -> None:
+    tree.root.database.execute("insert into t values (8, 'x'), (9, 'x')")
+    text = "create unique index concurrently t_v on t (v)"
+    failed = tree.execute("n.sql", text)
+    assert failed.code == 5
+    assert "remove the cause, then run the command again" in failed.err
+    assert "execute retry" not in failed.err.rpartition("hint: ")[2]
+    tree.root.database.execute("delete from t")
+    assert tree.execute("n.sql", text).code == 0
+
+
 @contextmanager
 def leaf_worker(tree: Tree, *copy: str) -> Iterator[Worker]:
     """The worker of the leaf, to be driven unit by unit; ``copy`` is its copy process."""
