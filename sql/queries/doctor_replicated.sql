@@ -1,2 +1,5 @@
--- Tables that this database has from a provider, as the queue names them and as they are named here.
-select coalesce(t.dest_table, t.table_name) as name from londiste.table_info t where t.local
+-- Tables that this database has from a provider, as they are named here; copying: a copy has dropped
+-- their keys and restores them.
+select coalesce(t.dest_table, t.table_name) as name, t.dropped_ddl is not null as copying
+from londiste.table_info t
+where t.local

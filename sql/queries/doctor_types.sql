@@ -3,6 +3,7 @@
 select distinct
     n.nspname::text as schema,
     t.typname::text as name,
+    pg_catalog.format_type(t.oid, null) as text,
     case when t.typtype = 'e' then array(
         select e.enumlabel::text from pg_catalog.pg_enum e
         where e.enumtypid = t.oid order by e.enumsortorder) end as labels

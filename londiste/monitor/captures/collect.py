@@ -56,6 +56,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 there=shape is not None,
                 key=shape.key if shape else (),
                 key_given=how.key_given,
+                copying=table.dropped_ddl is not None,
                 unclear=_unclear(shape) if shape else (),
                 width=widths.get(name),
                 value=value,

@@ -26,6 +26,7 @@ class CaptureFacts:
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
     lost -- why nothing is captured any more; stale -- what does not match, and what to run.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
+    copying -- a copy has dropped indexes and keys, and restores them at its end.
     unclear -- key columns whose text does not show whether two values are equal.
     width -- average bytes of a row by the last ANALYZE; None: there was none.
     unreadable -- nodes of the queue that cannot read what Londiste's own capture writes.
@@ -42,6 +43,7 @@ class CaptureFacts:
     there: bool = True
     key: tuple[str, ...] = ("id",)
     key_given: bool = False
+    copying: bool = False
     unclear: tuple[str, ...] = ()
     width: int | None = None
     value: int | None = None
@@ -107,7 +109,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 run or "londiste tables -v",
             )
         )
-    if one.there and not one.key and not one.key_given:
+    if one.there and not one.key and not one.key_given and not one.copying:
         found.append(
             finding(
                 Severity.WARNING,

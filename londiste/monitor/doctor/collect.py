@@ -44,16 +44,50 @@ def collect(conn: Connection, dsn: str) -> DatabaseFacts:
 
     dsn -- connection string of the same database.
     """
+    return replace(
+        _server(conn), replica=_may_be_replica(dsn), tables=tables(conn), objects=objects(conn)
+    )
+
+
+def collect_server(conn: Connection, dsn: str) -> DatabaseFacts:
+    """The facts about the server and the user, without tables and objects."""
+    (more,) = _rows(conn, "doctor_server")
+    ahead, spread = _clock(conn)
+    return replace(
+        _server(conn),
+        replica=_may_be_replica(dsn),
+        more=MoreFacts(dsn=public_dsn(dsn), clock=ahead, spread=spread, **_decoded(more)),
+    )
+
+
+def collect_tables(conn: Connection) -> DatabaseFacts:
+    """The facts about tables and what belongs to them."""
+    more = MoreFacts(types=_types(conn), sequences=sequences(conn))
+    return replace(_server(conn), tables=tables(conn), more=more)
+
+
+def _server(conn: Connection) -> DatabaseFacts:
     (server,) = _rows(conn, "migrate_server")
     for key in ("extensions", "roles", "named_roles"):
         server[key] = frozenset(server[key])
     for key in ("missing_roles", "installed", "hidden_sequences"):
         server[key] = tuple(server[key])
-    return DatabaseFacts(
-        **server,
-        replica=_may_be_replica(dsn),
-        tables=tables(conn),
-        objects=objects(conn),
+    return DatabaseFacts(**server)
+
+
+def _decoded(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of ``doctor_server`` as fields of MoreFacts."""
+    return {
+        **row,
+        "overrides": tuple(Override(**one) for one in row["overrides"]),
+        "temporary": tuple(row["temporary"]),
+    }
+
+
+def _types(conn: Connection) -> tuple[TypeFacts, ...]:
+    return tuple(
+        TypeFacts(**{**row, "labels": None if row["labels"] is None else tuple(row["labels"])})
+        for row in _rows(conn, "doctor_types")
     )
 
 
@@ -69,9 +103,10 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
     (server,) = _rows(conn, "doctor_server")
     ahead, spread = _clock(conn)
     mine: frozenset[TableName] = frozenset()
+    copying: frozenset[TableName] = frozenset()
     if "londiste" in facts.installed:
         with _noted(unreadable, "the list of replicated tables"):
-            mine = _replicated(conn)
+            mine, copying = _replicated(conn)
     state = SqlState()
     with _noted(unreadable, "the version of its SQL"):
         state = _sql(conn)
@@ -90,22 +125,14 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             encrypted=bool(conn.pgconn.ssl_in_use),
             clock=ahead,
             spread=spread,
-            types=tuple(
-                TypeFacts(
-                    r["schema"], r["name"], None if r["labels"] is None else tuple(r["labels"])
-                )
-                for r in _rows(conn, "doctor_types")
-            ),
+            types=_types(conn),
             sequences=sequences(conn),
             with_rows=frozenset(held),
             replicated=mine,
+            copying=copying,
             sql=state,
             unreadable=tuple(unreadable),
-            **{
-                **server,
-                "overrides": tuple(Override(**one) for one in server["overrides"]),
-                "temporary": tuple(server["temporary"]),
-            },
+            **_decoded(server),
         ),
     )
 
@@ -130,8 +157,10 @@ def _clock(conn: Connection) -> tuple[float, float]:
     return float(row[0]) - (before + after) / 2, (after - before) / 2
 
 
-def _replicated(conn: Connection) -> frozenset[TableName]:
-    return frozenset(TableName.parse(row["name"]) for row in _rows(conn, "doctor_replicated"))
+def _replicated(conn: Connection) -> tuple[frozenset[TableName], frozenset[TableName]]:
+    """The tables from a provider, and those of them that a copy writes."""
+    rows = {TableName.parse(r["name"]): r["copying"] for r in _rows(conn, "doctor_replicated")}
+    return frozenset(rows), frozenset(name for name, copying in rows.items() if copying)
 
 
 def _sql(conn: Connection) -> SqlState:

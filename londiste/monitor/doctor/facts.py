@@ -94,11 +94,12 @@ class SequenceKind:
 class TypeFacts:
     """A type of a column: an enum, or one that is created by C functions, not by an extension.
 
-    labels -- of an enum, in their order.
+    text -- as the type of a column is written.  labels -- of an enum, in their order.
     """
 
     schema: str
     name: str
+    text: str
     labels: tuple[str, ...] | None = None
 
     @property
@@ -140,7 +141,8 @@ class MoreFacts:
     free_bytes -- on the disk of that directory, where this process can see it.
     address -- of the server, '' for a socket; encrypted -- the session to it.
     clock -- seconds by which the server's clock is ahead of this host's; spread -- its uncertainty.
-    with_rows -- tables with rows.  replicated -- tables that this database has from its provider.
+    with_rows -- tables with rows.  replicated -- tables that this database has from its provider;
+        copying -- of these, tables whose keys a copy has dropped.
     unreadable -- what this user may not read, as a phrase.
     dsn -- without a password.
     """
@@ -167,6 +169,7 @@ class MoreFacts:
     sequences: tuple[SequenceKind, ...] = ()
     with_rows: frozenset[TableName] = frozenset()
     replicated: frozenset[TableName] = frozenset()
+    copying: frozenset[TableName] = frozenset()
     sql: SqlState = SqlState()
     unreadable: tuple[str, ...] = ()
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from londiste.monitor.captures.rules import CaptureFacts, findings
+from londiste.monitor.doctor.examine import examine
 from londiste.monitor.queues.model import Severity
 from tests.fixtures.cascade import CommandLine, Node, Nodes
 
@@ -79,6 +80,26 @@ def test_a_leaf_captures_nothing_and_that_is_right(
     leaf.db.execute("create table fruit (id int primary key, name text, doc jsonb)")
     assert londiste(leaf.db, "add-table", "fruit", "--expect-sync").code == 0
     assert kinds(leaf, londiste) == (0, [])
+
+
+def test_a_key_that_a_copy_has_dropped_is_not_missing(
+    nodes_of: Nodes, root: Node, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    leaf.db.execute("create table fruit (id int primary key, name text, doc jsonb)")
+    assert londiste(leaf.db, "add-table", "fruit").code == 0
+    ddl = "alter table public.fruit add constraint fruit_pkey primary key (id)"
+    with leaf.db.connect() as conn:
+        conn.execute("select londiste.local_set_table_state('q', 'public.fruit', null, 'in-copy')")
+        conn.execute("alter table public.fruit drop constraint fruit_pkey")
+        conn.execute("select londiste.local_set_table_struct('q', 'public.fruit', %s)", [ddl])
+    assert "no-key" not in kinds(leaf, londiste)[1]
+    found = examine(root.db.dsn, leaf.db.dsn, ["fruit"])
+    assert [one for one in found if one.kind == "structure"] == []
+    leaf.db.execute("select londiste.local_set_table_struct('q', 'public.fruit', null)")
+    assert "no-key" in kinds(leaf, londiste)[1]
+    found = examine(root.db.dsn, leaf.db.dsn, ["fruit"])
+    assert [one.kind for one in found if one.kind == "structure"] == ["structure"]
 
 
 @pytest.mark.parametrize(

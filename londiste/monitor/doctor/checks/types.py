@@ -22,7 +22,10 @@ def check(pair: Situation) -> Iterator[Finding]:
         return
     side = pair.names[1]
     there = {(one.schema, one.name): one for one in pair.target.more.types}
+    used = {column.type.removesuffix("[]") for table in pair.wanted for column in table.columns}
     for one in pair.source.more.types:
+        if one.text not in used:
+            continue
         other = there.get((one.schema, one.name))
         if one.labels is None:
             if other is None:
