@@ -14,11 +14,14 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from londiste.cli.errors import printable
+
+if TYPE_CHECKING:
+    from londiste.monitor.queues.model import Finding
 
 
 class Describes(Protocol):
@@ -112,6 +115,13 @@ def message(text: str) -> None:
 def warning(text: str) -> None:
     """A warning to stderr, also with ``-q``."""
     click.echo(f"warning: {printable(text)}", err=True)
+
+
+def advise(findings: Iterable[Finding]) -> None:
+    """Findings of a command that does something else, as warnings; notices are omitted."""
+    for one in findings:
+        if one.severity:
+            warning(f"{one.what}: {one.why}; {one.do}")
 
 
 def cell(value: Any) -> str:

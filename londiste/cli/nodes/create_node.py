@@ -16,7 +16,8 @@ from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import masked
 from londiste.db.names import MAX_IDENTIFIER_BYTES
-from londiste.errors import BadOption
+from londiste.errors import AccessDenied, BadOption
+from londiste.monitor.doctor.preflight import node_findings
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.replication.commands.registry_sync import CopyRegistry
@@ -67,6 +68,7 @@ def create_root(
     node = _new_node(settings, NodeType.ROOT, name, public)
     with sites(settings, bounded=True) as where:
         steps = create_node.create_root(where, node, check=not nocheck)
+        output.advise(node_findings(where.at(node.dsn), node.dsn))
         _finish(steps, where, node, explain, as_json)
 
 
@@ -145,9 +147,19 @@ def _create_below(
     with sites(settings, bounded=True) as where:
         dsn = where.reach(dsn)
         steps = make(where, node, dsn, check=not nocheck)
+        _examine(where, node.dsn, dsn)
         above = nodes.get_node_info(where.at(dsn), node.queue)
         steps.append(_registry_after(node, above, dsn, RegistrationFilter.of(settings)))
         _finish(steps, where, node, explain, as_json)
+
+
+def _examine(where: Connections, node: str, provider: str) -> None:
+    """Prints findings.  Raises AccessDenied if the worker of the node could not apply anything."""
+    found = node_findings(where.at(node), node, (where.at(provider), provider))
+    for one in found:
+        if one.kind == "replica":
+            raise AccessDenied(one.what, detail=one.why, hint=one.do)
+    output.advise(found)
 
 
 def _registry_after(

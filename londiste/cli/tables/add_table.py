@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import click
 
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.cli.tables.common import already, copy_node_of, progress, table_names
@@ -13,6 +15,9 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers import registry
 from londiste.handlers.table_rules import POLICIES, RESOLUTIONS, HandlerAttrs
+from londiste.monitor.doctor.preflight import table_findings
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication.commands import add_table as adding
 from londiste.replication.model import COPY_MODES, MERGE_ALL, NO_MERGE, TableOptions
 from londiste.replication.registration_filter import RegistrationFilter
@@ -267,6 +272,7 @@ def add_table(
                 "a filter or handler has no effect on tables that are already added: londiste"
                 " change-handler"
             )
+        _examine(reach, settings, plan.steps)
         execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
             wait.wait_sync(
@@ -276,6 +282,16 @@ def add_table(
                 progress=progress,
                 trouble=output.warning,
             )
+
+
+def _examine(reach: Connections, settings: NodeSettings, steps: Sequence[Step]) -> None:
+    """Prints findings about the tables that are added under their own names."""
+    names = [one.table for one in adding.additions(steps) if one.table == one.dest]
+    local = reach.at(settings.db)
+    node = nodes.get_node_info(local, settings.queue_name)
+    root = node.type is NodeType.ROOT
+    provider = None if root else reach.at(reach.reach(node.provider_location))
+    output.advise(table_findings(local, provider, names))
 
 
 def _merge(every: bool, alone: bool) -> str:

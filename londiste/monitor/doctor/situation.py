@@ -50,6 +50,7 @@ class Situation:
     target -- None: the source alone is examined.
     names -- what messages call the two.
     tables, excluded -- names or patterns of the tables that are wanted; no tables: all.
+    chosen -- the tables that are wanted, instead of patterns.
     whole -- the whole database moves, and may move back (migrate).
     compared -- tables that exist on both sides have to be equal now.
     held -- tables of the target with rows that the copy would replace.
@@ -61,6 +62,7 @@ class Situation:
     names: tuple[str, str] = ("source", "target")
     tables: Collection[str] = ()
     excluded: Collection[str] = ()
+    chosen: frozenset[TableName] | None = None
     whole: bool = False
     compared: bool = True
     held: Sequence[str] = ()
@@ -80,6 +82,8 @@ class Situation:
 
     def wants_name(self, name: TableName) -> bool:
         """The same for a relation of another kind."""
+        if self.chosen is not None:
+            return name in self.chosen
         if self.excluded and matches(name, list(self.excluded)):
             return False
         return not self.tables or matches(name, list(self.tables))

@@ -275,6 +275,17 @@ def _create(
     return step, ddl.notes
 
 
+def additions(steps: Sequence[Step]) -> list[AddTable]:
+    """The steps of a plan that add tables, also those that create them."""
+    found: list[AddTable] = []
+    for step in steps:
+        if isinstance(step, create_table.CreateTables):
+            found += [one for one in step.adds if isinstance(one, AddTable)]
+        elif isinstance(step, AddTable):
+            found.append(step)
+    return found
+
+
 def _source(
     sites: Connections,
     node: NodeInfo,

@@ -1,0 +1,70 @@
+"""Commands that set up replication find defects before their first step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from psycopg import conninfo
+
+from tests.fixtures.cascade import CommandLine, Nodes
+from tests.fixtures.cluster import Database
+
+ROLE, PASSWORD = f"worker_{os.getpid()}", "worker"
+
+
+def test_a_leaf_whose_worker_could_not_apply_is_refused(
+    nodes_of: Nodes, new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    root, leaf = nodes_of.root(), new_database(pgq=True)
+    leaf.execute(f"create role {ROLE} login password '{PASSWORD}' in role londiste_writer")
+    # An administrator has not given the function to a superuser, who alone can lend the right.
+    leaf.execute(
+        "alter function londiste.set_session_replication_role(text, boolean)"
+        " owner to londiste_writer"
+    )
+    dsn = conninfo.make_conninfo(leaf.dsn, user=ROLE, password=PASSWORD)
+    call = ["create-leaf", "leaf", leaf.dsn, "--provider", root.dsn]
+    try:
+        as_role = ["--set", f"db={dsn}"]
+        refused = londiste(leaf, *as_role, *call)
+        assert refused.code == 2
+        assert f"{ROLE} may not set session_replication_role" in refused.err
+        _, _, grant = refused.err.partition("hint: as an administrator: ")
+        assert leaf.value("select count(*) from pgq_node.node_info") == 0
+        assert root.db.value("select count(*) from pgq_node.subscriber_info") == 0
+        leaf.execute(grant.strip())
+        assert londiste(leaf, *as_role, *call).code == 0
+    finally:
+        leaf.execute(f"drop owned by {ROLE}; drop role {ROLE}")
+
+
+def test_a_time_limit_of_the_node_is_reported(
+    nodes_of: Nodes, new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    root, leaf = nodes_of.root(), new_database(pgq=True)
+    leaf.execute(f"alter database {leaf.name} set idle_session_timeout = '1h'")
+    made = londiste(leaf, "create-leaf", "leaf", "--provider", root.dsn)
+    assert made.code == 0
+    assert "warning: idle_session_timeout is 3600000 ms" in made.err
+    other = new_database(pgq=True)
+    other.execute(f"alter database {other.name} set idle_session_timeout = '1h'")
+    made = londiste(other, "create-root", "root")
+    assert made.code == 0
+    assert "warning: idle_session_timeout is 3600000 ms" in made.err
+
+
+def test_added_tables_are_examined_and_no_others(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    mood = "create type mood as enum ('sad'{}); create table {} (id int primary key, m mood);"
+    root.db.execute(mood.format(", 'glad'", "felt") + "create table plain (id int primary key)")
+    leaf.db.execute(mood.format("", "felt") + "create table plain (id int primary key)")
+    added = londiste(root.db, "add-table", "felt", "plain")
+    assert (added.code, "warning" in added.err) == (0, False)
+    added = londiste(leaf.db, "add-table", "plain")
+    assert (added.code, "warning" in added.err) == (0, False)
+    added = londiste(leaf.db, "add-table", "felt")
+    assert added.code == 0
+    assert "warning: enum public.mood lacks labels in the node database: glad" in added.err
+    assert "alter type" in added.err
