@@ -183,6 +183,9 @@ DAMAGES: dict[str, Damage] = {
         target="alter table item drop column price; alter table item add column price"
         " numeric(10,2) generated always as (1) stored",
     ),
+    "no identity there": Damage(
+        "structure", target="alter table note alter column id drop identity", level=WARNING
+    ),
     "no key there": Damage("structure", target="alter table item drop constraint item_pkey"),
     "unlogged there": Damage("structure", target="alter table item set unlogged"),
     "label of an enum": Damage(

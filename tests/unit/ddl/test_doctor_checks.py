@@ -70,6 +70,7 @@ BOTH = ("source", "target")
         ({"free_bytes": 1999}, "space", "warning", ("target",)),
         ({"free_bytes": 999}, "space", "critical", ("target",)),
         ({"free_bytes": None}, "space-unknown", "ok", ("target",)),
+        ({"tables": (replace(T, exclusions=("x",)),)}, "exclusion", "ok", BOTH[:1]),
         ({"subscriptions": 1}, "publications", "warning", ("target",)),
         ({"sql": SqlState(outdated=("pgq",))}, "sql-version", "warning", BOTH),
         ({"sql": SqlState(londiste3=("pgq",), extension=True)}, "londiste3", "critical", BOTH),
@@ -124,6 +125,20 @@ def test_older_target_lacks_features() -> None:
 def test_extension_that_is_not_offered() -> None:
     source = changed(FACTS, objects=(Object("extension", None, "hstore", "hstore", None),))
     assert kinds(Situation(source, FACTS)) == {("extension", "critical", "target")}
+
+
+def test_column_without_the_identity_of_the_source() -> None:
+    def facts(column: ColumnFacts) -> DatabaseFacts:
+        return changed(FACTS, tables=(replace(T, columns=(column,)),))
+
+    identity = facts(ColumnFacts("id", identity=True, key=1))
+    for column, wrong in (
+        (ColumnFacts("id", identity=True, key=1), False),
+        (ColumnFacts("id", key=1), False),
+        (ColumnFacts("id", required=True, key=1), True),
+    ):
+        found = kinds(Situation(identity, facts(column)))
+        assert found == ({("structure", "warning", "target")} if wrong else set())
 
 
 def test_replicated_tables_need_no_space() -> None:
