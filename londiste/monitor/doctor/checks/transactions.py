@@ -32,8 +32,8 @@ def check(pair: Situation) -> Iterator[Finding]:
             f"a transaction that writes is open for {old.oldest_transaction:.0f} s"
             f" in the {source} database",
             "adding its tables, and the last tick of a switch, wait for its end",
-            "end it before start, and before switch: select * from pg_stat_activity"
-            " order by xact_start",
+            "end it before its tables are added, and before a switch:"
+            " select * from pg_stat_activity order by xact_start",
             side=source,
             sql=[_END.format(seconds=pair.limits.transaction)],
         )
