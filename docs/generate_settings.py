@@ -7,7 +7,7 @@ hand.  tests/docs compares the committed page with what this makes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,7 +19,14 @@ def page() -> str:
     """The text of the page."""
     from londiste.lake.settings import LakeSettings
     from londiste.migrate.databases import MigrateSettings
-    from londiste.settings import ConsumerSettings, Settings, TickerSettings, WorkerSettings
+    from londiste.settings import (
+        ConsumerSettings,
+        RunSettings,
+        Settings,
+        TickerSettings,
+        WorkerSettings,
+        cascade_file,
+    )
     from londiste.tools.dispatch.settings import DispatchSettings
     from londiste.tools.parallel_batches import JobSettings
     from londiste.tools.queue_mover import MoverSettings
@@ -38,6 +45,10 @@ def page() -> str:
         "dispatch": _table(DispatchSettings, set(JobSettings.model_fields) - {"event_types"}),
         "lake": _table(LakeSettings, Settings.model_fields),
         "migrate": _table(MigrateSettings, _same(MigrateSettings, WorkerSettings)),
+        "run": _table(RunSettings, Settings.model_fields),
+        "file_node": _keys(cascade_file.NODE_KEYS),
+        "file_tables": _keys(cascade_file.TABLES_KEYS),
+        "file_rules": _keys(cascade_file.RULE_KEYS),
     }
     text = PAGE.read_text(encoding="utf-8")
     return _TABLE.sub(lambda found: found[1] + tables[found[2]] + found[3], text)
@@ -61,6 +72,12 @@ def _table(kind: Any, without: Collection[str] = ()) -> str:
         if key not in without:
             rows.append(f"| `{key}` | {_default(field)} | {_description(field)} |\n")
     return "".join(rows)
+
+
+def _keys(described: Mapping[str, str]) -> str:
+    """Keys of the file of a cascade as rows."""
+    rows = [f"| `{key}` | {text} |\n" for key, text in described.items()]
+    return "".join(["| key | description |\n|---|---|\n", *rows])
 
 
 def _default(field: Any) -> str:

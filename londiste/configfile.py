@@ -22,8 +22,25 @@ def read(file: Path) -> tuple[str, dict[str, dict[str, Any]]]:
 
     Raises BadOption for a missing or unreadable file, or one of another format than its name.
     """
+    if file.suffix == ".ini":
+        text = _text(file)
+        return text, _ini(file, text)
+    text, found = document(file)
+    return text, sections(found)
+
+
+def document(file: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file, and what it contains.  Raises BadOption."""
+    text = _text(file)
     try:
-        text = file.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadOption(f"{file}: not TOML: {error}", hint="correct the line it names") from None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise BadOption(
             f"{file}: no such file", hint="print a template: londiste config worker"
@@ -32,7 +49,6 @@ def read(file: Path) -> tuple[str, dict[str, dict[str, Any]]]:
         raise BadOption(
             f"{file}: cannot be read: {error}", hint="make the file readable for this user"
         ) from None
-    return text, _ini(file, text) if file.suffix == ".ini" else _toml_sections(file, text)
 
 
 def line(text: str, section: str, key: str | None) -> int:
@@ -53,22 +69,22 @@ def line(text: str, section: str, key: str | None) -> int:
 
 def refuse_readable_password(file: Path, key: str, value: Any, where: str) -> None:
     """Raises BadOption for a password in a file that other users can read."""
-    if not isinstance(value, str) or not re.search(
-        r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]*@", value
-    ):
-        return
-    if stat.S_IMODE(file.stat().st_mode) & 0o077:
+    if has_password(value) and stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise BadOption(
             f"{where}: a password in {key}, in a file that other users can read",
             hint=f"chmod 600 {file}, or better: store it in ~/.pgpass or a service file",
         )
 
 
-def _toml_sections(file: Path, text: str) -> dict[str, dict[str, Any]]:
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadOption(f"{file}: not TOML: {error}", hint="correct the line it names") from None
+def has_password(value: Any) -> bool:
+    """Whether a value is a connection string with a password."""
+    return isinstance(value, str) and bool(
+        re.search(r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]*@", value)
+    )
+
+
+def sections(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sections of a TOML document with flat keys."""
     result: dict[str, dict[str, Any]] = {"": {}}
     for key, value in document.items():
         if isinstance(value, dict):

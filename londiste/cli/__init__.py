@@ -134,7 +134,14 @@ COMMANDS: dict[str, Entry] = {
     table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("-c", "--config", "config", metavar="FILE", help="Settings file: TOML, or INI.")
+@click.option(
+    "-c",
+    "--config",
+    "config",
+    metavar="FILE",
+    help="Settings file: TOML, or INI (default: $LONDISTE_CONFIG, then ./londiste.toml).",
+)
+@click.option("--node", metavar="NAME", help="Node of a file that describes a whole cascade.")
 @click.option("-q", "--quiet", is_flag=True, help="Print warnings and errors only.")
 @click.option("-v", "--verbose", count=True, help="More log output (-vv: debug).")
 @click.option(
@@ -143,17 +150,22 @@ COMMANDS: dict[str, Entry] = {
 @click.version_option(__version__, "-V", "--version", prog_name="londiste")
 @click.pass_context
 def cli(
-    ctx: click.Context, config: str | None, quiet: bool, verbose: int, overrides: Sequence[str]
+    ctx: click.Context,
+    config: str | None,
+    node: str | None,
+    quiet: bool,
+    verbose: int,
+    overrides: Sequence[str],
 ) -> None:
     """Replicate tables between PostgreSQL databases.
 
     \b
-    londiste [-c FILE] COMMAND [ARGS]
+    londiste [-c FILE] [--node NAME] COMMAND [ARGS]
     londiste FILE.ini COMMAND [ARGS]
     """
     from londiste.cli.options import Context
 
-    ctx.obj = Context.make(config, quiet=quiet, verbose=verbose, overrides=overrides)
+    ctx.obj = Context.make(config, quiet=quiet, verbose=verbose, overrides=overrides, node=node)
 
 
 _OF_THE_DAEMON = frozenset(
@@ -174,7 +186,7 @@ def _old_form(argv: list[str]) -> list[str]:
 
     There options of the daemon may precede the file, and options of the program follow the command.
     """
-    takes_value = {"-c", "--config", "--set"}
+    takes_value = {"-c", "--config", "--set", "--node"}
     position = 0
     while position < len(argv) and argv[position].startswith("-"):
         position += 2 if argv[position] in takes_value else 1

@@ -125,6 +125,7 @@ class Program:
             quiet=given["quiet"] or (above is not None and above.quiet),
             verbose=given["verbose"] or (above.verbose if above else 0),
             overrides=given["overrides"],
+            node=above.node if above else None,
         )
         if above is not None:
             self.own = {**above.overrides, **self.own}
@@ -132,12 +133,15 @@ class Program:
     def read(self) -> ConsumerSettings:
         """The settings: class, then file, environment, ``--set``, ``--db``."""
         db = {"db": self.given["db"]} if self.given["db"] else {}
-        return settings_module.load(
+        found = settings_module.load(
             self.kind.settings_class,
             self.context.config,
             {**self.own, **self.context.overrides, **db},
             defaults=self.kind.defaults(),
+            node=self.context.node,
         )
+        flags = ("daemon", "reload", "stop", "kill")
+        return self.context.in_background(found, any(self.given[flag] for flag in flags))
 
     def run(self) -> None:
         """Does what the options ask for."""

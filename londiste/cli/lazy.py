@@ -62,7 +62,11 @@ class LazyGroup(click.Group):
         attribute = name.replace("-", "_")
         command = getattr(module, f"{attribute}_", None) or getattr(module, attribute)
         assert isinstance(command, click.Command)
-        return command
+        if isinstance(command, click.Group):
+            return command
+        from londiste.cli.options import with_node
+
+        return with_node(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

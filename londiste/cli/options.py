@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,23 +13,56 @@ import click
 from londiste import settings
 from londiste.cli import output
 from londiste.errors import BadOption
+from londiste.settings import cascade_file
+from londiste.settings.cascade_file import CascadeFile
 
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=settings.Settings)
 
 
+#: The settings file that is read without ``-c``, from the current directory.
+DEFAULT_FILE = Path("londiste.toml")
+
+#: Commands that change or show the whole cascade: without ``--node`` they start at its root.
+ANYWHERE = frozenset(
+    {
+        "change-provider",
+        "drop-node",
+        "members",
+        "rename-node",
+        "show-handlers",
+        "status",
+        "switchover",
+        "tag-alive",
+        "tag-dead",
+    }
+)
+
+
 @dataclass(frozen=True)
 class Context:
-    """The options before the command's name."""
+    """The options before the command's name.
+
+    config -- the settings file: given, of ``LONDISTE_CONFIG``, or ./londiste.toml (``implied``).
+    node -- whose settings, of a file that describes a whole cascade.
+    """
 
     config: Path | None
     quiet: bool
     verbose: int
     overrides: dict[str, str]
+    node: str | None = None
+    implied: bool = False
 
     @classmethod
     def make(
-        cls, config: str | None, *, quiet: bool, verbose: int, overrides: Sequence[str]
+        cls,
+        config: str | None,
+        *,
+        quiet: bool,
+        verbose: int,
+        overrides: Sequence[str],
+        node: str | None = None,
     ) -> Context:
         """Checks the form of ``--set``; nothing is read yet."""
         pairs: dict[str, str] = {}
@@ -40,7 +74,8 @@ class Context:
                 )
             pairs[key.strip()] = value.strip()
         output.be_quiet(quiet)
-        return cls(Path(config) if config else None, quiet, verbose, pairs)
+        found = Path(config) if config else _implied()
+        return cls(found, quiet, verbose, pairs, node, implied=not config)
 
     def settings(self, kind: type[S], **given: Any) -> S:
         """The settings of a command: file, then environment, then ``--set``, then ``given``.
@@ -48,13 +83,98 @@ class Context:
         ``given`` are the command's own options; None means not given.
         """
         chosen = {key: value for key, value in given.items() if value is not None}
-        found = settings.load(kind, self.config, {**self.overrides, **chosen})
+        found = settings.load(
+            kind,
+            # A migration has its own two databases.
+            None if self.implied and kind.sections[0] == "migrate" else self.config,
+            {**self.overrides, **chosen},
+            node=self.node or self._named_by_command(),
+            anywhere=_command_name() in ANYWHERE,
+        )
         if isinstance(found, settings.NodeSettings):
             from londiste.handlers import registry
 
             registry.load(found.handler_modules)
             registry.configure({"obfuscator_key": found.obfuscator_key})
         return found
+
+    def cascade_file(self) -> CascadeFile:
+        """The file of a whole cascade.  Raises BadOption without one."""
+        found = None if self.config is None else cascade_file.read(self.config)
+        if found is None:
+            raise BadOption(
+                f"{self.config}: not the file of a cascade: it has no section [nodes]"
+                if self.config
+                else "no file of a cascade",
+                hint="give one: -c FILE, or londiste.toml in this directory;"
+                " londiste config cascade prints a template",
+            )
+        return found
+
+    def in_background(self, found: S, wanted: bool) -> S:
+        """The settings with the default pid file and log file, if a command needs them.
+
+        They are next to the settings file, and named after it, the node and the program.
+        """
+        if not wanted or self.config is None or (found.pidfile and found.logfile):
+            return found
+        parts = [self.config.stem]
+        if cascade_file.read(self.config) is not None:
+            job = self.node or str(getattr(found, "node_name", ""))
+            parts += [job] if job and found.sections[0] not in ("ticker", "run") else []
+        if found.sections[0] not in ("londiste", "run"):
+            parts.append(found.sections[0])
+        base = self.config.resolve().parent / ".".join(parts)
+        return found.model_copy(
+            update={
+                "pidfile": found.pidfile or base.with_name(f"{base.name}.pid"),
+                "logfile": found.logfile or base.with_name(f"{base.name}.log"),
+            }
+        )
+
+    def _named_by_command(self) -> str | None:
+        """The value of the command's own ``--node``, if it is a node of the file."""
+        ctx = click.get_current_context(silent=True)
+        if ctx is None or self.config is None:
+            return None
+        own = [p.name for p in ctx.command.params if "--node" in p.opts and p.name]
+        named = next((ctx.params.get(name) for name in own), None)
+        found = None if named is None else cascade_file.read(self.config)
+        return named if found is not None and named in found.nodes else None
+
+
+def _implied() -> Path | None:
+    """The settings file without ``-c``."""
+    if "LONDISTE_CONFIG" in os.environ:
+        named = os.environ["LONDISTE_CONFIG"]
+        return Path(named) if named else None
+    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+
+
+def _command_name() -> str:
+    ctx = click.get_current_context(silent=True)
+    return (ctx.command.name or "") if ctx is not None else ""
+
+
+def with_node(command: click.Command) -> click.Command:
+    """Lets a command take ``--node NAME`` after its name, too, unless it has an own one."""
+
+    def keep(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        above = ctx.find_object(Context)
+        if value is not None and above is not None:
+            ctx.obj = replace(above, node=value)
+
+    if not any("--node" in parameter.opts for parameter in command.params):
+        option = click.Option(
+            ["--node", "node_of_file"],
+            metavar="NAME",
+            hidden=True,
+            expose_value=False,
+            is_eager=True,
+            callback=keep,
+        )
+        command.params.append(option)
+    return command
 
 
 def json_output(function: F) -> F:
@@ -148,7 +268,7 @@ def daemon(function: F) -> F:
         ("-k", "--kill", "Stop the running daemon immediately (SIGTERM)."),
         ("-s", "--stop", "Stop the running daemon after its current batch (SIGINT)."),
         ("-r", "--reload", "Reload the settings of the running daemon (SIGHUP)."),
-        ("-d", "--daemon", "Run in the background (requires a pidfile)."),
+        ("-d", "--daemon", "Run in the background."),
     ):
         function = click.option(flag, name, is_flag=True, help=text)(function)
     return function

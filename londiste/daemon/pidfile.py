@@ -234,5 +234,6 @@ def _pid_of(path: Path) -> int | None:
 
 def _needs_pidfile(what: str) -> BadOption:
     return BadOption(
-        f"{what}: no pid file is configured", hint="set pidfile in the settings (-c FILE)"
+        f"{what}: no pid file is configured",
+        hint="give a settings file, which names it (-c FILE), or set pidfile there",
     )

@@ -185,6 +185,8 @@ def _environment(settings: Mapping[str, Any]) -> dict[str, str]:
     keys = set(MigrateSettings.model_fields) | set(TickerSettings.model_fields)
     others = {f"LONDISTE_{key.upper()}" for key in keys}
     found = {key: value for key, value in os.environ.items() if key not in others}
+    # A file of the directory is about other nodes.
+    found["LONDISTE_CONFIG"] = ""
     for key, value in settings.items():
         if value is None or key == "spark":
             continue

@@ -5,7 +5,7 @@ A value comes from the defaults here, then the file, then the environment
 TOML, or the INI files of earlier versions, with the same keys.
 
 ``kinds.py`` has the classes, ``fields.py`` what several of them share, ``loading.py`` the reader,
-``earlier.py`` the keys of earlier versions.
+``earlier.py`` the keys of earlier versions, ``cascade_file.py`` the file of a whole cascade.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from londiste.settings.kinds import (
     ConsumerSettings,
     DatabaseSettings,
     NodeSettings,
+    RunSettings,
     TickerSettings,
     WorkerSettings,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "LoopFields",
     "NodeSettings",
     "QueueFields",
+    "RunSettings",
     "Settings",
     "SparkSettings",
     "TickerSettings",

@@ -241,3 +241,19 @@ class TickerSettings(Settings):
         gt=0,
         description="Maximum delay in seconds before a retry after an error; delays start at 0.1.",
     )
+
+
+class RunSettings(Settings):
+    """The process that runs the daemons of a cascade file."""
+
+    sections: ClassVar[tuple[str, ...]] = ("run",)
+
+    stop_timeout: float = Field(
+        30.0, gt=0, description="Seconds for a daemon to stop; after that it is killed."
+    )
+    max_retry_delay: float = Field(
+        20.0,
+        gt=0,
+        description="Maximum delay in seconds before a failed daemon is started again; delays"
+        " start at 0.5.",
+    )

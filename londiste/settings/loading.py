@@ -13,12 +13,15 @@ from pydantic import ValidationError
 
 from londiste import configfile
 from londiste.errors import BadOption
+from londiste.settings import cascade_file
+from londiste.settings.cascade_file import OWN_KEYS, CascadeFile
 from londiste.settings.earlier import INSTEAD, OTHER_NAMES, RENAMED, WITHOUT_EFFECT
-from londiste.settings.fields import ENV_PREFIX, Settings
+from londiste.settings.fields import ENV_PREFIX, Settings, spark_texts
 from londiste.settings.kinds import (
     ConsumerSettings,
     DatabaseSettings,
     NodeSettings,
+    RunSettings,
     TickerSettings,
     WorkerSettings,
 )
@@ -37,10 +40,14 @@ def load(
     given: Mapping[str, Any] | None = None,
     *,
     defaults: Mapping[str, Any] | None = None,
+    node: str | None = None,
+    anywhere: bool = True,
 ) -> S:
     """Reads the settings of one kind.
 
     file -- TOML, or INI when the name ends in ``.ini``; None for environment and options only.
+    node -- whose settings, if the file describes a whole cascade; ``anywhere``: without it those
+        of the root.
     given -- from the command line; wins over everything.
     defaults -- from the program, in place of those of the kind.
 
@@ -48,10 +55,22 @@ def load(
     required one, or a value that does not fit.
     """
     found = {key: _Value(value, "the program") for key, value in (defaults or {}).items()}
-    if file is not None:
+    whole = cascade_file.read(file) if file is not None else None
+    if node is not None and whole is None:
+        raise BadOption(
+            f"--node {node}: " + (f"{file} has no section [nodes]" if file else "no cascade file"),
+            hint="give a file with [nodes.NAME]: -c FILE, or londiste.toml in this directory",
+        )
+    if whole is not None:
+        for key, value in _of_cascade(kind, whole, node, anywhere):
+            found[key] = value
+    elif file is not None:
         for key, value in _read(kind, file):
             found[key] = value
+    fixed = OWN_KEYS & found.keys() if whole is not None else frozenset()
     for key in (*OTHER_NAMES, *kind.model_fields):
+        if OTHER_NAMES.get(key, key) in fixed:
+            continue
         variable = ENV_PREFIX + key.upper()
         name = _present(key, variable) if variable in os.environ else key
         if name in kind.model_fields and name not in {"spark", "tables"} and variable in os.environ:
@@ -70,6 +89,27 @@ def load(
         return kind(**{key: value.value for key, value in found.items()})
     except ValidationError as error:
         raise _bad_value(error, kind, found, file) from None
+
+
+def _of_cascade(
+    kind: type[Settings], whole: CascadeFile, node: str | None, anywhere: bool
+) -> Iterator[tuple[str, _Value]]:
+    """The settings of one node or job in the file of a cascade."""
+    section = kind.sections[0]
+    # A program that knows no queue works on a database, and those that know one on a node.
+    anywhere = anywhere or section != "londiste" or "queue_name" not in kind.model_fields
+    name = whole.chosen(node, section=section, anywhere=anywhere)
+    jobs = whole.jobs.get(section, {})
+    for key, value, where in whole.values(section, name):
+        key = _present(key, where)
+        if key in kind.model_fields:
+            yield key, _Value(value, where)
+        elif name in jobs:
+            raise _unknown(key, kind, where)
+    if "spark" in kind.model_fields and section != "migrate":
+        keys = {k if k.startswith("spark.") else f"spark.{k}": v for k, v in whole.spark().items()}
+        if keys:
+            yield "spark", _Value(spark_texts(keys), f"{whole.path}")
 
 
 def annotated(kind: type[Settings]) -> str:
@@ -182,7 +222,14 @@ def _of_a_table(kind: type[Settings], section: str) -> bool:
 
 
 def _kinds() -> list[type[Settings]]:
-    return [DatabaseSettings, NodeSettings, WorkerSettings, TickerSettings, ConsumerSettings]
+    return [
+        DatabaseSettings,
+        NodeSettings,
+        WorkerSettings,
+        TickerSettings,
+        ConsumerSettings,
+        RunSettings,
+    ]
 
 
 def _known_elsewhere(key: str) -> bool:

@@ -76,7 +76,7 @@ def ticker(
             discover=settings.discover,
         )
 
-    settings = read()
+    settings = ctx.in_background(read(), daemon or reload or stop or kill)
     pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
     if pid is not None:
         output.message(f"sent signal to process {pid}")

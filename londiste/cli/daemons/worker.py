@@ -54,7 +54,7 @@ def worker(
     def read() -> WorkerSettings:
         return ctx.settings(WorkerSettings)
 
-    settings = read()
+    settings = ctx.in_background(read(), daemon or reload or stop or kill)
     pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
     if pid is not None:
         output.message(f"sent signal to process {pid}")
@@ -91,6 +91,8 @@ def _copy_arguments(ctx: options.Context) -> list[str]:
     if ctx.config is not None:
         # A daemon has another working directory.
         argv += ["-c", str(ctx.config.resolve())]
+    if ctx.node is not None:
+        argv += ["--node", ctx.node]
     for key, value in ctx.overrides.items():
         argv += ["--set", f"{key}={value}"]
     return [*argv, *["-v"] * ctx.verbose, *["-q"] * ctx.quiet, "copy"]

@@ -25,7 +25,7 @@ def run(
 
     A table that fails does not stop the others; it is retried.
     """
-    settings = settings_of(ctx, given)
+    settings = ctx.in_background(settings_of(ctx, given), daemon or reload or stop or kill)
     pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
     if pid is not None:
         output.message(f"sent signal to process {pid}")

@@ -60,7 +60,7 @@ def start(
     command to continue.
     """
     pair = common.the_pair(context, source, target)
-    settings = pair.settings
+    settings = context.in_background(pair.settings, daemon or reload or stop or kill)
     pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
     if pid is not None:
         output.message(f"sent signal to process {pid}")

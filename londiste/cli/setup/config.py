@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from londiste import settings
+from londiste.settings.cascade_file import template
 
 KINDS: dict[str, type[settings.Settings]] = {
     "worker": settings.WorkerSettings,
@@ -12,9 +13,12 @@ KINDS: dict[str, type[settings.Settings]] = {
     "consumer": settings.ConsumerSettings,
 }
 
+#: The one file of a whole cascade.
+CASCADE = "cascade"
+
 
 @click.command()
-@click.argument("kind", type=click.Choice(list(KINDS)), default="worker")
+@click.argument("kind", type=click.Choice([*KINDS, CASCADE]), default="worker")
 def config(kind: str) -> None:
-    """Print an annotated configuration file for a worker, a ticker or a consumer."""
-    click.echo(settings.annotated(KINDS[kind]))
+    """Print an annotated configuration file for a worker, a ticker, a consumer or a cascade."""
+    click.echo(template() if kind == CASCADE else settings.annotated(KINDS[kind]))
