@@ -25,7 +25,7 @@ def page() -> str:
         Settings,
         TickerSettings,
         WorkerSettings,
-        cascade_file,
+        cascade_keys,
     )
     from londiste.tools.dispatch.settings import DispatchSettings
     from londiste.tools.parallel_batches import JobSettings
@@ -46,9 +46,9 @@ def page() -> str:
         "lake": _table(LakeSettings, Settings.model_fields),
         "migrate": _table(MigrateSettings, _same(MigrateSettings, WorkerSettings)),
         "run": _table(RunSettings, Settings.model_fields),
-        "file_node": _keys(cascade_file.NODE_KEYS),
-        "file_tables": _keys(cascade_file.TABLES_KEYS),
-        "file_rules": _keys(cascade_file.RULE_KEYS),
+        "file_node": _keys(cascade_keys.NODE_KEYS),
+        "file_tables": _keys(cascade_keys.TABLES_KEYS),
+        "file_rules": _keys(cascade_keys.RULE_KEYS),
     }
     text = PAGE.read_text(encoding="utf-8")
     return _TABLE.sub(lambda found: found[1] + tables[found[2]] + found[3], text)

@@ -24,6 +24,7 @@ from tests.fixtures.cluster import (  # noqa: F401 -- pytest finds fixtures by t
 )
 from tests.fixtures.copies import copy_engine, nodes  # noqa: F401
 from tests.fixtures.line import command, line  # noqa: F401
+from tests.fixtures.one_file import one_file  # noqa: F401
 from tests.fixtures.original import original, original_server  # noqa: F401
 from tests.fixtures.pgbouncer import pooler  # noqa: F401
 from tests.fixtures.process import program  # noqa: F401

@@ -30,6 +30,8 @@ COMMANDS: dict[str, Entry] = {
     "install": Entry("setup.install", "Install or upgrade the SQL in a database.", SETUP),
     "uninstall": Entry("setup.uninstall", "Remove the SQL from a database.", SETUP),
     "config": Entry("setup.config", "Print an annotated configuration file.", SETUP),
+    "plan": Entry("setup.plan", "Show the steps that make a cascade like its file.", SETUP),
+    "apply": Entry("setup.apply", "Make a cascade like its file.", SETUP),
     "migrate": Entry("migrate", "Move a whole database to another server.", SETUP),
     "doctor": Entry(
         "setup.doctor", "Find what would stop or harm replication of two databases.", SETUP
@@ -106,6 +108,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "execute": Entry("execute", "Run DDL scripts on all nodes.", TABLES),
     "queue": Entry("queue", "Manage queues without replication: create, consume, inspect.", QUEUES),
+    "run": Entry("daemons.run", "Run all daemons of a cascade file in one process.", DAEMONS),
     "ticker": Entry("daemons.ticker", "Run the ticker: create ticks and maintain queues.", DAEMONS),
     "tick": Entry("daemons.tick", "Create a tick now.", DAEMONS),
     "worker": Entry("daemons.worker", "Apply the provider's batches to this node.", DAEMONS),

@@ -139,7 +139,7 @@ class Context:
             return None
         own = [p.name for p in ctx.command.params if "--node" in p.opts and p.name]
         named = next((ctx.params.get(name) for name in own), None)
-        found = None if named is None else cascade_file.read(self.config)
+        found = cascade_file.read(self.config) if isinstance(named, str) else None
         return named if found is not None and named in found.nodes else None
 
 

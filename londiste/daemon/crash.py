@@ -26,6 +26,7 @@ from londiste.errors import BadOption
 POINTS: dict[str, str] = {
     "plan.before-step": "the next step of a command is about to run, earlier ones are committed",
     "plan.after-step": "one step of a multi-step command is done, the next is not started",
+    "run.started": "londiste run has started one daemon more",
     "ticker.before-tick": "the ticker has connected, no tick is created in this round",
     "ticker.after-tick": "ticks of this round are committed",
     "ticker.mid-rotation": "a rotation's step 1 is committed, step 2 is not",

@@ -52,6 +52,17 @@ class HandlerAttrs:
     skip_columns: tuple[str, ...] = ()
     on_error: str = ""
 
+    @staticmethod
+    def of(attrs: Mapping[str, str]) -> HandlerAttrs:
+        """Those of a table with these attributes."""
+        return HandlerAttrs(
+            attrs.get(HANDLER, ""),
+            attrs.get(WHERE, ""),
+            tuple(_split(attrs.get(COLUMNS, ""))),
+            tuple(_split(attrs.get(SKIP_COLUMNS, ""))),
+            attrs.get(ON_ERROR, ""),
+        )
+
     def attrs(self) -> dict[str, str]:
         """The attributes that say it."""
         pairs = {

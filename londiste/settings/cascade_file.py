@@ -20,40 +20,11 @@ from psycopg import conninfo
 
 from londiste import configfile
 from londiste.errors import BadOption
+from londiste.settings.cascade_keys import CREATE, NODE_KEYS, ROLES, RULE_KEYS, TABLES_KEYS
 from londiste.settings.earlier import OTHER_NAMES
 from londiste.settings.kinds import RunSettings, TickerSettings, WorkerSettings
 
 log = logging.getLogger(__name__)
-
-ROLES = ("root", "branch", "leaf")
-
-#: Keys of [nodes.NAME] that are not settings of its worker, and their descriptions.
-NODE_KEYS = {
-    "db": "Connection string of the node's database (required).",
-    "role": "Type of the node: root, branch or leaf (required).",
-    "provider": "Node that it reads from; required except for the root.",
-    "location": "Connection string for the other nodes, without a password (default: db).",
-    "worker": "Consumer name of its worker (default: QUEUE_NODE).",
-    "tables": "Section [nodes.NAME.tables]: tables and rules of this node only.",
-}
-#: Keys of [tables] and [nodes.NAME.tables].
-TABLES_KEYS = {
-    "include": "Names and patterns of tables; a name without a dot is in schema public (default:"
-    " those with a section; of a node: all that its provider has).",
-    "exclude": "Names and patterns of tables that are not replicated.",
-    "create": "Create missing tables: full (all parts), columns (and primary key) or no.",
-    "copy_mode": "Copy mode of added tables: auto, snapshot or resumable.",
-}
-#: Keys of [tables."PATTERN"] and [nodes.NAME.tables."PATTERN"].
-RULE_KEYS = {
-    "handler": "Handler of the tables: see londiste show-handlers.",
-    "handler_args": "Section or inline table with the options of the handler.",
-    "where": "Replicate only rows that match this SQL condition.",
-    "columns": "Replicate only these columns.",
-    "skip_columns": "Replicate all columns except these.",
-    "on_error": "Conflict resolution: error, keep_local, apply_remote or skip_and_log.",
-}
-CREATE = ("full", "columns", "no")
 
 #: Sections besides [nodes.NAME]; those of jobs have a section per job.
 JOBS = {"lake": "lakes", "dispatch": "dispatchers"}
@@ -168,8 +139,13 @@ class CascadeFile:
             )
         return name
 
-    def values(self, section: str, name: str) -> Iterator[tuple[str, Any, str]]:
-        """Key, value and place of each setting of a node or job, for programs of this section."""
+    def values(
+        self, section: str, name: str, *, only: bool = True
+    ) -> Iterator[tuple[str, Any, str]]:
+        """Key, value and place of each setting of a node or job, for programs of this section.
+
+        only -- the ticker serves this node; otherwise all nodes with a queue.
+        """
         if section == "migrate":
             return
         job = self.jobs.get(section, {}).get(name)
@@ -178,6 +154,7 @@ class CascadeFile:
         if section == "ticker":
             if not {"databases", "db", "base_connstr"} & self.common["ticker"].keys():
                 queues = [n.db for n in self.nodes.values() if n.role != "leaf"]
+                queues = [node.db] if only else queues
                 yield "databases", tuple(queues), self._place("nodes", None)
             yield from self._of("ticker")
             return
@@ -361,53 +338,6 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
     )
     _warn_of_passwords(file, document)
     return result
-
-
-def template() -> str:
-    """An annotated file of a cascade of three nodes."""
-    return _TEMPLATE
-
-
-_TEMPLATE = """\
-# One file for a whole cascade.
-
-[queue]
-name = "shop"
-#ticker_max_lag = "3 seconds"       # parameters of the queue
-
-[nodes.main]
-db = "host=main dbname=shop"        # connection string; passwords belong into ~/.pgpass
-role = "root"
-
-[nodes.standby]
-db = "host=standby dbname=shop"
-role = "branch"                     # forwards events; can become the root
-provider = "main"
-
-[nodes.reports]
-db = "host=reports dbname=shop"
-role = "leaf"
-provider = "standby"
-#parallel_copies = 4                # any setting of its worker
-
-[tables]
-include = ["public.*"]
-#exclude = ["public.tmp_*"]
-#create = "full"                    # how missing tables are created: full, columns, no
-
-#[tables."public.orders"]           # rules of tables on all subscribers
-#where = "region = 'eu'"
-#on_error = "skip_and_log"
-
-#[nodes.reports.tables]             # tables and rules of one node
-#exclude = ["public.audit"]
-
-[worker]                            # settings of all workers
-
-[ticker]                            # settings of the ticker
-
-[spark]                             # settings of Spark
-"""
 
 
 def line(text: str, section: str, key: str | None) -> int:

@@ -100,7 +100,7 @@ def _of_cascade(
     anywhere = anywhere or section != "londiste" or "queue_name" not in kind.model_fields
     name = whole.chosen(node, section=section, anywhere=anywhere)
     jobs = whole.jobs.get(section, {})
-    for key, value, where in whole.values(section, name):
+    for key, value, where in whole.values(section, name, only=node is not None):
         key = _present(key, where)
         if key in kind.model_fields:
             yield key, _Value(value, where)

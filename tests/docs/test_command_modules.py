@@ -35,6 +35,7 @@ SHARED: dict[str, set[str]] = {
 #: Modules without a command, besides ``__init__`` and ``common``.
 FRAME = {
     "consumer_cli",
+    "setup.cascade_plan",
     "copy.progress_display",
     "errors",
     "lazy",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.cluster_state import ClusterState, look
-from londiste.cascade.switching.steps.notes import AtNode, Begin
+from londiste.cascade.switching.exclusive import one_at_a_time
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan
-from londiste.errors import TransientError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.settings import NodeSettings
@@ -62,20 +59,6 @@ def finish(
     count = execute_plan(steps, where, explain=explain, json_wanted=as_json)
     if not explain:
         output.message(done if count else nothing)
-
-
-def one_at_a_time(where: Connections, steps: Sequence[Step]) -> None:
-    """Locks the command at each node that takes part; nodes that do not answer are ignored.
-
-    In the order of their names, so that of two commands one succeeds.
-    """
-    for step in steps:
-        if isinstance(step, Begin):
-            operation_log.require_notes(where.at(step.at.dsn), step.at.name)
-    places = {(s.at.name, s.at.dsn, s.queue) for s in steps if isinstance(s, AtNode)}
-    for name, dsn, queue in sorted(places):
-        with contextlib.suppress(TransientError):
-            where.alone(dsn, name, queue)
 
 
 def tell_silent(scene: ClusterState, about: Sequence[str], what: str) -> None:

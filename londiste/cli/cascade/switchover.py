@@ -7,13 +7,13 @@ import click
 from londiste.cascade.switching import change_provider as moving
 from londiste.cascade.switching import switchover
 from londiste.cascade.switching.cluster_state import ClusterState
+from londiste.cascade.switching.exclusive import one_at_a_time
 from londiste.cli import options, output
 from londiste.cli.cascade.common import (
     all_option,
     block_option,
     cluster_state,
     finish,
-    one_at_a_time,
     output_options,
     rollback_option,
     timeout_option,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from londiste import settings
-from londiste.settings.cascade_file import template
+from londiste.settings.cascade_keys import template
 
 KINDS: dict[str, type[settings.Settings]] = {
     "worker": settings.WorkerSettings,

@@ -17,6 +17,7 @@ from londiste.settings import (
     TickerSettings,
     WorkerSettings,
     cascade_file,
+    cascade_keys,
     load,
 )
 
@@ -170,7 +171,7 @@ def test_a_readable_password_is_reported_once(file: Path, caplog: pytest.LogCapt
 
 def test_the_template_is_a_file_of_a_cascade(tmp_path: Path) -> None:
     file = tmp_path / "t.toml"
-    file.write_text(cascade_file.template().replace("\n#", "\n"))
+    file.write_text(cascade_keys.template().replace("\n#", "\n"))
     found = cascade_file.read(file)
     assert found is not None and list(found.nodes) == ["main", "standby", "reports"]
 

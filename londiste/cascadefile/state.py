@@ -1,0 +1,178 @@
+"""State of the databases of a cascade file: the only reader of ``plan`` and ``apply``.
+
+Changes nothing.  Each database is asked once; nodes that the file does not have are found through
+the others.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.cascade.switching.cluster_state import ClusterState, look
+from londiste.cascadefile.decide import CascadeState, NodeState, TableState
+from londiste.cascadefile.wanted import Rule
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import fetch, query
+from londiste.errors import StateError, from_database
+from londiste.install.apply import plan_for
+from londiste.orchestration.connections import Connections
+from londiste.pgq import config
+from londiste.replication import sqlapi as tables
+from londiste.settings.cascade_file import CascadeFile
+
+#: A database without it is no node.
+_SCHEMA = "pgq_node"
+
+
+class Reader:
+    """What one command knows of the databases of a file.
+
+    scene -- the cascade, None before its first node exists.
+    existing -- tables of the root's database; the value: it is a partition.
+    """
+
+    def __init__(self, sites: Connections, file: CascadeFile, *, extra: str = "") -> None:
+        self._sites = sites
+        self._file = file
+        sites.call_them({node.db: name for name, node in file.nodes.items()})
+        self._infos = {name: self._info(name) for name in file.nodes}
+        entry = self._entry()
+        self.scene: ClusterState | None = (
+            None if entry is None else look(sites, file.nodes[entry].db, file.queue, extra)
+        )
+        root = self._root()
+        self.existing: dict[TableName, bool] = {}
+        if root is not None:
+            self.existing = {n: part for n, (part, _) in relations(sites.at(root)).items()}
+
+    def state(self) -> CascadeState:
+        """The state for ``decide``."""
+        others: dict[str, NodeState] = {}
+        operations = dict(self.scene.operations) if self.scene is not None else {}
+        if self.scene is not None:
+            for name, view in self.scene.topology.views.items():
+                if name in self._file.nodes:
+                    continue
+                info = view.info
+                dsn = self.scene.place(name).dsn
+                is_root = info is not None and info.type is NodeType.ROOT
+                others[name] = (
+                    self._node(dsn, info) if is_root else _plain(info, view.member.location)
+                )
+        names = self._file.nodes
+        return CascadeState(
+            {name: self._node(names[name].db, self._infos[name]) for name in names},
+            others,
+            operations,
+            self._parameters(),
+            self._wanted(),
+        )
+
+    def _info(self, name: str) -> NodeInfo | None:
+        conn = self._sites.at(self._file.nodes[name].db)
+        if not _has_schema(conn):
+            return None
+        found = nodes.find_node_info(conn, self._file.queue)
+        if found is not None and found.name != name:
+            raise StateError(
+                f"node {name}: its database is node {found.name} of queue {self._file.queue}",
+                hint=f"write [nodes.{found.name}], or correct db",
+            )
+        return found
+
+    def _entry(self) -> str | None:
+        """A node to ask for the others: the root, if the file has it."""
+        known = {name: info for name, info in self._infos.items() if info is not None}
+        roots = [name for name, info in known.items() if info.type is NodeType.ROOT]
+        return next(iter([*roots, *known]), None)
+
+    def _root(self) -> str | None:
+        """The database whose tables the patterns select: the present root's."""
+        if self.scene is None:
+            return self._file.root.db
+        roots = self.scene.topology.roots
+        own = [name for name in roots if name in self._file.nodes]
+        if own:
+            return self._file.nodes[own[0]].db
+        return self.scene.place(roots[0]).dsn if roots else None
+
+    def _node(self, dsn: str, info: NodeInfo | None) -> NodeState:
+        conn = self._sites.at(dsn)
+        installed = not any(plan.steps for plan in plan_for(conn))
+        bytes_of = {name: size for name, (_, size) in relations(conn).items()}
+        if info is None:
+            return NodeState(installed=installed, relations=bytes_of)
+        members = {m.name: m.location for m in nodes.get_queue_locations(conn, info.queue)}
+        found = {
+            table.name: TableState(Rule.of(table.attrs), table.state)
+            for table in tables.get_table_list(conn, info.queue)
+            if table.local
+        }
+        return NodeState(
+            installed,
+            info.type,
+            info.provider,
+            info.worker,
+            members.get(info.name, ""),
+            found,
+            bytes_of,
+        )
+
+    def _parameters(self) -> dict[str, dict[str, str]]:
+        """The file's parameters as the queue of each node has them."""
+        found: dict[str, dict[str, str]] = {}
+        for name, info in self._infos.items():
+            if info is None or info.type is NodeType.LEAF or not self._file.parameters:
+                continue
+            conn = self._sites.at(self._file.nodes[name].db)
+            now = config.read(conn, self._file.queue).get(self._file.queue, {})
+            found[name] = {
+                key: _normal(conn, key, now.get(key)) for key in map(config.parameter, self._keys())
+            }
+        return found
+
+    def _wanted(self) -> dict[str, str]:
+        conn = self._sites.at(self._file.root.db)
+        return {
+            key: _normal(conn, key, config.value(key, self._file.parameters[name]))
+            for name in self._keys()
+            for key in [config.parameter(name)]
+        }
+
+    def _keys(self) -> list[str]:
+        return list(self._file.parameters)
+
+
+def relations(conn: Connection) -> dict[TableName, tuple[bool, int]]:
+    """The tables of a database: whether it is a partition, and bytes of its rows."""
+    return {
+        TableName(row["schema"], row["name"]): (bool(row["is_partition"]), int(row["bytes"]))
+        for row in fetch(conn, "file_tables")
+    }
+
+
+def _plain(info: NodeInfo | None, location: str) -> NodeState:
+    if info is None:
+        return NodeState(location=location)
+    return NodeState(True, info.type, info.provider, info.worker, location)
+
+
+def _has_schema(conn: Connection) -> bool:
+    row = conn.execute("select pg_catalog.to_regnamespace(%s) is not null", [_SCHEMA]).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _normal(conn: Connection, key: str, value: str | None) -> str:
+    """The value of a parameter as the server prints it.  Raises BadOption, UsageError."""
+    if value is None:
+        return "null"
+    if config.PARAMETERS[key].kind != "interval":
+        return value
+    try:
+        row = conn.execute(query("interval"), [value]).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error) from error
+    return str(row[0]) if row is not None else value

@@ -1,0 +1,146 @@
+"""Tables and rules that each node should have, from the file of a cascade; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from londiste.db.names import TableName
+from londiste.errors import BadOption
+from londiste.handlers import registry, table_rules
+from londiste.handlers.table_rules import HandlerAttrs
+from londiste.replication.patterns import is_pattern, matches
+from londiste.settings.cascade_file import CascadeFile, NodeSection, TablesSection
+
+#: Attributes of a table that its rule in the file defines.
+RULE_ATTRS = (
+    table_rules.HANDLER,
+    table_rules.WHERE,
+    table_rules.COLUMNS,
+    table_rules.SKIP_COLUMNS,
+)
+_LISTS = (table_rules.COLUMNS, table_rules.SKIP_COLUMNS)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Handler and filters of a table as stored attributes, and its conflict policy."""
+
+    attrs: tuple[tuple[str, str], ...] = ()
+    policy: str = "halt"
+
+    @staticmethod
+    def of(attrs: Mapping[str, str]) -> Rule:
+        """The rule of a table with these stored attributes; lists of columns are sorted."""
+        pairs = {key: attrs[key] for key in RULE_ATTRS if attrs.get(key)}
+        for key in _LISTS:
+            if key in pairs:
+                pairs[key] = ",".join(sorted(pairs[key].split(",")))
+        return Rule(tuple(sorted(pairs.items())), attrs.get(table_rules.ON_ERROR) or "halt")
+
+
+@dataclass(frozen=True)
+class WantedTables:
+    """nodes -- tables with their rules by node, in the order of the root's tables."""
+
+    nodes: Mapping[str, Mapping[TableName, Rule]] = field(default_factory=dict)
+
+
+def wanted(file: CascadeFile, existing: Mapping[TableName, bool]) -> WantedTables | None:
+    """The tables of each node; None if the file does not manage tables.
+
+    existing -- tables of the root's database; the value: it is a partition of another one.
+    Raises BadOption for a named table that does not exist, or a rule that is wrong.
+    """
+    if file.tables is None:
+        return None
+    found: dict[str, dict[TableName, Rule]] = {}
+    for node in file.nodes.values():
+        if node.provider is None:
+            names = _of_root(file, file.tables, node, existing)
+        else:
+            names = _kept(list(found[node.provider]), node.tables)
+        found[node.name] = {name: _rule(file.tables, node, name) for name in names}
+    return WantedTables(found)
+
+
+def _of_root(
+    file: CascadeFile,
+    section: TablesSection,
+    node: NodeSection,
+    existing: Mapping[TableName, bool],
+) -> list[TableName]:
+    include = section.include
+    if include is None:
+        include = tuple(name for name in section.rules if not is_pattern(name))
+    plain = [TableName.parse(text) for text in include if not is_pattern(text)]
+    for name in plain:
+        if name not in existing:
+            raise BadOption(
+                f"{file.path}: table {name} does not exist on node {node.name}",
+                hint="create it there first, or correct [tables]",
+            )
+    names = [
+        name
+        for name, partition in existing.items()
+        if name in plain or (not partition and matches(name, include))
+    ]
+    return _kept([name for name in names if not matches(name, section.exclude)], node.tables)
+
+
+def _kept(names: Sequence[TableName], section: TablesSection) -> list[TableName]:
+    """The tables that the section of a node keeps."""
+    return [
+        name
+        for name in names
+        if (section.include is None or matches(name, section.include))
+        and not matches(name, section.exclude)
+    ]
+
+
+def _rule(section: TablesSection, node: NodeSection, name: TableName) -> Rule:
+    """The rule of a table on a node; the root has only those of its own section."""
+    merged: dict[str, Any] = {}
+    for part in (section, node.tables) if node.provider is not None else (node.tables,):
+        patterns = [text for text in part.rules if matches(name, [text])]
+        for text in sorted(patterns, key=lambda text: not is_pattern(text)):
+            merged |= part.rules[text]
+    return Rule.of(_attrs(name, merged).attrs()) if merged else Rule()
+
+
+def _attrs(name: TableName, rule: Mapping[str, Any]) -> HandlerAttrs:
+    policy = str(rule.get("on_error") or "error")
+    stored = table_rules.RESOLUTIONS.get(policy, policy)
+    if stored not in table_rules.POLICIES:
+        raise BadOption(
+            f"table {name}: unknown conflict resolution {policy}",
+            hint=f"use one of {', '.join(table_rules.RESOLUTIONS)}",
+        )
+    arguments = rule.get("handler_args") or {}
+    if not isinstance(arguments, dict):
+        raise BadOption(
+            f"table {name}: handler_args is no table", hint='write handler_args = { key = "value" }'
+        )
+    texts = [f"{key}={_text(value)}" for key, value in arguments.items()]
+    found = HandlerAttrs(
+        registry.parse(str(rule.get("handler") or ""), texts),
+        str(rule.get("where") or "").strip(),
+        _names(rule.get("columns")),
+        _names(rule.get("skip_columns")),
+        stored,
+    )
+    table_rules.wants(found.attrs())
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return ",".join(map(_text, value)) if isinstance(value, list) else str(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    return tuple(str(name) for name in value or () if str(name))

@@ -1,0 +1,83 @@
+"""``londiste apply``: makes a cascade like its file."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cascadefile.action import REMOVALS
+from londiste.cascadefile.perform import Performer
+from londiste.cli import options, output
+from londiste.cli.cascade.common import block_option, timeout_option
+from londiste.cli.plan_output import reported
+from londiste.cli.setup import cascade_plan
+from londiste.errors import LondisteError, StateError
+
+
+@click.command()
+@click.option("--allow-remove", is_flag=True, help="Remove tables and nodes that the file omits.")
+@click.option(
+    "--allow-resync",
+    is_flag=True,
+    help="Copy tables again if the new provider of a moved node has other row filters.",
+)
+@timeout_option
+@block_option
+@cascade_plan.copy_rate
+@options.explain
+@options.json_output
+@options.pass_context
+def apply(
+    context: options.Context,
+    allow_remove: bool,
+    allow_resync: bool,
+    timeout: float,
+    block: float,
+    copy_rate: float,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Make a cascade like its file.
+
+    Executes the steps that londiste plan shows, in that order. Repeat an interrupted command to
+    continue. Workers copy added tables afterwards: londiste wait-sync --node NAME.
+    """
+    with cascade_plan.planned(context) as found:
+        if explain:
+            cascade_plan.show(found.actions, copy_rate, json_wanted=as_json)
+            return
+        removals = [action for action in found.actions if action.kind in REMOVALS]
+        if removals and not allow_remove:
+            raise StateError(
+                f"the file omits what the cascade has: {removals[0].describe()}"
+                + (f", and {len(removals) - 1} more" if len(removals) > 1 else ""),
+                detail="nothing was changed",
+                hint="add it to the file (londiste plan shows all), or run"
+                " londiste apply --allow-remove",
+            )
+        total = len(found.actions)
+        with reported(as_json) as report:
+            worker = Performer(
+                found.where,
+                found.file,
+                found.settings,
+                report,
+                output.warning,
+                timeout=timeout,
+                block=block,
+                allow_resync=allow_resync,
+            )
+            for number, action in enumerate(found.actions, 1):
+                output.message(f"step {number} of {total}: {action.describe()}")
+                try:
+                    worker.perform(action)
+                except LondisteError as error:
+                    error.say_more(
+                        f"at step {number} of {total}: {action.describe()}",
+                        "" if error.hint else "londiste plan shows what is left to do",
+                    )
+                    raise
+    output.message(
+        f"{total} step{'' if total == 1 else 's'} done"
+        if total
+        else "nothing to do: the databases are like the file"
+    )

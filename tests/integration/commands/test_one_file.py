@@ -1,0 +1,105 @@
+"""``plan`` and ``apply`` of a cascade as one file: nodes, tables, rules, removal; no daemons."""
+
+from __future__ import annotations
+
+from tests.fixtures.one_file import OneFile
+
+ROLES = {"n1": "root", "n2": "branch of n1", "n3": "leaf of n2"}
+TABLES = '\n[tables]\ninclude = ["public.*"]\n'
+
+
+def schemas(file: OneFile) -> list[int]:
+    count = "select count(*) from pg_namespace where nspname like 'pgq%' or nspname = 'londiste'"
+    return [int(db.value(count)) for db in file.db.values()]
+
+
+def tables(file: OneFile, node: str) -> list[str]:
+    query = "select string_agg(table_name, ',' order by table_name) from londiste.table_info"
+    return str(file.db[node].value(query + " where local")).split(",")
+
+
+def test_a_cascade_is_created_from_its_file_however_often_apply_is_killed(
+    one_file: OneFile,
+) -> None:
+    one_file.write(ROLES, TABLES + '[nodes.n3.tables]\nexclude = ["b"]\n', pgq=False)
+    one_file.db["n1"].execute(
+        "create table a (id int primary key, v text); create table b (id int primary key);"
+        " insert into a select i, 'x' from generate_series(1, 1000) i"
+    )
+    planned = one_file.plan()
+    assert planned == [
+        ("install", "n1", []),
+        ("install", "n2", []),
+        ("install", "n3", []),
+        ("create-node", "n1", []),
+        ("set-queue", "n1", []),
+        ("create-node", "n2", []),
+        ("create-node", "n3", []),
+        ("add-table", "n1", ["public.a", "public.b"]),
+        ("add-table", "n2", ["public.a", "public.b"]),
+        ("add-table", "n3", ["public.a"]),
+    ]
+    text = one_file("plan")
+    assert "10. n3: add table public.a\n   locks: each table ACCESS EXCLUSIVE" in text.out
+    assert text.code == 2
+    assert schemas(one_file) == [0, 0, 0]
+
+    kills = 0
+    while (code := one_file.killed("apply", point="plan.after-step")) == -9:
+        kills += 1
+        assert kills < 50
+    assert code == 0
+    assert kills > 15
+    assert one_file.plan() == []
+    assert one_file("plan").out == "nothing to do: the databases are like the file\n"
+    assert tables(one_file, "n2") == ["public.a", "public.b"]
+    assert tables(one_file, "n3") == ["public.a"]
+    lag = one_file.db["n2"].value("select queue_ticker_max_lag::text from pgq.queue")
+    assert lag == "00:00:00.01"
+    members = one_file("--node", "n3", "members", "--json").json
+    assert [m["node_name"] for m in members] == ["n1", "n2", "n3"]
+    assert one_file("tables").err.startswith(f"error: {one_file.path}: several nodes")
+
+
+def test_rules_and_removals_change_just_what_differs(one_file: OneFile) -> None:
+    one_file.write(ROLES, TABLES)
+    one_file.db["n1"].execute(
+        "create table a (id int primary key, v text); create table b (id int primary key)"
+    )
+    assert one_file("apply").code == 0
+    rule = (
+        '[nodes.n3.tables."a"]\nwhere = "id > 3"\ncolumns = ["v", "id"]\n'
+        'on_error = "skip_and_log"\n'
+    )
+    one_file.write(ROLES, TABLES + rule)
+    assert one_file.plan() == [
+        ("change-handler", "n3", ["public.a"]),
+        ("change-policy", "n3", ["public.a"]),
+    ]
+    done = one_file("apply")
+    assert done.code == 0, done.err
+    assert "step 1 of 2: n3: change table public.a to columns id,v, where id > 3\n" in done.err
+    assert one_file.plan() == []
+    one_file.write(ROLES, TABLES)
+    planned = one_file("plan").out
+    assert "n3: change table public.a to no handler and no filter" in planned
+    assert "n3: set conflict resolution of table public.a to error" in planned
+
+
+def test_what_the_file_omits_is_removed_only_on_request(one_file: OneFile) -> None:
+    one_file.write(ROLES, TABLES)
+    one_file.db["n1"].execute(
+        "create table a (id int primary key); create table b (id int primary key)"
+    )
+    assert one_file("apply").code == 0
+    fewer = {name: ROLES[name] for name in ("n1", "n2")}
+    one_file.write(fewer, TABLES + 'exclude = ["b"]\n')
+    planned = one_file.plan()
+    assert planned == [("remove-table", "n1", ["public.b"]), ("drop-node", "n3", [])]
+    refused = one_file("apply")
+    assert refused.code != 0 and "londiste apply --allow-remove" in refused.err
+    assert one_file.plan() == planned
+    assert one_file("apply", "--allow-remove").code == 0
+    assert one_file.plan() == []
+    assert tables(one_file, "n1") == ["public.a"]
+    assert one_file.db["n3"].value("select count(*) from pgq_node.node_info") == 0
