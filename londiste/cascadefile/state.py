@@ -12,6 +12,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching.cluster_state import ClusterState, look
 from londiste.cascadefile.decide import CascadeState, NodeState, TableState
+from londiste.cascadefile.export import Exported
 from londiste.cascadefile.wanted import Rule
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
@@ -106,18 +107,13 @@ class Reader:
         if info is None:
             return NodeState(installed=installed, relations=bytes_of)
         members = {m.name: m.location for m in nodes.get_queue_locations(conn, info.queue)}
-        found = {
-            table.name: TableState(Rule.of(table.attrs), table.state)
-            for table in tables.get_table_list(conn, info.queue)
-            if table.local
-        }
         return NodeState(
             installed,
             info.type,
             info.provider,
             info.worker,
             members.get(info.name, ""),
-            found,
+            _tables(conn, info.queue),
             bytes_of,
         )
 
@@ -146,6 +142,43 @@ class Reader:
         return list(self._file.parameters)
 
 
+#: Parameters of the queue that an export contains.
+_EXPORTED = ("ticker_max_count", "ticker_max_lag", "ticker_idle_period", "rotation_period")
+
+
+def existing(sites: Connections, dsn: str, queue: str, *, extra: str = "") -> Exported:
+    """The cascade that the node at ``dsn`` belongs to.  Raises NodeUnreachable, UnknownNode."""
+    scene = look(sites, dsn, queue, extra)
+    found = {}
+    for name, view in scene.topology.views.items():
+        info = scene.info(name)
+        found[name] = NodeState(
+            True,
+            info.type,
+            info.provider,
+            info.worker,
+            view.member.location,
+            _tables(sites.at(scene.place(name).dsn), queue),
+        )
+    root = sites.at(scene.place(scene.root().name).dsn)
+    values = config.read(root, queue)[queue]
+    return Exported(
+        queue,
+        found,
+        {name: scene.place(name).dsn for name in found},
+        {key: _normal(root, key, values.get(key)) for key in _EXPORTED if key in values},
+    )
+
+
+def _tables(conn: Connection, queue: str) -> dict[TableName, TableState]:
+    """The tables that a node replicates."""
+    return {
+        table.name: TableState(Rule.of(table.attrs), table.state)
+        for table in tables.get_table_list(conn, queue)
+        if table.local
+    }
+
+
 def relations(conn: Connection) -> dict[TableName, tuple[bool, int]]:
     """The tables of a database: whether it is a partition, and bytes of its rows."""
     return {
@@ -172,7 +205,7 @@ def _normal(conn: Connection, key: str, value: str | None) -> str:
     if config.PARAMETERS[key].kind != "interval":
         return value
     try:
-        row = conn.execute(query("interval"), [value]).fetchone()
+        row = conn.execute(query("interval_text"), [value]).fetchone()
     except psycopg.Error as error:
         raise from_database(error) from error
     return str(row[0]) if row is not None else value

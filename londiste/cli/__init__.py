@@ -32,6 +32,7 @@ COMMANDS: dict[str, Entry] = {
     "config": Entry("setup.config", "Print an annotated configuration file.", SETUP),
     "plan": Entry("setup.plan", "Show the steps that make a cascade like its file.", SETUP),
     "apply": Entry("setup.apply", "Make a cascade like its file.", SETUP),
+    "export": Entry("setup.export", "Print the file of a cascade that exists.", SETUP),
     "migrate": Entry("migrate", "Move a whole database to another server.", SETUP),
     "doctor": Entry(
         "setup.doctor", "Find what would stop or harm replication of two databases.", SETUP

@@ -28,6 +28,7 @@ ANYWHERE = frozenset(
     {
         "change-provider",
         "drop-node",
+        "export",
         "members",
         "rename-node",
         "show-handlers",

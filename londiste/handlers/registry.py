@@ -181,17 +181,23 @@ def parse(name: str, arguments: Sequence[str]) -> str:
 @functools.lru_cache(maxsize=4096)
 def make(stored: str) -> Handler:
     """The handler of a stored form; '' is the default.  Raises BadOption."""
+    name, pairs = split(stored)
+    return _make(find(name or Table.NAME), pairs)
+
+
+def split(stored: str) -> tuple[str, dict[str, str]]:
+    """Name and options of a stored form.  Raises BadOption."""
     name, bracket, rest = stored.partition("(")
-    pairs: Mapping[str, str] = {}
+    pairs: dict[str, str] = {}
     if bracket:
         if not rest.endswith(")"):
             raise BadOption(
                 f"handler {stored}: missing )",
                 hint="londiste change-handler TABLE --handler NAME",
             )
-        split = (item.partition("=") for item in rest[:-1].split("&") if item)
-        pairs = {unquote_plus(key): unquote_plus(value) for key, _, value in split}
-    return _make(find(name or Table.NAME), pairs)
+        items = (item.partition("=") for item in rest[:-1].split("&") if item)
+        pairs = {unquote_plus(key): unquote_plus(value) for key, _, value in items}
+    return name, pairs
 
 
 def _make(kind: type[Handler], pairs: Mapping[str, str]) -> Handler:

@@ -20,6 +20,7 @@ from londiste.settings import (
     cascade_keys,
     load,
 )
+from londiste.tools.dispatch.settings import DispatchSettings
 
 TEXT = """\
 [queue]
@@ -60,6 +61,9 @@ master = "local[2]"
 node = "b"
 lake_path = "/tmp/lake"
 lake_tables = ["public.orders"]
+
+[dispatchers.parts]
+target_path = "/tmp/parts"
 """
 
 
@@ -94,6 +98,16 @@ def test_the_ticker_serves_all_nodes_with_a_queue(file: Path) -> None:
 def test_a_lake_has_the_database_of_its_node(file: Path) -> None:
     found = load(LakeSettings, file)
     assert (found.db, found.queue_name, found.job_name) == ("dbname=b", "shop", "files")
+
+
+def test_a_dispatcher_has_the_database_of_the_root(file: Path) -> None:
+    found = load(DispatchSettings, file, node="parts")
+    assert (found.db, found.job_name) == ("dbname=a password=geheim", "parts")
+    assert str(found.target_path) == "/tmp/parts"
+    text = file.read_text().replace("target_path", "target_pat")
+    file.write_text(text)
+    with pytest.raises(BadOption, match=r"shop.toml:41: unknown setting target_pat"):
+        load(DispatchSettings, file, node="parts")
 
 
 def test_the_environment_changes_no_database(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

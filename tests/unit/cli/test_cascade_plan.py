@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,10 +15,11 @@ from londiste.cascade.model import NodeType
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascadefile.action import Action, Kind
 from londiste.cascadefile.decide import CascadeState, NodeState, TableState, decide
+from londiste.cascadefile.export import Exported, text
 from londiste.cascadefile.wanted import Rule, wanted
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
-from londiste.settings.cascade_file import CascadeFile, parse
+from londiste.settings.cascade_file import CascadeFile, TablesSection, parse
 
 A, B, C = (TableName("public", name) for name in "abc")
 #: Tables of the root's database, and their bytes.
@@ -28,8 +30,6 @@ ROLES = {"n1": None, "n2": "n1", "n3": "n2", "n4": "n2", "n5": "n1"}
 def file_of(
     providers: Mapping[str, str | None] = ROLES, more: str = '[tables]\ninclude = ["*"]\n'
 ) -> CascadeFile:
-    import tomllib
-
     text = '[queue]\nname = "q"\n'
     for name, provider in providers.items():
         role = "root" if provider is None else "branch" if name in "n1 n2 n5" else "leaf"
@@ -179,7 +179,7 @@ def test_removed_tables_and_nodes_go_from_the_leaves_up() -> None:
         '[tables]\ninclude = ["*"]\nexclude = ["c"]\n[nodes.n2.tables]\nexclude = ["b"]\n',
     )
     before = state_of()
-    others = {name: before.nodes[name] for name in ("n3", "n5")}
+    others = {name: before.nodes[name] for name in ("n5", "n3")}
     others["n3"] = replace(others["n3"], provider="n5")
     state = replace(before, nodes={n: before.nodes[n] for n in file.nodes}, others=others)
     found = plan(file, state)
@@ -257,6 +257,29 @@ def test_a_copy_that_a_branch_repeats_alone_is_repeated_below() -> None:
     for leaf in ("n3", "n4"):
         state = changed(state, leaf, {**node(leaf, "n2").tables, A: TableState(state=None)})
     assert plan(file_of(), state) == []
+
+
+def test_an_export_is_a_file_that_needs_nothing() -> None:
+    file = file_of(
+        more='[tables]\ninclude = ["*"]\n[tables."b"]\non_error = "keep_local"\n'
+        '[nodes.n3.tables]\nexclude = ["c"]\n[nodes.n2.tables."a"]\nwhere = "v = \'\\"x\\"\'"\n'
+        'columns = ["id", "v,w"]\n[nodes.n4.tables."a"]\nhandler = "shard"\n'
+        'handler_args = { nr = 1, count = 4, key = "id" }\n'
+    )
+    tables = wanted(file, dict.fromkeys(SIZES, False))
+    assert tables is not None
+    state = state_of()
+    for name, rules in tables.nodes.items():
+        state = changed(state, name, {t: TableState(rule) for t, rule in rules.items()})
+    assert plan(file, state) == []
+    dsns = {name: section.db for name, section in file.nodes.items()}
+    exported = text(Exported("q", state.nodes, dsns))
+    again = parse(Path("x.toml"), exported, tomllib.loads(exported))
+    assert plan(again, state) == []
+    assert wanted(again, dict.fromkeys(SIZES, False)) == tables
+    assert {n: replace(s, tables=TablesSection()) for n, s in again.nodes.items()} == {
+        n: replace(s, tables=TablesSection()) for n, s in file.nodes.items()
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""Daemons of a cascade file, for ``londiste run``: tickers, workers, lakes and dispatchers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from londiste.daemon.supervisor import Daemon
+from londiste.errors import BadOption
+from londiste.settings import WorkerSettings
+from londiste.settings.cascade_file import CascadeFile, did_you_mean
+
+TICKER, WORKER, JOB = range(3)
+
+#: Settings of a worker that only a restart changes.
+_FIXED = ("db", "queue_name", "consumer", "logfile", "log_config", "syslog", "syslog_address")
+_COMMANDS = {"lake": ("lake", "run"), "dispatch": ("dispatch",)}
+
+
+def daemons(
+    file: CascadeFile,
+    chosen: Collection[str],
+    program: Sequence[str],
+    settings: Callable[[str], WorkerSettings],
+) -> list[Daemon]:
+    """The daemons of the chosen nodes; of all if none is chosen.
+
+    program -- the command line before ``--node``; settings -- of the worker of a node.
+    Raises BadOption for an unknown node, or wrong settings.
+    """
+    for name in chosen:
+        if name not in file.nodes:
+            raise BadOption(f"{file.path}: no node {name}", hint=did_you_mean(name, file.nodes))
+    nodes = [node for node in file.nodes.values() if not chosen or node.name in chosen]
+    # Its settings name the databases, and it reads them again after SIGHUP.
+    found = [
+        Daemon(f"ticker {node.name}", (*program, "--node", node.name, "ticker"), TICKER)
+        for node in nodes
+        if chosen and node.role != "leaf"
+    ] or ([Daemon("ticker", (*program, "ticker"), TICKER)] if not chosen else [])
+    for node in nodes:
+        own = settings(node.name)
+        fixed = tuple(getattr(own, key) for key in _FIXED)
+        argv = (*program, "--node", node.name, "worker")
+        found.append(Daemon(f"worker {node.name}", argv, WORKER, fixed))
+    for kind, jobs in file.jobs.items():
+        for name, keys in jobs.items():
+            if str(keys.get("node", file.root.name)) in {node.name for node in nodes}:
+                # They do not read their settings again.
+                fixed = (file.nodes[str(keys.get("node", file.root.name))].db, repr(keys))
+                argv = (*program, "--node", name, *_COMMANDS[kind])
+                found.append(Daemon(f"{kind} {name}", argv, JOB, fixed))
+    return found

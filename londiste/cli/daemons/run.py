@@ -1,0 +1,82 @@
+"""``londiste run``: runs all daemons of a cascade file as children of one process."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+
+import click
+
+from londiste import settings
+from londiste.cascadefile.daemons import daemons
+from londiste.cli import options, output
+from londiste.daemon.logging import LogTarget
+from londiste.daemon.pidfile import control
+from londiste.daemon.process import process
+from londiste.daemon.supervisor import Daemon, Supervisor
+from londiste.settings import RunSettings, WorkerSettings
+
+#: Groups of daemons that stop one after the other: lakes and dispatchers, workers, tickers.
+_GROUPS = 3
+
+
+@click.command()
+@click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    metavar="NAME",
+    help="Run the daemons of this node only; repeatable (default: all nodes).",
+)
+@options.daemon
+@options.pass_context
+def run(
+    context: options.Context,
+    nodes: Sequence[str],
+    daemon: bool,
+    reload: bool,
+    stop: bool,
+    kill: bool,
+) -> None:
+    """Run all daemons of a cascade file: ticker, workers, lakes and dispatchers.
+
+    A daemon that fails is started again. Every line of the log contains the name of its daemon.
+    SIGHUP (-r) reads the file again, and restarts daemons that cannot change without a restart.
+    """
+    chosen = (*nodes, *([context.node] if context.node else ()))
+    plain = dataclasses.replace(context, node=None)
+    own = plain.in_background(plain.settings(RunSettings), daemon or reload or stop or kill)
+    pid = control(own.pidfile, reload=reload, stop=stop, kill=kill)
+    if pid is not None:
+        output.message(f"sent signal to process {pid}")
+        return
+
+    def read() -> list[Daemon]:
+        file = context.cascade_file()
+
+        def of_worker(node: str) -> WorkerSettings:
+            return settings.load(WorkerSettings, file.path, context.overrides, node=node)
+
+        return daemons(file, chosen, _program(context), of_worker)
+
+    # Wrong settings are reported before the start in the background.
+    read()
+    with process(
+        pid=own.pidfile,
+        log=LogTarget.of(own),
+        background=daemon,
+        quiet=context.quiet,
+        verbose=context.verbose,
+        stop_timeout=_GROUPS * own.stop_timeout + 5,
+    ) as signals:
+        Supervisor(read, signals, stop_timeout=own.stop_timeout, longest=own.max_retry_delay).run()
+
+
+def _program(context: options.Context) -> list[str]:
+    """The command line of the children, up to ``--node``."""
+    assert context.config is not None
+    argv = [sys.executable, "-m", "londiste", "-c", str(context.config.resolve())]
+    for key, value in context.overrides.items():
+        argv += ["--set", f"{key}={value}"]
+    return [*argv, *["-v"] * context.verbose, *["-q"] * context.quiet]

@@ -1,0 +1,77 @@
+"""``londiste run``: the daemons of a file, what a reload changes, and delays before restarts."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from londiste.cascadefile.daemons import daemons
+from londiste.daemon.supervisor import Daemon, changes, delay
+from londiste.errors import BadOption
+from londiste.settings import WorkerSettings
+from londiste.settings.cascade_file import CascadeFile, parse
+
+TEXT = """
+[nodes.a]
+db = "dbname=a"
+role = "root"
+[nodes.b]
+db = "dbname=b"
+role = "branch"
+provider = "a"
+[nodes.c]
+db = "dbname=c"
+role = "leaf"
+provider = "b"
+[lakes.files]
+node = "b"
+[dispatchers.parts]
+"""
+
+
+def file_of(text: str = TEXT) -> CascadeFile:
+    return parse(Path("q.toml"), text, tomllib.loads(text))
+
+
+def of(file: CascadeFile, *chosen: str) -> list[Daemon]:
+    def settings(node: str) -> WorkerSettings:
+        return WorkerSettings(db=file.nodes[node].db, queue_name="q", job_name=f"q_{node}")
+
+    return daemons(file, chosen, ("londiste",), settings)
+
+
+def test_a_file_needs_a_ticker_workers_and_jobs() -> None:
+    found = of(file_of())
+    assert [(d.name, d.rank, d.argv[1:]) for d in found] == [
+        ("ticker", 0, ("ticker",)),
+        ("worker a", 1, ("--node", "a", "worker")),
+        ("worker b", 1, ("--node", "b", "worker")),
+        ("worker c", 1, ("--node", "c", "worker")),
+        ("lake files", 2, ("--node", "files", "lake", "run")),
+        ("dispatch parts", 2, ("--node", "parts", "dispatch")),
+    ]
+
+
+def test_chosen_nodes_have_tickers_of_their_own() -> None:
+    assert [d.name for d in of(file_of(), "b", "c")] == [
+        "ticker b", "worker b", "worker c", "lake files",
+    ]  # fmt: skip
+    with pytest.raises(BadOption, match="no node bb") as caught:
+        of(file_of(), "bb")
+    assert caught.value.hint == "did you mean b?"
+
+
+def test_a_reload_restarts_just_what_cannot_change() -> None:
+    before = of(file_of())
+    text = TEXT.replace('"dbname=c"', '"dbname=c2"').replace('node = "b"', 'node = "a"')
+    text = text.replace("[dispatchers.parts]", "") + '[nodes.d]\ndb="x"\nrole="leaf"\nprovider="a"'
+    found = changes(before, of(file_of(text)))
+    assert [d.name for d in found.stop] == ["lake files", "dispatch parts", "worker c"]
+    assert [d.name for d in found.start] == ["worker d", "worker c", "lake files"]
+    assert [d.name for d in found.reload] == ["ticker", "worker a", "worker b"]
+
+
+def test_a_daemon_that_fails_again_waits_longer() -> None:
+    assert [delay(n, 20) for n in (1, 2, 3, 6, 7, 1000)] == [0.5, 1, 2, 16, 20, 20]
