@@ -19,7 +19,7 @@ from londiste.handlers.table_rules import HandlerAttrs
 class Exported:
     """A cascade to write down.
 
-    nodes -- all of them; dsns -- how this process reaches their databases.
+    nodes -- all of them; dsns -- how this process reaches their databases, without passwords.
     parameters -- of the queue, as the file should contain them.
     """
 

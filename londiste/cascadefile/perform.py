@@ -159,6 +159,8 @@ class Performer:
             create_full=not root and section.create == "full",
             create_needs=not root and section.create == "full",
             copy_mode="" if root else section.copy_mode,
+            insert_only=section.keyless == "insert_only",
+            whole_row=section.keyless == "whole_row",
             choice=choice,
         )
         wanted = RegistrationFilter.of(self.settings(action.node))

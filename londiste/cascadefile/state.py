@@ -22,7 +22,7 @@ from londiste.install.apply import plan_for
 from londiste.orchestration.connections import Connections
 from londiste.pgq import config
 from londiste.replication import sqlapi as tables
-from londiste.settings.cascade_file import CascadeFile
+from londiste.settings.cascade_file import CascadeFile, without_password
 
 #: A database without it is no node.
 _SCHEMA = "pgq_node"
@@ -165,7 +165,7 @@ def existing(sites: Connections, dsn: str, queue: str, *, extra: str = "") -> Ex
     return Exported(
         queue,
         found,
-        {name: scene.place(name).dsn for name in found},
+        {name: without_password(scene.place(name).dsn) for name in found},
         {key: _normal(root, key, values.get(key)) for key in _EXPORTED if key in values},
     )
 

@@ -28,6 +28,9 @@ ANYWHERE = frozenset(
     {
         "change-provider",
         "drop-node",
+        "execute",
+        "execute run",
+        "execute status",
         "export",
         "members",
         "rename-node",
@@ -153,8 +156,9 @@ def _implied() -> Path | None:
 
 
 def _command_name() -> str:
+    """The words that call the command: ``status``, ``execute run``."""
     ctx = click.get_current_context(silent=True)
-    return (ctx.command.name or "") if ctx is not None else ""
+    return ctx.command_path.partition(" ")[2] if ctx is not None else ""
 
 
 def with_node(command: click.Command) -> click.Command:

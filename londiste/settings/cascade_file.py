@@ -20,7 +20,14 @@ from psycopg import conninfo
 
 from londiste import configfile
 from londiste.errors import BadOption
-from londiste.settings.cascade_keys import CREATE, NODE_KEYS, ROLES, RULE_KEYS, TABLES_KEYS
+from londiste.settings.cascade_keys import (
+    CREATE,
+    KEYLESS,
+    NODE_KEYS,
+    ROLES,
+    RULE_KEYS,
+    TABLES_KEYS,
+)
 from londiste.settings.earlier import OTHER_NAMES
 from londiste.settings.kinds import RunSettings, TickerSettings, WorkerSettings
 
@@ -62,6 +69,7 @@ class TablesSection:
     exclude: tuple[str, ...] = ()
     create: str = "full"
     copy_mode: str = ""
+    keyless: str = ""
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -223,10 +231,10 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
         known(section, raw.keys() - rules.keys(), TABLES_KEYS)
         for name, rule in rules.items():
             known(f'{section}."{name}"', rule, RULE_KEYS)
-        create = raw.get("create", "full")
-        if create not in CREATE:
-            hint = f"use one of {', '.join(CREATE)}"
-            raise wrong(section, "create", f"create = {create!r}: unknown", hint)
+        for key, values in (("create", CREATE), ("keyless", KEYLESS)):
+            if raw.get(key, values[0]) not in values:
+                hint = f"use one of {', '.join(filter(None, values))}"
+                raise wrong(section, key, f"{key} = {raw[key]!r}: unknown", hint)
         lists: dict[str, tuple[str, ...]] = {}
         for key in ("include", "exclude"):
             if key in raw:
@@ -237,7 +245,12 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
                     )
                 lists[key] = tuple(value)
         return TablesSection(
-            lists.get("include"), lists.get("exclude", ()), create, raw.get("copy_mode", ""), rules
+            lists.get("include"),
+            lists.get("exclude", ()),
+            raw.get("create", "full"),
+            raw.get("copy_mode", ""),
+            raw.get("keyless", ""),
+            rules,
         )
 
     for section, value in document.items():

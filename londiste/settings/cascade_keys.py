@@ -20,6 +20,8 @@ TABLES_KEYS = {
     "exclude": "Names and patterns of tables that are not replicated.",
     "create": "Create missing tables: full (all parts), columns (and primary key) or no.",
     "copy_mode": "Copy mode of added tables: auto, snapshot or resumable.",
+    "keyless": "How tables without key are added: insert_only (UPDATE and DELETE fail at the"
+    " source) or whole_row (rows match by all columns); by default they are refused.",
 }
 #: Keys of [tables."PATTERN"] and [nodes.NAME.tables."PATTERN"].
 RULE_KEYS = {
@@ -31,6 +33,7 @@ RULE_KEYS = {
     "on_error": "Conflict resolution: error, keep_local, apply_remote or skip_and_log.",
 }
 CREATE = ("full", "columns", "no")
+KEYLESS = ("", "insert_only", "whole_row")
 
 
 def template() -> str:

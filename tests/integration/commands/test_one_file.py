@@ -83,6 +83,27 @@ def test_rules_and_removals_change_just_what_differs(one_file: OneFile) -> None:
     assert "n3: set conflict resolution of table public.a to error" in planned
 
 
+def test_passwords_jobs_and_tables_without_key(one_file: OneFile) -> None:
+    one_file.write(ROLES, '\n[tables]\nkeyless = "whole_row"\ninclude = ["public.*"]\n')
+    text = one_file.path.read_text()
+    dsn = one_file.db["n2"].dsn
+    text = text.replace(f'db = "{dsn}"', f'db = "{dsn} password=geheim"')
+    one_file.path.write_text(text + '[dispatchers.parts]\nnode = "n2"\n')
+    one_file.path.chmod(0o600)
+    one_file.db["n1"].execute("create table c (v text)")
+    done = one_file("apply")
+    assert done.code == 0, done.err
+    assert one_file.plan() == []
+    attrs = "select table_attrs from londiste.table_info where local"
+    assert "whole_row" in one_file.db["n3"].value(attrs)
+    exported = one_file("export")
+    assert exported.out.count("[nodes.") == 3
+    assert "geheim" not in done.err + exported.out + exported.err + one_file("plan", "--json").out
+    registered = one_file("dispatch", "--register")
+    assert registered.code == 0, registered.err
+    assert "parts" in one_file.db["n2"].value("select string_agg(co_name, ',') from pgq.consumer")
+
+
 def test_what_the_file_omits_is_removed_only_on_request(one_file: OneFile) -> None:
     one_file.write(ROLES, TABLES)
     one_file.db["n1"].execute(

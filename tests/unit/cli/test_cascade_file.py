@@ -144,6 +144,8 @@ def test_nodes_come_after_their_providers(file: Path) -> None:
          "did you mean provider?"),
         ("poll_interval", "pol_interval", ":30: unknown setting pol_interval in [worker]",
          "did you mean poll_interval?"),
+        ('include =', 'keyless = "no"\ninclude =', ":23: keyless = 'no': unknown",
+         "use one of insert_only, whole_row"),
         ("where", "wher", ':26: unknown setting wher in [tables."public.orders"]',
          "did you mean where?"),
         ("include", "inclde", ":23: unknown setting inclde in [tables]", "did you mean include?"),
