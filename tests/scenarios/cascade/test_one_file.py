@@ -179,7 +179,7 @@ def test_five_nodes_as_one_file(one_file: OneFile, program: Callable[..., Progra
 def test_run_survives_its_daemons_and_leaves_none(
     one_file: OneFile, program: Callable[..., Program]
 ) -> None:
-    roles = {"n1": "root", "n2": "leaf of n1"}
+    roles = {"n1": "root", "n2": "branch of n1"}
     runs = begin(one_file, roles, program)
     same(one_file, "a")
     first = processes(runs.text)
@@ -207,6 +207,14 @@ def test_run_survives_its_daemons_and_leaves_none(
     daemon_lines = [line for line in runs.text.splitlines() if " started with " not in line]
     assert any(line.startswith("worker n2: 20") for line in daemon_lines)
     assert any(line.startswith("ticker: 20") for line in daemon_lines)
+    # Another root in the file is a switchover.
+    one_file.write({"n1": "branch of n2", "n2": "root"}, TABLES + WORKER)
+    assert one_file.plan() == [("switchover", "n2", [])]
+    switched = one_file("apply")
+    assert switched.code == 0, switched.err
+    assert one_file.plan() == []
+    one_file.db["n2"].execute("insert into a values (1004, 'z')")
+    same(one_file, "a")
     # SIGTERM: workers first, then the ticker.
     children = list(processes(runs.text).values())
     assert len(living(children)) == 3
