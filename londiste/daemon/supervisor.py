@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import logging.handlers
 import os
 import signal
 import sys
@@ -17,7 +18,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import IO, BinaryIO
+from pathlib import Path
+from typing import BinaryIO
 
 from londiste.daemon import crash
 from londiste.daemon.child import Child
@@ -73,6 +75,19 @@ def delay(failures: int, longest: float) -> float:
     return min(longest, _FIRST_DELAY * 2.0 ** min(failures - 1, 20))
 
 
+def lines(logfile: Path | None, *, console: bool) -> list[logging.Handler]:
+    """Handlers for lines that daemons have formatted: the terminal, and a file.
+
+    The file is opened again when something has moved it away, as that of the own log.
+    """
+    found: list[logging.Handler] = []
+    if logfile is not None:
+        found.append(logging.handlers.WatchedFileHandler(logfile, encoding="utf-8"))
+    if console or logfile is None:
+        found.append(logging.StreamHandler(sys.stderr))
+    return found
+
+
 class _Running:
     """One daemon and its present process."""
 
@@ -91,6 +106,7 @@ class Supervisor:
     read -- the daemons; called at the start and after SIGHUP.
     stop_timeout -- seconds for a daemon to stop; after that it is killed.
     longest -- maximum seconds before a failed daemon is started again.
+    output -- where the lines of the daemons go (``lines``).
     """
 
     def __init__(
@@ -100,14 +116,13 @@ class Supervisor:
         *,
         stop_timeout: float,
         longest: float,
-        output: IO[str] | None = None,
+        output: Sequence[logging.Handler],
     ) -> None:
         self._read = read
         self._signals = signals
         self._stop_timeout = stop_timeout
         self._longest = longest
-        self._output = output or sys.stderr
-        self._lock = threading.Lock()
+        self._output = output
         self._running: dict[str, _Running] = {}
 
     def run(self) -> None:
@@ -207,8 +222,7 @@ class Supervisor:
         """Writes the lines of a daemon into the log; ends with the daemon."""
         with source, contextlib.suppress(OSError, ValueError):
             for line in source:
-                text = line.decode("utf-8", "replace").rstrip("\n")
-                with self._lock:
-                    self._output.write(f"{name}: {text}\n")
-                    self._output.flush()
+                text = f"{name}: {line.decode('utf-8', 'replace').rstrip()}"
+                for handler in self._output:
+                    handler.handle(logging.makeLogRecord({"msg": text}))
         self._signals.wake()

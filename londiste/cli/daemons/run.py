@@ -14,7 +14,7 @@ from londiste.cli import options, output
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
-from londiste.daemon.supervisor import Daemon, Supervisor
+from londiste.daemon.supervisor import Daemon, Supervisor, lines
 from londiste.settings import RunSettings, WorkerSettings
 
 #: Groups of daemons that stop one after the other: lakes and dispatchers, workers, tickers.
@@ -70,7 +70,13 @@ def run(
         verbose=context.verbose,
         stop_timeout=_GROUPS * own.stop_timeout + 5,
     ) as signals:
-        Supervisor(read, signals, stop_timeout=own.stop_timeout, longest=own.max_retry_delay).run()
+        Supervisor(
+            read,
+            signals,
+            stop_timeout=own.stop_timeout,
+            longest=own.max_retry_delay,
+            output=lines(own.logfile, console=not daemon),
+        ).run()
 
 
 def _program(context: options.Context) -> list[str]:
