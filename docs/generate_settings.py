@@ -19,6 +19,7 @@ def page() -> str:
     """The text of the page."""
     from londiste.lake.settings import LakeSettings
     from londiste.migrate.databases import MigrateSettings
+    from londiste.replicate.databases import ReplicateSettings
     from londiste.settings import (
         ConsumerSettings,
         RunSettings,
@@ -49,6 +50,7 @@ def page() -> str:
         "file_node": _keys(cascade_keys.NODE_KEYS),
         "file_tables": _keys(cascade_keys.TABLES_KEYS),
         "file_rules": _keys(cascade_keys.RULE_KEYS),
+        "replicate": _table(ReplicateSettings, _same(ReplicateSettings, WorkerSettings)),
     }
     text = PAGE.read_text(encoding="utf-8")
     return _TABLE.sub(lambda found: found[1] + tables[found[2]] + found[3], text)

@@ -33,6 +33,9 @@ COMMANDS: dict[str, Entry] = {
     "plan": Entry("setup.plan", "Show the steps that make a cascade like its file.", SETUP),
     "apply": Entry("setup.apply", "Make a cascade like its file.", SETUP),
     "export": Entry("setup.export", "Print the file of a cascade that exists.", SETUP),
+    "replicate": Entry(
+        "setup.replicate", "Replicate a database into another one by one command.", SETUP
+    ),
     "migrate": Entry("migrate", "Move a whole database to another server.", SETUP),
     "doctor": Entry(
         "setup.doctor", "Find what would stop or harm replication of two databases.", SETUP

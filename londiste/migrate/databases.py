@@ -6,22 +6,18 @@ and uses them for every connection to a node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from psycopg import conninfo
 from pydantic import Field
 
-from londiste.cascade.commands import location_check
-from londiste.db.connection import masked
+from londiste.cascade.commands.endpoint import Endpoint, endpoint, secrets_of
 from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections
 from londiste.settings import WorkerSettings
 
 #: Names of the nodes.
 OLD, NEW = "old", "new"
-#: Parameters of a connection string that are not stored on a node.
-_SECRETS = ("password", "sslpassword")
 
 
 class MigrateSettings(WorkerSettings):
@@ -40,21 +36,8 @@ class MigrateSettings(WorkerSettings):
     to_db: str = Field("", description="Connection string of the new database (required).")
 
 
-@dataclass(frozen=True)
-class Side:
-    """One of the two databases.
-
-    dsn -- as given; may contain a password.  location -- without it; stored on the nodes.
-    """
-
-    name: str
-    dsn: str = field(repr=False)
-    location: str
-
-    @property
-    def worker(self) -> str:
-        """The consumer of its worker."""
-        return f"migrate_{self.name}"
+#: One of the two databases.
+Side = Endpoint
 
 
 @dataclass(frozen=True)
@@ -103,25 +86,16 @@ class Pair:
             }
         )
 
-    def sites(self) -> PairSites:
-        """Connections for a command."""
-        return PairSites(self)
-
-
-class PairSites(Connections):
-    """Connections to both; replaces a stored location by its connection string."""
-
-    def __init__(self, pair: Pair) -> None:
-        super().__init__(
+    def sites(self) -> Connections:
+        """Connections for a command, which reach both by the given connection strings."""
+        sites = Connections(
             name="londiste migrate",
-            lock_timeout=pair.settings.lock_timeout,
-            answer_seconds=pair.answer_seconds,
+            lock_timeout=self.settings.lock_timeout,
+            answer_seconds=self.answer_seconds,
+            known={side.location: side.dsn for side in (self.old, self.new)},
         )
-        self.call_them({side.dsn: side.name for side in (pair.old, pair.new)})
-        self._known = {side.location: side.dsn for side in (pair.old, pair.new)}
-
-    def reach(self, location: str) -> str:
-        return self._known.get(location, location)
+        sites.call_them({side.dsn: side.name for side in (self.old, self.new)})
+        return sites
 
 
 def pair(settings: MigrateSettings) -> Pair:
@@ -138,19 +112,4 @@ def pair(settings: MigrateSettings) -> Pair:
 
 
 def _side(name: str, dsn: str) -> Side:
-    try:
-        parts = conninfo.conninfo_to_dict(dsn)
-    except Exception as error:
-        raise BadOption(
-            f"not a connection string: {masked(dsn)}",
-            hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
-        ) from error
-    public = {key: value for key, value in parts.items() if key not in _SECRETS}
-    return Side(name, dsn, location_check.check_location(conninfo.make_conninfo("", **public)))
-
-
-def secrets_of(dsn: str) -> str:
-    """The parameters of a connection string that are not in the stored location."""
-    parts = conninfo.conninfo_to_dict(dsn)
-    kept = {key: value for key, value in parts.items() if key in _SECRETS}
-    return conninfo.make_conninfo("", **kept)
+    return endpoint(name, dsn, f"migrate_{name}")

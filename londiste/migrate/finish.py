@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from londiste.cascade.commands.install_sql import Uninstall
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import drop_node
 from londiste.errors import StateError
-from londiste.install import remove
 from londiste.migrate import setup, switching
-from londiste.migrate.databases import NEW, Pair, Side
+from londiste.migrate.databases import NEW, Pair
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
-
-
-@dataclass(frozen=True)
-class Uninstall:
-    """Drops the schemas that the migration created, if no other queue uses them."""
-
-    side: Side
-    queue: str
-
-    def describe(self) -> str:
-        return f"{self.side.name}: remove the SQL of the queue and of replication"
-
-    def done(self, sites: Connections) -> bool:
-        conn = sites.at(self.side.dsn)
-        if not setup.made_by_us(conn, self.queue):
-            return True
-        return bool(remove.blockers(conn, remove.plan(conn)))
-
-    def run(self, sites: Connections) -> None:
-        remove.uninstall(sites.at(self.side.dsn))
 
 
 def nodes_left(sites: Connections, pair: Pair, *, abandon: bool) -> list[Step]:
@@ -97,4 +76,4 @@ def finish(
 
 def uninstalls(pair: Pair) -> list[Step]:
     """The steps that remove the SQL of the migration."""
-    return [Uninstall(side, pair.queue) for side in (pair.old, pair.new)]
+    return [Uninstall(side, setup.mark(pair)) for side in (pair.old, pair.new)]

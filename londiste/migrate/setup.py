@@ -11,17 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import psycopg
-from psycopg import sql
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import create_node
 from londiste.cascade.commands.create_node import NewNode
+from londiste.cascade.commands.install_sql import Install, installed
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, from_database
-from londiste.install import apply
 from londiste.migrate.databases import NEW, OLD, Pair, Side
 from londiste.migrate.schema_copy import MakeStructure
 from londiste.monitor.doctor import collect
@@ -39,47 +38,9 @@ MADE = "made by londiste migrate: {queue}"
 Report = Callable[[Step], None]
 
 
-@dataclass(frozen=True)
-class Install:
-    """Installs the SQL of Londiste; marks it when there was none before."""
-
-    side: Side
-    queue: str
-
-    def describe(self) -> str:
-        return f"{self.side.name}: install the SQL of the queue and of replication"
-
-    def done(self, sites: Connections) -> bool:
-        plans = apply.plan_for(sites.at(self.side.dsn))
-        return not any(one.steps for one in plans)
-
-    def run(self, sites: Connections) -> None:
-        conn = sites.at(self.side.dsn)
-        empty = not installed(conn)
-        apply.install(conn)
-        if empty:
-            # A process that dies in between leaves schemas that are never removed: the lesser evil.
-            with sites.transaction(self.side.dsn) as conn:
-                conn.execute(
-                    sql.SQL("comment on schema londiste is {}").format(
-                        sql.Literal(MADE.format(queue=self.queue))
-                    )
-                )
-
-
-def installed(conn: Connection) -> bool:
-    """Whether the SQL of the queue is in a database."""
-    row = conn.execute("select pg_catalog.to_regnamespace('pgq') is not null").fetchone()
-    return row is not None and bool(row[0])
-
-
-def made_by_us(conn: Connection, queue: str) -> bool:
-    """Whether this migration created the schemas."""
-    row = conn.execute(
-        "select pg_catalog.obj_description(pg_catalog.to_regnamespace('londiste')::oid,"
-        " 'pg_namespace')"
-    ).fetchone()
-    return row is not None and row[0] == MADE.format(queue=queue)
+def mark(pair: Pair) -> str:
+    """The mark of schemas that the migration installs."""
+    return MADE.format(queue=pair.queue)
 
 
 def node(sites: Connections, side: Side, queue: str) -> NodeInfo | None:
@@ -120,8 +81,8 @@ def require_two(sites: Connections, pair: Pair) -> None:
 def first(pair: Pair, structure: MakeStructure) -> list[Step]:
     """The steps that do not depend on the results of others."""
     return [
-        Install(pair.old, pair.queue),
-        Install(pair.new, pair.queue),
+        Install(pair.old, mark(pair)),
+        Install(pair.new, mark(pair)),
         structure,
     ]
 

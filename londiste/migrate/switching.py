@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from psycopg.errors import Error as DatabaseError
 
+from londiste.cascade.commands.endpoint import secrets_of
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import switchover
 from londiste.cascade.switching.cluster_state import ClusterState, look
@@ -20,7 +21,7 @@ from londiste.cascade.switching.switchover import Switchover
 from londiste.db.connection import describe_dsn, session, use_own_names
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
 from londiste.migrate import drift, setup
-from londiste.migrate.databases import NEW, OLD, Pair, Side, secrets_of
+from londiste.migrate.databases import NEW, OLD, Pair, Side
 from londiste.monitor.doctor import collect
 from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan

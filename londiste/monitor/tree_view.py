@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
+from londiste.cascade.model import shown_attrs
 from londiste.monitor.status import NodeStatus, Status
 from londiste.replication.parallel.sqlapi import LargeBatch
 
@@ -158,7 +159,7 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
         facts.append("SQL: of Londiste 3 or older")
     if node.tagged_dead:
         facts.append(paint("DEAD"))
-    facts += [f"Attr: {key}={value}" for key, value in node.attrs.items()]
+    facts += [f"Attr: {key}={value}" for key, value in shown_attrs(node.attrs).items()]
     facts += [
         paint(f"WARNING: NEITHER ENCRYPTED NOR LOCAL: {one.names} from {one.client}")
         for one in node.exposed

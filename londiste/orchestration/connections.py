@@ -30,6 +30,7 @@ class Connections:
 
     lock_timeout -- seconds that a statement may wait for a lock.
     extra -- connection parameters that are added to the location of every other node.
+    known -- connection strings that replace stored locations, which contain no password.
     answer_seconds -- a server that does not answer for this time counts as unreachable; None: no
         limit.
 
@@ -43,11 +44,13 @@ class Connections:
         lock_timeout: float = 10.0,
         extra: str = "",
         answer_seconds: float | None = None,
+        known: Mapping[str, str] | None = None,
     ) -> None:
         self.lock_timeout = lock_timeout
         self.answer_seconds = answer_seconds
         self._name = name
         self._extra = extra
+        self._known = dict(known or {})
         self._names: dict[str, str] = {}
         self._unless_busy = False
         self._open: dict[str, Connection] = {}
@@ -163,8 +166,8 @@ class Connections:
             )
 
     def reach(self, location: str) -> str:
-        """The connection string for a stored location: with the extra parameters."""
-        return reach(location, self._extra)
+        """The connection string for a stored location: the known one, or with ``extra``."""
+        return self._known.get(location) or reach(location, self._extra)
 
     @contextlib.contextmanager
     def transaction(self, dsn: str) -> Iterator[Connection]:

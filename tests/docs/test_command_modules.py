@@ -43,6 +43,9 @@ FRAME = {
     "options",
     "output",
     "plan_output",
+    "setup.live_state",
+    "setup.preflight",
+    "sync_view",
 }
 
 

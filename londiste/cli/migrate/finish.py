@@ -6,10 +6,11 @@ import time
 
 import click
 
+from londiste.cascade.commands import install_sql
 from londiste.cli import options, output
 from londiste.cli.migrate import common
 from londiste.db.connection import describe_dsn
-from londiste.migrate import daemons, setup
+from londiste.migrate import daemons
 from londiste.migrate import finish as ending
 from londiste.migrate.databases import Pair
 from londiste.orchestration import steps as plan
@@ -71,7 +72,7 @@ def finish(
             if as_json:
                 output.as_json({"done": done})
         for side in (pair.old, pair.new):
-            if setup.installed(sites.at(side.dsn)):
+            if install_sql.installed(sites.at(side.dsn)):
                 output.message(
                     f"{side.name}: kept the schemas of the queue, which existed before or are"
                     " used by others; londiste uninstall removes them"

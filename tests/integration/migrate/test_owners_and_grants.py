@@ -64,7 +64,9 @@ def roles(database: Database) -> Iterator[tuple[str, str]]:
 
 def _create(old: str, new: str) -> list[str]:
     settings = MigrateSettings(from_db=old, to_db=new)
-    pair = Pair(settings, Side("old", old, old), Side("new", new, new))
+    pair = Pair(
+        settings, Side("old", old, old, "migrate_old"), Side("new", new, new, "migrate_new")
+    )
     with Connections(name="test") as sites:
         return list(schema_copy.create(sites, pair))
 

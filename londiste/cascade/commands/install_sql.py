@@ -1,0 +1,91 @@
+"""Steps that install the SQL for a command, and remove it at its end if it had installed it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from londiste.cascade.commands.endpoint import Endpoint
+from londiste.db.connection import Connection
+from londiste.install import apply, remove
+from londiste.orchestration.connections import Connections
+
+
+@dataclass(frozen=True)
+class Install:
+    """Installs the SQL of Londiste; marks it when there was none before.
+
+    mark -- comment of the schema, by which the command knows that it may remove it.
+    """
+
+    side: Endpoint
+    mark: str
+
+    def describe(self) -> str:
+        return f"{self.side.name}: install the SQL of the queue and of replication"
+
+    def done(self, sites: Connections) -> bool:
+        plans = apply.plan_for(sites.at(self.side.dsn))
+        return not any(one.steps for one in plans)
+
+    def run(self, sites: Connections) -> None:
+        conn = sites.at(self.side.dsn)
+        empty = not installed(conn)
+        apply.install(conn)
+        if not administers(conn):
+            # Who created the group roles may join them; others need an administrator.
+            with contextlib.suppress(psycopg.Error), conn.transaction():
+                conn.execute("grant londiste_writer to current_user")
+        if empty:
+            # A process that dies in between leaves schemas that are never removed: the lesser evil.
+            with sites.transaction(self.side.dsn) as conn:
+                conn.execute(
+                    sql.SQL("comment on schema londiste is {}").format(sql.Literal(self.mark))
+                )
+
+
+@dataclass(frozen=True)
+class Uninstall:
+    """Drops the schemas that the command installed, if no other queue uses them."""
+
+    side: Endpoint
+    mark: str
+
+    def describe(self) -> str:
+        return f"{self.side.name}: remove the SQL of the queue and of replication"
+
+    def done(self, sites: Connections) -> bool:
+        conn = sites.at(self.side.dsn)
+        if not marked(conn, self.mark):
+            return True
+        return bool(remove.blockers(conn, remove.plan(conn)))
+
+    def run(self, sites: Connections) -> None:
+        remove.uninstall(sites.at(self.side.dsn))
+
+
+def installed(conn: Connection) -> bool:
+    """Whether the SQL of the queue is in a database."""
+    row = conn.execute("select pg_catalog.to_regnamespace('pgq') is not null").fetchone()
+    return row is not None and bool(row[0])
+
+
+def administers(conn: Connection) -> bool:
+    """Whether this user may write events that replication applies; True without group roles."""
+    row = conn.execute(
+        "select pg_catalog.pg_has_role(r.oid, 'usage') from pg_catalog.pg_roles r"
+        " where r.rolname = 'pgq_admin'"
+    ).fetchone()
+    return row is None or bool(row[0])
+
+
+def marked(conn: Connection, mark: str) -> bool:
+    """Whether the schemas were installed with this mark."""
+    row = conn.execute(
+        "select pg_catalog.obj_description(pg_catalog.to_regnamespace('londiste')::oid,"
+        " 'pg_namespace')"
+    ).fetchone()
+    return row is not None and row[0] == mark

@@ -1,0 +1,119 @@
+"""State of a replication on the terminal: the live view, one look, and the comparison."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import click
+import psycopg
+
+from londiste.cli import output
+from londiste.cli.copy.progress_display import DisplayedCopy, entries
+from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.cli.inspect.common import announce
+from londiste.cli.sync_view import SyncView
+from londiste.compare import compare as comparing
+from londiste.compare import context as parties
+from londiste.daemon.signals import Signals
+from londiste.errors import LondisteError, from_database
+from londiste.orchestration import daemons
+from londiste.orchestration.daemons import Daemons
+from londiste.replicate import daemons as ours
+from londiste.replicate import state
+from londiste.replicate.databases import Replication
+
+#: Seconds between two looks at the nodes.
+_PERIOD = 0.5
+#: Seconds that compare waits for a worker.
+_COMPARE_SECONDS = 60.0
+
+
+def stay(
+    replication: Replication,
+    signals: Signals,
+    children: Daemons,
+    view: SyncView,
+    *,
+    until_sync: bool,
+) -> bool:
+    """Keeps the daemons running and shows the nodes; False when the nodes are gone.
+
+    until_sync -- returns when all nodes are in sync.
+    """
+    failing, next_watch = "", 0.0
+    sites = replication.sites()
+    try:
+        while not signals.stopping:
+            if time.monotonic() >= next_watch:
+                daemons.watch(children)
+                next_watch = time.monotonic() + daemons.PERIOD
+            try:
+                found = state.look(sites, replication)
+                failing = ""
+            except (LondisteError, psycopg.Error) as error:
+                message = (
+                    error.message
+                    if isinstance(error, LondisteError)
+                    else from_database(error).message
+                )
+                if failing == message:
+                    view((), [f"{message}; retrying"])
+                failing = message
+                sites.close()
+            else:
+                if not found:
+                    return False
+                view(_copies(found), [state.line(one) for one in found])
+                if until_sync and all(one.in_sync for one in found):
+                    return True
+            signals.wait(_PERIOD)
+        return True
+    finally:
+        sites.close()
+
+
+def _copies(found: Sequence[state.NodeState]) -> list[DisplayedCopy]:
+    """The copies of all nodes; with several targets, with the name of each."""
+    several = sum(not one.root for one in found) > 1
+    return [
+        DisplayedCopy(f"{node.name}: {one.what}" if several else one.what, one.fraction, one.text)
+        for node in found
+        for one in entries(node.copies)
+    ]
+
+
+def compare(replication: Replication) -> int:
+    """Compares all targets with the source; the exit code."""
+    rows: list[list[object]] = []
+    for target in replication.targets:
+        result = comparing.compare_tables(
+            replication.worker_settings(target),
+            parties.Asked(timeout=_COMPARE_SECONDS),
+            say=output.message,
+            done=announce,
+        )
+        rows += [[target.name, r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables]
+    output.table(
+        ["node", "table", "equal", f"rows on {replication.source.name}", "rows on the node"], rows
+    )
+    different = sum(not row[2] for row in rows)
+    if different:
+        output.message(f"tables that differ: {different}")
+        return EXIT_DIFFERENT
+    output.message("in sync, all tables are equal")
+    return 0
+
+
+def status(replication: Replication) -> None:
+    """Prints one line per node, and which daemons do not run."""
+    with replication.sites() as sites:
+        found = state.look(sites, replication)
+        running = ours.running(sites, replication) if found else set()
+    for one in found:
+        click.echo(output.cell(state.line(one)))
+    missing = [need.name for need in ours.needs(replication) if need.name not in running]
+    if not found:
+        output.message("these databases are not replicated yet")
+    elif missing:
+        output.warning(f"not running: {', '.join(missing)}")

@@ -1,0 +1,75 @@
+"""Checks before a replication is set up: the one place that calls them for ``replicate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from londiste.cascade.commands import install_sql
+from londiste.cli import output
+from londiste.db.connection import replica_grants
+from londiste.db.names import TableName, quote
+from londiste.errors import StateError
+from londiste.migrate.checks import refusals
+from londiste.monitor.doctor.examine import examine
+from londiste.monitor.queues.model import Finding, Severity
+from londiste.orchestration.connections import Connections
+from londiste.replicate.databases import Replication
+
+
+def preflight(
+    sites: Connections, replication: Replication, chosen: Sequence[TableName]
+) -> list[Finding]:
+    """Findings about the source, the targets and the chosen tables, the worst first."""
+    source = sites.at(replication.source.dsn)
+    user, version = source.info.user, source.info.server_version
+    found: dict[str, Finding] = {}
+    if not replication.root_worker:
+        one = _no_root_worker(user, version)
+        found[one.what] = one
+    if not install_sql.administers(source):
+        one = _administration(user)
+        found[one.what] = one
+    names = [str(name) for name in chosen]
+    for target in replication.targets:
+        for one in examine(
+            replication.source.dsn, target.dsn, names, engine=replication.settings.engine
+        ):
+            if one.severity is not Severity.OK:
+                found.setdefault(one.what, one)
+    return sorted(found.values(), key=lambda one: -one.severity)
+
+
+def _no_root_worker(user: str, version: int) -> Finding:
+    return Finding(
+        Severity.WARNING,
+        "replica",
+        f"{user} may not set session_replication_role in the source database",
+        "without a worker of the root the values of sequences are not replicated",
+        f"as an administrator: {'; '.join(replica_grants(user, version))}",
+        "",
+    )
+
+
+def _administration(user: str) -> Finding:
+    return Finding(
+        Severity.CRITICAL,
+        "administration",
+        f"{user} is no member of pgq_admin on the source server",
+        "only administrators of queues may write events that replication applies",
+        f"as an administrator: grant londiste_writer to {quote(user)}",
+        "",
+    )
+
+
+def require(found: Sequence[Finding]) -> None:
+    """Prints the warnings.  Raises StateError for what would stop replication."""
+    stopping = refusals(found)
+    for one in found:
+        if one not in stopping[:1]:
+            output.warning(f"{one.what}: {one.why}; {one.do}")
+    if stopping:
+        raise StateError(
+            f"replication cannot start: {stopping[0].what}",
+            detail=f"{stopping[0].why}; nothing was changed",
+            hint=stopping[0].do,
+        )

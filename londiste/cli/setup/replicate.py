@@ -1,0 +1,321 @@
+"""``londiste replicate``: replicates a database into others by one command."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+import psycopg
+
+from londiste.cascade.commands import endpoint
+from londiste.cli import options, output
+from londiste.cli.setup import live_state, preflight
+from londiste.cli.sync_view import sync_view
+from londiste.daemon import arguments, pidfile
+from londiste.daemon.logging import LogTarget
+from londiste.daemon.process import process
+from londiste.daemon.signals import EXIT_INTERRUPTED
+from londiste.db.connection import masked
+from londiste.errors import BadOption, StateError, TransientError
+from londiste.orchestration import daemons, steps
+from londiste.orchestration.connections import Connections
+from londiste.replicate import daemons as ours
+from londiste.replicate import remove, save, setup
+from londiste.replicate.databases import ReplicateSettings, Replication, identify, state_file
+from londiste.replicate.setup import Selection
+
+#: Seconds in which workers notice that their nodes are dropped.
+_QUIET_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The databases as they were given, for commands that are printed."""
+
+    source: str
+    targets: tuple[str, ...]
+    queue: str | None
+
+    def command(self, *more: str) -> str:
+        """The command with other options; without passwords."""
+        words = [masked(self.source), masked(self.targets[0])]
+        for dsn in self.targets[1:]:
+            words += ["--also", masked(dsn)]
+        words += ["--queue", self.queue] if self.queue else []
+        return "londiste replicate " + " ".join(shlex.quote(word) for word in (*words, *more))
+
+
+@click.command()
+@options.pass_context
+@click.argument("source", metavar="SOURCE")
+@click.argument("target", metavar="TARGET")
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.option("--also", multiple=True, metavar="DSN", help="Further target; repeatable.")
+@click.option(
+    "--exclude", multiple=True, metavar="TABLE", help="Exclude a table or pattern; repeatable."
+)
+@click.option(
+    "--schema",
+    "schemas",
+    multiple=True,
+    metavar="NAME",
+    help="Replicate only tables of this schema; repeatable.",
+)
+@click.option(
+    "--where",
+    default="",
+    metavar="CONDITION",
+    help="Replicate only rows that match this SQL condition.",
+)
+@click.option(
+    "--queue", metavar="NAME", help="Name of the queue (default: of the source database)."
+)
+@click.option("--once", is_flag=True, help="Exit when all tables are in sync and compared.")
+@click.option(
+    "--save",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the nodes and tables into a settings file.",
+)
+@click.option("--detach", is_flag=True, help="Continue in the background.")
+@click.option("--stop", is_flag=True, help="Stop the process in the background.")
+@click.option("--status", is_flag=True, help="Show the state of the nodes, then exit.")
+@click.option(
+    "--remove",
+    "removing",
+    is_flag=True,
+    help="Remove the replication from all these databases; tables and rows stay.",
+)
+@click.option(
+    "--drop-tables",
+    is_flag=True,
+    help="With --remove: drop the tables and schemas that were created in the targets.",
+)
+@options.explain
+def replicate(
+    context: options.Context,
+    source: str,
+    target: str,
+    tables: Sequence[str],
+    also: Sequence[str],
+    exclude: Sequence[str],
+    schemas: Sequence[str],
+    where: str,
+    queue: str | None,
+    once: bool,
+    file: Path | None,
+    detach: bool,
+    stop: bool,
+    status: bool,
+    removing: bool,
+    drop_tables: bool,
+    explain: bool,
+) -> int:
+    """Replicate a database into another one: check, set up, copy, and keep in sync.
+
+    SOURCE and TARGET are connection strings. Without TABLE all tables are replicated; TABLE may
+    contain * and ?. Missing tables are created. Repeat an interrupted command to continue.
+    """
+    _check_options(once, detach, stop, status, removing)
+    if drop_tables and not removing:
+        raise BadOption(
+            "--drop-tables requires --remove", hint="londiste replicate --remove --drop-tables"
+        )
+    source, *targets = _without_passwords([source, target, *also])
+    settings = context.settings(ReplicateSettings, queue_name=queue)
+    asked = Asked(source, tuple(targets), queue)
+    if stop:
+        _stop(settings, asked)
+        return 0
+    if removing:
+        _stop(settings, asked, quiet=True)
+        _remove(identify(settings, source, targets), drop_tables=drop_tables, explain=explain)
+        return 0
+    replication = identify(settings, source, targets)
+    if status:
+        live_state.status(replication)
+        return 0
+    selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip())
+    content = save.text(replication, selection)
+    if file is not None:
+        save.require_free(file, content)
+    try:
+        _set_up(replication, selection, explain=explain)
+        if explain:
+            return 0
+    except KeyboardInterrupt:
+        _say_how_to_continue(asked)
+        raise
+    if file is not None:
+        save.write(file, content)
+        output.message(f"saved {file}; it contains no password: store passwords in ~/.pgpass")
+    return _run(context, replication, asked, once=once, detach=detach)
+
+
+def _check_options(*given: bool) -> None:
+    if sum(given) > 1:
+        raise BadOption(
+            "--once, --detach, --stop, --status and --remove exclude each other",
+            hint="give one of the options",
+        )
+
+
+def _without_passwords(dsns: Sequence[str]) -> list[str]:
+    """The connection strings as they were given; the list of processes shows no password of them.
+
+    Raises BadOption.
+    """
+    known = arguments.given()
+    if not known:
+        arguments.hide({dsn: masked(dsn) for dsn in dsns if endpoint.secrets_of(dsn)})
+    return [known.get(dsn, dsn) for dsn in dsns]
+
+
+def _run(
+    context: options.Context, replication: Replication, asked: Asked, *, once: bool, detach: bool
+) -> int:
+    """Keeps ticker and workers running; the exit code."""
+    settings = replication.settings
+    log, pid = LogTarget.of(settings), settings.pidfile
+    if detach:
+        pid, logfile = (
+            state_file(settings, asked.source, asked.targets[0], suffix)
+            for suffix in ("pid", "log")
+        )
+        pid.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        other = pidfile.running(pid)
+        if other is not None:
+            output.message(f"already running in the background: process {other}")
+        else:
+            output.message("running in the background")
+        output.message(f"log:               {logfile}")
+        output.message(f"look:              {asked.command('--status')}")
+        output.message(f"stop:              {asked.command('--stop')}")
+        if other is not None:
+            return 0
+        log = replace(log, logfile=logfile)
+    with (
+        process(
+            pid=pid,
+            log=log,
+            background=detach,
+            quiet=context.quiet,
+            verbose=context.verbose,
+            stop_timeout=daemons.STOP_SECONDS,
+            break_off_on_second=True,
+        ) as signals,
+        daemons.kept(ours.children(replication, verbose=_verbose(context))) as children,
+    ):
+        with sync_view(quiet=context.quiet) as view:
+            reached = live_state.stay(replication, signals, children, view, until_sync=once)
+        if not reached:
+            output.message("the replication was removed")
+            return 0
+        if once and not signals.stopping:
+            return live_state.compare(replication)
+    _say_how_to_continue(asked)
+    return EXIT_INTERRUPTED if once else 0
+
+
+def _stop(settings: ReplicateSettings, asked: Asked, *, quiet: bool = False) -> None:
+    """Stops the process in the background and waits for its end.  Raises StateError."""
+    path = state_file(settings, asked.source, asked.targets[0], "pid")
+    if pidfile.running(path) is None:
+        if quiet:
+            return
+        raise StateError(
+            "no process replicates these databases in the background",
+            detail=f"pid file {path}",
+            hint="start it: londiste replicate SOURCE TARGET --detach",
+        )
+    pid = pidfile.send(path, signal.SIGINT)
+    deadline = time.monotonic() + daemons.STOP_SECONDS + 10
+    while pidfile.running(path) is not None:
+        if time.monotonic() >= deadline:
+            raise TransientError(
+                f"process {pid} still runs", hint="repeat the command, or check its log"
+            )
+        time.sleep(0.1)
+    output.message(
+        f"stopped process {pid}; changes are not replicated until the command runs again"
+    )
+
+
+def _remove(replication: Replication, *, drop_tables: bool, explain: bool) -> None:
+    with replication.sites() as sites:
+        if explain:
+            planned = [
+                *remove.targets(sites, replication, drop_tables=drop_tables),
+                *remove.uninstalls(replication),
+            ]
+            output.steps(steps.remaining(planned, sites))
+            return
+        count = remove.remove(
+            sites,
+            replication,
+            drop_tables=drop_tables,
+            quiet=lambda: _wait_for_quiet(sites, replication),
+            report=lambda step: output.message(step.describe()),
+        )
+        left = remove.readers(sites, replication)
+    if left:
+        output.message(
+            f"{replication.source.name}: kept, {', '.join(left)} read from it;"
+            " londiste replicate --remove with their databases removes them"
+        )
+    elif not count:
+        output.message("nothing to remove")
+    else:
+        output.message("removed; the databases are independent")
+
+
+def _wait_for_quiet(sites: Connections, replication: Replication) -> None:
+    """Waits until the workers of dropped nodes have ended; warns about those that have not."""
+    deadline = time.monotonic() + _QUIET_SECONDS
+    with contextlib.suppress(psycopg.Error):
+        while left := ours.running(sites, replication) - {daemons.TICKER}:
+            if time.monotonic() >= deadline:
+                output.warning(f"still running: {', '.join(sorted(left))}; stop them")
+                return
+            time.sleep(0.2)
+
+
+def _verbose(context: options.Context) -> list[str]:
+    """Verbosity of the daemons: warnings, unless -v is given."""
+    return ["-v"] * context.verbose or ["-q"]
+
+
+def _set_up(replication: Replication, selection: Selection, *, explain: bool) -> None:
+    with replication.sites() as sites:
+        source = replication.source
+        names = setup.chosen(sites.at(source.dsn), source.dsn, replication.queue, selection)
+        preflight.require(preflight.preflight(sites, replication, names))
+        if explain:
+            first: list[output.Describes] = [
+                *steps.remaining(setup.first(replication), sites),
+                *setup.later(replication, names),
+            ]
+            output.steps(first)
+            return
+        setup.set_up(
+            sites,
+            replication,
+            selection,
+            lambda step: output.message(step.describe()),
+            output.warning,
+        )
+
+
+def _say_how_to_continue(asked: Asked) -> None:
+    output.message("stopped; changes are not replicated until the command runs again")
+    output.message(f"continue:          {asked.command()}")
+    output.message(f"keep as a service: {asked.command('--detach')}")
+    output.message(f"remove everything: {asked.command('--remove')}")
+    output.message("                   (tables stay; --drop-tables drops those that were created)")

@@ -1,0 +1,172 @@
+"""Daemons that a command runs as its children: ticker and workers.
+
+A daemon that runs already is kept: the worker of a node holds a lock in its database, the ticker
+is found among the sessions.  Daemons that end are restarted.  The children end with this process;
+the next command starts them again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from londiste.daemon.child import Child
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+from londiste.errors import LondisteError, TransientError
+
+log = logging.getLogger(__name__)
+
+TICKER = "ticker"
+#: Seconds between checks of the daemons.
+PERIOD = 1.0
+#: Seconds in which daemons have to be at work, where one of them has ended; and where all live:
+#: several programs begin at once, and a machine may be busy.
+_START_SECONDS, _BUSY_SECONDS = 30.0, 300.0
+#: Seconds for the end of a command that stays: its children have five each before they are killed.
+STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Need:
+    """A daemon that has to run: name, command, and settings as environment."""
+
+    name: str
+    argv: tuple[str, ...]
+    environment: dict[str, str] = field(repr=False)
+
+
+def need(
+    name: str,
+    command: str,
+    settings: Mapping[str, Any],
+    known: Collection[str],
+    *,
+    verbose: Sequence[str] = ("-q",),
+) -> Need:
+    """A daemon with these settings instead of all other ones.
+
+    Connection strings are in the environment, not in arguments, which every user can list.
+
+    command -- ``ticker`` or ``worker``.  known -- the keys that the environment may hold.
+    """
+    spark = [f"--set={key}={value}" for key, value in (settings.get("spark") or {}).items()]
+    argv = (sys.executable, "-m", "londiste", *verbose, *spark, command)
+    return Need(name, argv, _environment(settings, known))
+
+
+def ticker_runs(conn: Connection) -> bool:
+    """Whether a ticker has a session in the database."""
+    row = conn.execute(query("ticker_sessions").encode()).fetchone()
+    return row is not None and int(row[0]) > 0
+
+
+def worker_runs(conn: Connection, queue: str) -> bool:
+    """Whether the worker of this database's node runs, started by any process."""
+    row = conn.execute(query("job_lock_holder"), [f"worker {queue}"]).fetchone()
+    return row is not None
+
+
+class Daemons:
+    """The children of one command; ``look`` starts those that are missing.
+
+    running -- returns the names of the daemons that run, started by any process.
+    hint -- for the error when one does not start.
+    """
+
+    def __init__(
+        self, needs: Sequence[Need], running: Callable[[], set[str]], *, hint: str
+    ) -> None:
+        self._needs = needs
+        self._running = running
+        self._hint = hint
+        self._children: dict[str, Child] = {}
+        self._next_start: dict[str, float] = {}
+        self._ended: dict[str, int] = {}
+
+    def look(self) -> set[str]:
+        """Starts the daemons that do not run; returns those that ran already."""
+        found = self._running()
+        for need in self._needs:
+            child = self._children.get(need.name)
+            code = None if child is None else child.exit_code()
+            if code is not None:
+                log.warning("%s ended with exit code %s", need.name, code)
+                self._ended[need.name] = code
+                del self._children[need.name]
+                self._next_start[need.name] = time.monotonic() + 2 * PERIOD
+                child = None
+            late = time.monotonic() >= self._next_start.get(need.name, 0.0)
+            if child is None and need.name not in found and late:
+                self._children[need.name] = Child.start(need.argv, env=need.environment)
+        return found
+
+    def wait(self) -> None:
+        """Waits until all run.  Raises TransientError when one does not start."""
+        began = time.monotonic()
+        wanted = {need.name for need in self._needs}
+        while True:
+            missing = wanted - self.look()
+            if not missing:
+                return
+            limit = _START_SECONDS if missing & set(self._ended) else _BUSY_SECONDS
+            if time.monotonic() - began >= limit:
+                ended = [f"{n} ended with exit code {c}" for n, c in sorted(self._ended.items())]
+                raise TransientError(
+                    f"{', '.join(sorted(missing))} did not start within {limit:g} s",
+                    detail="; ".join(ended),
+                    hint=self._hint,
+                )
+            time.sleep(0.1)
+
+    @property
+    def own(self) -> list[str]:
+        """The daemons that are children of this process."""
+        return list(self._children)
+
+    def close(self) -> None:
+        """Ends all children in parallel."""
+        for child in self._children.values():
+            child.signal(signal.SIGTERM)
+        for child in self._children.values():
+            child.terminate()
+        self._children.clear()
+
+
+@contextlib.contextmanager
+def kept(daemons: Daemons) -> Iterator[Daemons]:
+    """For a command that monitors the daemons itself; its children end with the block."""
+    try:
+        yield daemons
+    finally:
+        daemons.close()
+
+
+def watch(daemons: Daemons) -> None:
+    """Checks the daemons once; retries later if a database does not answer."""
+    try:
+        daemons.look()
+    except (LondisteError, psycopg.Error) as error:
+        log.warning("the daemons are not monitored: %s", error)
+
+
+def _environment(settings: Mapping[str, Any], known: Collection[str]) -> dict[str, str]:
+    others = {f"LONDISTE_{key.upper()}" for key in known}
+    found = {key: value for key, value in os.environ.items() if key not in others}
+    # A file of the directory is about other nodes.
+    found["LONDISTE_CONFIG"] = ""
+    for key, value in settings.items():
+        if value is None or key == "spark":
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        found[f"LONDISTE_{key.upper()}"] = text
+    return found

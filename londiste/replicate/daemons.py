@@ -1,0 +1,48 @@
+"""Daemons of ``londiste replicate``: a ticker of the source, and the worker of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from londiste.orchestration import daemons
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.daemons import TICKER, Daemons, Need, ticker_runs, worker_runs
+from londiste.replicate.databases import ReplicateSettings, Replication
+from londiste.settings import TickerSettings
+
+_KEYS = frozenset(ReplicateSettings.model_fields) | frozenset(TickerSettings.model_fields)
+
+
+def needs(replication: Replication, *, verbose: Sequence[str] = ("-q",)) -> list[Need]:
+    """The daemons that have to run."""
+    databases = {"databases": replication.source.dsn}
+    found = [daemons.need(TICKER, "ticker", databases, _KEYS, verbose=verbose)]
+    for one in replication.workers:
+        settings = replication.worker_settings(one)
+        values = {key: getattr(settings, key) for key in settings.model_fields_set}
+        found.append(daemons.need(one.worker, "worker", values, _KEYS, verbose=verbose))
+    return found
+
+
+def running(sites: Connections, replication: Replication) -> set[str]:
+    """The daemons that run, started by any process."""
+    found = {
+        one.worker for one in replication.all if worker_runs(sites.at(one.dsn), replication.queue)
+    }
+    if ticker_runs(sites.at(replication.source.dsn)):
+        found.add(TICKER)
+    return found
+
+
+def children(replication: Replication, *, verbose: Sequence[str] = ("-q",)) -> Daemons:
+    """The daemons as children of this process; those that run already are kept."""
+
+    def look() -> set[str]:
+        with replication.sites() as sites:
+            return running(sites, replication)
+
+    return Daemons(
+        needs(replication, verbose=verbose),
+        look,
+        hint="check the messages above; then repeat the command",
+    )

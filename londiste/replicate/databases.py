@@ -1,0 +1,283 @@
+"""The databases of ``londiste replicate``: which nodes they are or become, and their settings."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import psycopg
+from pydantic import Field, field_validator
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands import install_sql
+from londiste.cascade.commands.endpoint import Endpoint, endpoint, parameters, secrets_of
+from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.db.advisory_lock import same_database
+from londiste.db.connection import Connection, describe_dsn, session
+from londiste.errors import AccessDenied, BadOption, LondisteError, StateError
+from londiste.orchestration.connections import Connections
+from londiste.pgq import queues
+from londiste.settings import WorkerSettings
+
+NAME = "londiste replicate"
+_NAME_LENGTH = 40
+
+
+class ReplicateSettings(WorkerSettings):
+    """Settings of ``londiste replicate`` and of its workers."""
+
+    sections: ClassVar[tuple[str, ...]] = ("replicate", "londiste")
+
+    db: str = Field("", description="Not used: the command names the databases.")
+    queue_name: str = Field(
+        "", description="Name of the queue (default: from the name of the source database)."
+    )
+    # Nothing but this package is needed for it.
+    engine: Literal["spark", "local"] = Field(
+        "local",
+        description="Engine for copies, compare and large batches: spark or local.",
+    )
+
+    @field_validator("queue_name")
+    @classmethod
+    def _some_name(cls, value: str) -> str:
+        return value.strip()
+
+
+@dataclass(frozen=True)
+class Replication:
+    """A source and its targets; the endpoints have the names of the nodes.
+
+    root_worker -- the source's user may run a worker there, which publishes values of sequences.
+    """
+
+    settings: ReplicateSettings
+    queue: str
+    source: Endpoint
+    targets: tuple[Endpoint, ...]
+    root_worker: bool = True
+
+    @property
+    def all(self) -> tuple[Endpoint, ...]:
+        """The source, then the targets."""
+        return (self.source, *self.targets)
+
+    @property
+    def workers(self) -> tuple[Endpoint, ...]:
+        """The nodes whose workers have to run."""
+        return self.all if self.root_worker else self.targets
+
+    @property
+    def mark(self) -> str:
+        """The mark of schemas that this command installs."""
+        return f"made by londiste replicate: {self.queue}"
+
+    @property
+    def answer_seconds(self) -> float:
+        """Seconds to wait for a response."""
+        return self.settings.lock_timeout + self.settings.response_timeout
+
+    def sites(self) -> Connections:
+        """Connections for a command, which reach all by the given connection strings."""
+        sites = Connections(
+            name=NAME,
+            lock_timeout=self.settings.lock_timeout,
+            answer_seconds=self.answer_seconds,
+            known={one.location: one.dsn for one in self.all},
+        )
+        sites.call_them({one.dsn: one.name for one in self.all})
+        return sites
+
+    def worker_settings(self, of: Endpoint) -> WorkerSettings:
+        """The settings of a node's worker, and of compare."""
+        shared = {
+            key: getattr(self.settings, key)
+            for key in WorkerSettings.model_fields
+            if key in self.settings.model_fields_set
+        }
+        return WorkerSettings(
+            **{
+                **shared,
+                "engine": self.settings.engine,
+                "db": of.dsn,
+                "queue_name": self.queue,
+                "job_name": of.worker,
+                "consumer_name": "",
+                "remote_extra_connstr": secrets_of(self.source.dsn),
+                "pidfile": None,
+                "logfile": None,
+            }
+        )
+
+
+def clean(name: str) -> str:
+    """Pure: a database's name as a part of names of queues, nodes and consumers."""
+    words = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower()
+    return words[:_NAME_LENGTH].rstrip("_") or "db"
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """Pure: the name, with a number if it is taken."""
+    number, name = 1, wanted
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def identify(settings: ReplicateSettings, source: str, targets: Sequence[str]) -> Replication:
+    """Asks all databases for their names, and for the nodes that they are already.
+
+    Raises BadOption (one database twice), StateError (one has another place in the cascade),
+    NodeUnreachable.
+    """
+    dsns = [source, *targets]
+    for dsn in dsns:
+        parameters(dsn)
+    with Connections(
+        name=NAME,
+        lock_timeout=settings.lock_timeout,
+        answer_seconds=settings.lock_timeout + settings.response_timeout,
+    ) as sites:
+        _require_different(sites, dsns)
+        conn = sites.at(source)
+        queue = settings.queue_name or clean(conn.info.dbname)
+        root = _source(conn, source, queue)
+        members = nodes.get_queue_locations(conn, queue) if root is not None else []
+        first = (
+            _endpoint(conn, source, root.name, root.worker)
+            if root is not None
+            else _endpoint(conn, source, clean(conn.info.dbname), None)
+        )
+        found = [first]
+        for dsn in targets:
+            found.append(_target(sites.at(dsn), dsn, queue, first, found, members))
+    return Replication(settings, queue, found[0], tuple(found[1:]), _may_work(source))
+
+
+def _may_work(dsn: str) -> bool:
+    """Whether a worker can run in a database."""
+    try:
+        with session(dsn, name=NAME, autocommit=True, replica=True):
+            return True
+    except AccessDenied:
+        return False
+
+
+def _endpoint(conn: Connection, dsn: str, name: str, worker: str | None) -> Endpoint:
+    given = parameters(dsn)
+    more = {} if given.get("dbname") or given.get("service") else {"dbname": conn.info.dbname}
+    return endpoint(name, dsn, worker or f"replicate_{name}", **more)
+
+
+def node_of(conn: Connection, queue: str) -> NodeInfo | None:
+    """The node that a database is; None where it is none, or where the SQL is not installed."""
+    return nodes.find_node_info(conn, queue) if install_sql.installed(conn) else None
+
+
+def _source(conn: Connection, dsn: str, queue: str) -> NodeInfo | None:
+    found = node_of(conn, queue)
+    if found is not None and found.type is NodeType.LEAF:
+        raise StateError(
+            f"{describe_dsn(dsn)} is leaf {found.name} of queue {queue}, and no other node reads"
+            " from a leaf",
+            hint="replicate its tables in another queue: --queue NAME",
+        )
+    if found is None and install_sql.installed(conn) and queues.get_queue_info(conn, queue):
+        raise StateError(
+            f"{describe_dsn(dsn)}: queue {queue} exists already, without replication",
+            detail="its consumers would receive the changes of the tables",
+            hint="choose another name: --queue NAME",
+        )
+    return found
+
+
+def _target(
+    conn: Connection,
+    dsn: str,
+    queue: str,
+    source: Endpoint,
+    others: Sequence[Endpoint],
+    members: Sequence[Member],
+) -> Endpoint:
+    found = node_of(conn, queue)
+    if found is None:
+        plain = _endpoint(conn, dsn, "", None)
+        # An interrupted command may have registered it.
+        mine = next((m.name for m in members if m.location == plain.location), None)
+        taken = {one.name for one in others} | {m.name for m in members}
+        return _endpoint(conn, dsn, mine or free_name(clean(conn.info.dbname), taken), None)
+    if found.type is NodeType.ROOT or not _reads_from(found, source):
+        raise StateError(
+            f"{describe_dsn(dsn)} is node {found.name} of queue {queue} already, and does not read"
+            f" from {describe_dsn(source.dsn)}",
+            hint="choose another name for the queue: --queue NAME",
+        )
+    return _endpoint(conn, dsn, found.name, found.worker)
+
+
+def _reads_from(node: NodeInfo, source: Endpoint) -> bool:
+    """Whether the provider of a node is the source."""
+    if node.provider_location == source.location:
+        return True
+    try:
+        with (
+            session(source.dsn, name=NAME, autocommit=True) as one,
+            session(node.provider_location, name=NAME, autocommit=True) as other,
+        ):
+            return same_database(one, other)
+    except (LondisteError, psycopg.Error):
+        return False
+
+
+def _require_different(sites: Connections, dsns: Sequence[str]) -> None:
+    for number, dsn in enumerate(dsns):
+        for other in dsns[:number]:
+            if dsn != other and not same_database(sites.at(dsn), sites.at(other)):
+                continue
+            raise BadOption(
+                f"the source and the targets must be different databases: {describe_dsn(dsn)} is"
+                " given twice",
+                hint="give the connection strings of different databases",
+            )
+
+
+def state_file(settings: ReplicateSettings, source: str, target: str, suffix: str) -> Path:
+    """Where the process in the background keeps its log or process id.
+
+    The name follows from the source and the first target, so that the command finds it again.
+    """
+    given = settings.pidfile if suffix == "pid" else settings.logfile
+    if given is not None:
+        return given
+    places = [
+        {key: parameters(dsn).get(key, "") for key in ("service", "host", "port", "dbname")}
+        for dsn in (source, target)
+    ]
+    digest = hashlib.sha256(repr((settings.queue_name, places)).encode()).hexdigest()[:12]
+    name = clean(places[1]["dbname"] or places[1]["service"])
+    return state_directory() / f"replicate-{name}-{digest}.{suffix}"
+
+
+def state_directory() -> Path:
+    """The directory of the user's state, as the XDG specification has it."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "londiste"
+
+
+__all__ = [
+    "NAME",
+    "ReplicateSettings",
+    "Replication",
+    "clean",
+    "free_name",
+    "identify",
+    "node_of",
+    "state_directory",
+    "state_file",
+]

@@ -1,0 +1,88 @@
+"""``londiste replicate --remove``: drops nodes and SQL, and on request copied tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands.install_sql import Uninstall
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching.drop_node import DropNode
+from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.errors import StateError
+from londiste.orchestration import steps as plan
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
+from londiste.replicate import created
+from londiste.replicate.databases import Replication, node_of
+
+
+def targets(sites: Connections, replication: Replication, *, drop_tables: bool) -> list[Step]:
+    """The steps that drop the targets' nodes; with ``drop_tables`` first what was created there.
+
+    Raises StateError for a target that other nodes read from.
+    """
+    queue = replication.queue
+    root = NodeAddress(replication.source.name, replication.source.dsn)
+    at_root = node_of(sites.at(root.dsn), queue)
+    steps: list[Step] = []
+    for target in replication.targets:
+        conn = sites.at(target.dsn)
+        info = node_of(conn, queue)
+        if info is not None and info.type is not NodeType.LEAF:
+            below = nodes.get_subscriber_info(conn, queue)
+            if below:
+                raise StateError(
+                    f"node {target.name} is the provider of {', '.join(s.name for s in below)}",
+                    detail="nothing was removed",
+                    hint="switch them to another provider first: londiste change-provider",
+                )
+        if info is not None:
+            found = tuple(created.recorded(conn, queue)) if drop_tables else ()
+            if found:
+                # The record goes with the node.
+                steps.append(created.DropCreated(target, queue, found))
+            steps.append(DropNode(NodeAddress(target.name, target.dsn), queue, target.name))
+        if at_root is not None:
+            steps.append(DropNode(root, queue, target.name, None, target.worker))
+    return steps
+
+
+def source(sites: Connections, replication: Replication) -> list[Step]:
+    """The steps that drop the root, unless other nodes or consumers read from it."""
+    conn = sites.at(replication.source.dsn)
+    if node_of(conn, replication.queue) is None or readers(sites, replication):
+        return []
+    address = NodeAddress(replication.source.name, replication.source.dsn)
+    return [DropNode(address, replication.queue, replication.source.name)]
+
+
+def readers(sites: Connections, replication: Replication) -> list[str]:
+    """Other nodes that read from the source."""
+    conn = sites.at(replication.source.dsn)
+    if node_of(conn, replication.queue) is None:
+        return []
+    return [one.name for one in nodes.get_subscriber_info(conn, replication.queue)]
+
+
+def remove(
+    sites: Connections,
+    replication: Replication,
+    *,
+    drop_tables: bool,
+    quiet: Callable[[], None],
+    report: Callable[[Step], None],
+) -> int:
+    """Runs the remaining steps; returns their number.
+
+    quiet -- called after the nodes are dropped: returns when no daemon works any more.
+    """
+    count = plan.execute(targets(sites, replication, drop_tables=drop_tables), sites, report)
+    count += plan.execute(source(sites, replication), sites, report)
+    quiet()
+    return count + plan.execute(uninstalls(replication), sites, report)
+
+
+def uninstalls(replication: Replication) -> list[Step]:
+    """The steps that remove the SQL that this command installed."""
+    return [Uninstall(one, replication.mark) for one in replication.all]

@@ -1,0 +1,265 @@
+"""Set-up of ``londiste replicate`` as steps: SQL, root, leaves, tables.
+
+The databases show which steps are done.  So the same command continues after an interruption, and
+adds the tables that were created since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade.commands import create_node
+from londiste.cascade.commands.create_node import NewNode
+from londiste.cascade.commands.endpoint import Endpoint
+from londiste.cascade.commands.install_sql import Install
+from londiste.cascade.model import NodeType
+from londiste.db.connection import Connection, describe_dsn
+from londiste.db.names import TableName
+from londiste.errors import NothingReplicated, UnknownTable, UsageError
+from londiste.handlers.table_rules import HandlerAttrs
+from londiste.orchestration import steps as plan
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
+from londiste.replicate.created import Recorded
+from londiste.replicate.databases import Replication, node_of
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import add_table
+from londiste.replication.commands.add_table_checks import check_table
+from londiste.replication.commands.create_table import CreateTables
+from londiste.replication.model import TableOptions
+from londiste.replication.patterns import matches, select
+
+Report = Callable[[Step], None]
+Warn = Callable[[str], None]
+
+#: Tables of the source that can be replicated; the same rule as ``londiste missing`` of a root.
+_TABLES = "r"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which tables, and which of their rows.
+
+    patterns -- names and patterns; none: all tables.  exclude -- names and patterns.
+    schemas -- only tables of these.  where -- SQL condition for the rows; '' for all.
+    """
+
+    patterns: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    schemas: tuple[str, ...] = ()
+    where: str = ""
+
+    def wants(self, name: TableName) -> bool:
+        """Pure: whether a table is selected by ``exclude`` and ``schemas``."""
+        if self.schemas and name.schema not in self.schemas:
+            return False
+        return not matches(name, self.exclude)
+
+    def choose(self, candidates: Sequence[TableName], where: str) -> list[TableName]:
+        """Pure: the selected ones.  Raises UnknownTable for a pattern without a table.
+
+        where -- the database, for the message.
+        """
+        found: Sequence[TableName] = candidates
+        if self.patterns:
+            found = select(self.patterns, candidates, (), lambda text: _unknown(text, where)).chosen
+        return [name for name in found if self.wants(name)]
+
+
+def _unknown(text: str, where: str) -> UnknownTable:
+    return UnknownTable(
+        f"table {text} does not exist in {where}, or cannot be replicated",
+        detail="unlogged, temporary and foreign tables, views and tables of the system are not"
+        " replicated; nothing was changed",
+        hint="name tables as schema.table, a pattern as 'schema.*'",
+    )
+
+
+def candidates(conn: Connection, queue: str) -> list[TableName]:
+    """The tables of the source that are or could be replicated; it may be no node yet."""
+    if node_of(conn, queue) is None:
+        rows = conn.execute(_ALL.encode()).fetchall()
+        return [TableName(str(row[0]), str(row[1])) for row in rows]
+    missing = [m for m in tables.local_show_missing(conn, queue) if m.kind == _TABLES]
+    known = [t.name for t in tables.get_table_list(conn, queue) if t.local]
+    return sorted({*known, *(TableName.parse(m.name) for m in missing)})
+
+
+#: As ``londiste.local_show_missing`` lists them on a root without tables.
+_ALL = """
+select n.nspname, c.relname
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence = 'p'
+    and n.nspname not in ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node',
+                          'londiste', 'londiste_capture', 'londiste_apply')
+    and n.nspname !~ '^pg_' and pg_catalog.strpos(n.nspname, '.') = 0
+    and not exists (
+        select from pg_catalog.pg_depend d
+        where d.classid = c.tableoid and d.objid = c.oid and d.deptype = 'e')
+order by 1, 2
+"""
+
+
+def chosen(conn: Connection, dsn: str, queue: str, selection: Selection) -> list[TableName]:
+    """The tables of the source that the selection names.
+
+    Raises NothingReplicated if there are none, UnknownTable.
+    """
+    where = describe_dsn(dsn)
+    found = selection.choose(candidates(conn, queue), where)
+    if not found:
+        raise NothingReplicated(
+            f"{where} has no table to replicate",
+            detail="with the given --schema and --exclude"
+            if selection.schemas or selection.exclude
+            else "",
+            hint="create a table in the source first"
+            if not (selection.schemas or selection.exclude)
+            else "check the names of --schema and --exclude",
+        )
+    return found
+
+
+def first(replication: Replication) -> list[Step]:
+    """The steps that do not depend on the results of others."""
+    return [Install(one, replication.mark) for one in replication.all]
+
+
+def set_up(
+    sites: Connections, replication: Replication, selection: Selection, report: Report, warn: Warn
+) -> int:
+    """Runs the remaining steps; returns their number."""
+    count = plan.execute(first(replication), sites, report)
+    for stage in stages(replication, selection, warn):
+        count += plan.execute(stage(sites), sites, report)
+    return count
+
+
+def stages(
+    replication: Replication, selection: Selection, warn: Warn
+) -> list[Callable[[Connections], list[Step]]]:
+    """The further steps, planned when those before them are done."""
+    return [
+        lambda sites: _root(sites, replication),
+        *(_leaf_of(replication, target) for target in replication.targets),
+        lambda sites: _tables_of_root(sites, replication, selection, warn),
+        *(_tables_of(replication, target, selection, warn) for target in replication.targets),
+    ]
+
+
+def _new_node(replication: Replication, side: Endpoint, kind: NodeType) -> NewNode:
+    return NewNode(replication.queue, kind, side.name, side.dsn, side.location, side.worker)
+
+
+def _root(sites: Connections, replication: Replication) -> list[Step]:
+    source = replication.source
+    if node_of(sites.at(source.dsn), replication.queue) is not None:
+        return []
+    return create_node.create_root(sites, _new_node(replication, source, NodeType.ROOT))
+
+
+def _leaf_of(replication: Replication, target: Endpoint) -> Callable[[Connections], list[Step]]:
+    def steps(sites: Connections) -> list[Step]:
+        if node_of(sites.at(target.dsn), replication.queue) is not None:
+            return []
+        new = _new_node(replication, target, NodeType.LEAF)
+        return create_node.create_leaf(sites, new, replication.source.dsn)
+
+    return steps
+
+
+def _tables_of_root(
+    sites: Connections, replication: Replication, selection: Selection, warn: Warn
+) -> list[Step]:
+    source, queue = replication.source, replication.queue
+    conn = sites.at(source.dsn)
+    options = TableOptions(whole_row=True)
+    there = {t.name for t in tables.get_table_list(conn, queue) if t.local}
+    wanted = [n for n in chosen(conn, source.dsn, queue, selection) if n not in there]
+    if not selection.patterns:
+        wanted = [name for name in wanted if _possible(conn, name, options, warn)]
+    if not wanted or node_of(conn, queue) is None:
+        return []
+    found = add_table.plan(sites, source.dsn, queue, [str(name) for name in wanted], options)
+    _say(found, warn)
+    return list(found.steps)
+
+
+def _possible(conn: Connection, name: TableName, options: TableOptions, warn: Warn) -> bool:
+    """Whether one of all tables can be added; warns otherwise."""
+    try:
+        check_table(conn, name, options)
+    except (UsageError, UnknownTable) as error:
+        warn(f"{error.message}, skipped")
+        return False
+    return True
+
+
+def _tables_of(
+    replication: Replication, target: Endpoint, selection: Selection, warn: Warn
+) -> Callable[[Connections], list[Step]]:
+    def steps(sites: Connections) -> list[Step]:
+        queue = replication.queue
+        known = tables.get_table_list(sites.at(target.dsn), queue)
+        there = {t.name for t in known if t.local}
+        listed = tables.get_table_list(sites.at(replication.source.dsn), queue)
+        # Other tables of the queue are those of other targets, or of earlier runs.
+        wanted = [
+            name
+            for name in selection.choose(
+                [t.name for t in listed if t.local], describe_dsn(replication.source.dsn)
+            )
+            if name not in there
+        ]
+        if selection.where and there:
+            warn(
+                f"{target.name}: --where has no effect on tables that are already added: londiste"
+                " change-handler"
+            )
+        if not wanted:
+            return []
+        options = TableOptions(
+            whole_row=True,
+            create_full=True,
+            create_needs=True,
+            choice=HandlerAttrs(where=selection.where),
+        )
+        found = add_table.plan(sites, target.dsn, queue, [str(name) for name in wanted], options)
+        _say(found, warn)
+        return [
+            Recorded(step, target, queue) if isinstance(step, CreateTables) else step
+            for step in found.steps
+        ]
+
+    return steps
+
+
+def _say(found: CommandPlan, warn: Warn) -> None:
+    for line in (*found.skipped, *found.notes):
+        warn(line)
+
+
+@dataclass(frozen=True)
+class Later:
+    """Steps for ``--dry-run`` that cannot be planned before others are done."""
+
+    text: str
+    sql: tuple[str, ...] = field(default=())
+
+    def describe(self) -> str:
+        return self.text
+
+
+def later(replication: Replication, names: Sequence[TableName]) -> list[Later]:
+    """The steps after ``first`` in words."""
+    found = [Later(f"{replication.source.name}: create root of queue {replication.queue}")]
+    for target in replication.targets:
+        text = f"{target.name}: create leaf, provider {replication.source.name}"
+        found.append(Later(text))
+    many = f"{len(names)} tables" if len(names) > 1 else f"table {names[0]}"
+    found.append(Later(f"{replication.source.name}: add {many}"))
+    for target in replication.targets:
+        found.append(Later(f"{target.name}: create if missing and add {many}, to be copied"))
+    return found

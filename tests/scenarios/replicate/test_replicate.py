@@ -1,0 +1,152 @@
+"""``londiste replicate``: one command from two connection strings to the first row."""
+
+from __future__ import annotations
+
+import signal
+import stat
+from collections.abc import Sequence
+
+import pytest
+from psycopg import conninfo
+
+from tests.fixtures.cluster import Database, Server
+from tests.support.scenarios import oracles, relocation
+from tests.support.scenarios.harness import Cascade
+from tests.support.scenarios.replicating import (
+    SCHEMA,
+    TABLES,
+    Replicate,
+    catalog,
+    odd_database,
+    wait_rows,
+)
+
+
+@pytest.mark.timeout(120)
+def test_one_command_replicates_a_database_with_odd_names(
+    cascade: Cascade, cluster: Server
+) -> None:
+    source = odd_database(cascade, 'My "first" shop', cluster)
+    target = odd_database(cascade, "Its copy's", cluster)
+    source.execute(SCHEMA)
+    command = Replicate(cascade, source, target)
+    shown = command.run("--dry-run").out
+    assert "create leaf, provider my_first_shop" in shown
+    assert target.value("select to_regnamespace('pgq')") is None
+    done = command.run("--once")
+    assert "in sync, all tables are equal" in done.err
+    assert [line.split()[-3] for line in done.out.splitlines()[1:]] == ["yes"] * len(TABLES)
+    oracles.assert_same_rows(source, target, TABLES)
+    # The sequence of the column came with the table.
+    assert target.value("select count(*) from pg_sequences where schemaname = 'My \"shop\"'") == 1
+
+
+@pytest.mark.timeout(120)
+def test_a_live_replication_follows_and_a_repeated_command_adds_tables(cascade: Cascade) -> None:
+    source, target = cascade.make_database(), cascade.make_database()
+    source.execute(SCHEMA)
+    command = Replicate(cascade, source, target)
+    process = command.start("public.*", "--exclude", "public.history")
+    wait_rows(target, "select count(*) from public.customer", 100)
+    source.execute("insert into public.customer (name) values ('new')")
+    wait_rows(target, "select count(*) from public.customer", 101)
+    cascade.wait(lambda: "in sync, 1 table" in process.said(), "the line of the node")
+    process.send(signal.SIGINT)
+    assert process.wait() == 0
+    said = process.said()
+    assert f"continue:          londiste replicate '{source.dsn}'" in said or "continue:" in said
+    assert cascade.processes.find("worker") == []
+    assert target.value("select to_regclass('public.history')") is None
+    done = command.run("public.history", "--once")
+    assert "already" not in done.err
+    assert target.value("select count(*) from public.history") == 2
+
+
+@pytest.mark.timeout(180)
+def test_it_goes_on_after_a_kill_in_the_middle_and_is_removed_without_a_trace(
+    cascade: Cascade,
+) -> None:
+    source, target = cascade.make_database(), cascade.make_database()
+    source.execute(SCHEMA)
+    before = [catalog(source), catalog(target)]
+    command = Replicate(cascade, source, target)
+    # Killed after each of the first steps, and then while it copies.
+    for step in (1, 2, 4, 3):
+        done = command.run("--once", accept=None, LONDISTE_CRASH=f"plan.after-step:{step}")
+        assert done.code == -signal.SIGKILL, str(done)
+    process = command.start()
+    cascade.wait(lambda: cascade.processes.find("worker"), "the workers")
+    process.kill()
+    cascade.wait(lambda: not cascade.processes.find("worker"), "the end of the workers")
+    command.run("--once")
+    oracles.assert_same_rows(source, target, TABLES)
+    # Something that others made of a created table is named, and nothing is lost.
+    target.execute("create view public.names as select name from public.customer")
+    refused = command.run("--remove", "--drop-tables", accept=[3])
+    assert "view public.names depends on table public.customer" in refused.err
+    assert target.value("select count(*) from public.customer") == 100
+    target.execute("drop view public.names")
+    assert "removed" in command.run("--remove", "--drop-tables").err
+    assert [catalog(source), catalog(target)] == before
+    assert "nothing to remove" in command.run("--remove").err
+
+
+def _give(databases: Sequence[Database], dsns: Sequence[str]) -> None:
+    """Everything in the databases belongs to the users of the connection strings."""
+    for database, dsn in zip(databases, dsns, strict=True):
+        role = conninfo.conninfo_to_dict(dsn)["user"]
+        owned = database.execute(
+            "select format('alter %s %s owner to', i.type, i.identity)"
+            " from pg_class c, pg_identify_object(c.tableoid, c.oid, 0) i"
+            " where c.relkind = 'r' and i.schema in ('public', quote_ident('My \"shop\"'))"
+            " union all select format('alter schema %I owner to', nspname) from pg_namespace"
+            " where nspname in ('public', 'My \"shop\"')"
+            " union all select format('alter type %s owner to', i.identity)"
+            " from pg_type t, pg_identify_object(t.tableoid, t.oid, 0) i where t.typtype = 'e'"
+            " and i.schema = quote_ident('My \"shop\"')"
+        )
+        for (statement,) in owned:
+            database.execute(f'{statement} "{role}"')
+
+
+@pytest.mark.timeout(120)
+def test_two_targets_in_the_background_of_a_role_that_is_no_superuser(cascade: Cascade) -> None:
+    # The group roles exist on the server.
+    cascade.make_database(pgq=True)
+    databases = [cascade.make_database() for _ in range(3)]
+    source, *targets = databases
+    source.execute(SCHEMA)
+    command = Replicate(cascade, source, targets[0], also=[targets[1]])
+    command.dsns = [relocation.owner(one) for one in databases]
+    passwords = [conninfo.conninfo_to_dict(dsn)["password"] for dsn in command.dsns]
+    _give(databases, command.dsns)
+    before = [catalog(one) for one in databases]
+    refused = command.run("--detach", accept=[3])
+    assert "session_replication_role" in refused.err, refused.err
+    role = conninfo.conninfo_to_dict(command.dsns[0])["user"]
+    assert f'grant londiste_writer to "{role}"' in refused.err
+    assert [catalog(one) for one in databases] == before
+    source.execute(f'grant londiste_writer to "{role}"')
+    for one in command.dsns[1:]:
+        role = conninfo.conninfo_to_dict(one)["user"]
+        source.execute(f'grant set on parameter session_replication_role to "{role}"')
+    started = command.run("--detach")
+    assert "--also" in started.err and "--stop" in started.err
+    for target in targets:
+        wait_rows(target, "select count(*) from public.customer", 100)
+    assert "already running" in command.run("--detach").err
+    shown = command.run("--status")
+    assert len(shown.out.splitlines()) == 3 and "not running" not in shown.err
+    said = [started.err, shown.out, shown.err]
+    said += [path.read_text() for path in command.state.iterdir()]
+    said += cascade.processes.living().values()
+    assert not any(password in text for password in passwords for text in said)
+    assert {stat.S_IMODE(command.state.stat().st_mode)} == {0o700}
+    assert "stopped process" in command.run("--stop").err
+    cascade.wait(lambda: not cascade.processes.living(), "the end of the process")
+    assert "no process replicates" in command.run("--stop", accept=[3]).err
+    # One of them can go alone.
+    single = Replicate(cascade, source, targets[1])
+    single.dsns = [command.dsns[0], command.dsns[2]]
+    assert "kept" in single.run("--remove").err
+    assert targets[1].value("select count(*) from public.customer") == 100

@@ -1,0 +1,132 @@
+"""Pure parts of ``londiste replicate``: names, selection, lines, statements, the file."""
+
+from __future__ import annotations
+
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from londiste.cascade.commands.endpoint import Endpoint
+from londiste.db.names import TableName
+from londiste.errors import BadOption, UnknownTable
+from londiste.replicate import save
+from londiste.replicate.created import drop_statements
+from londiste.replicate.databases import (
+    ReplicateSettings,
+    Replication,
+    clean,
+    free_name,
+    state_file,
+)
+from londiste.replicate.setup import Selection
+from londiste.replicate.state import NodeState, line
+
+NAMES = [TableName("public", "a"), TableName("public", "log_1"), TableName('S "x"', "B c")]
+
+
+def test_names_follow_from_any_database() -> None:
+    assert clean('My "first" shop') == "my_first_shop"
+    assert clean("日本") == "db"
+    assert clean("x" * 100) == "x" * 40
+    assert free_name("shop", {"shop", "shop_2"}) == "shop_3"
+
+
+@pytest.mark.parametrize(
+    ("selection", "chosen"),
+    [
+        (Selection(), NAMES),
+        (Selection(exclude=("public.log*",)), [NAMES[0], NAMES[2]]),
+        (Selection(schemas=('S "x"',)), [NAMES[2]]),
+        (Selection(patterns=("*",)), NAMES[:2]),
+        (Selection(patterns=('S "x".B c', "a"), exclude=("a",)), [NAMES[2]]),
+    ],
+)
+def test_tables_are_chosen(selection: Selection, chosen: list[TableName]) -> None:
+    assert selection.choose(NAMES, "here") == chosen
+
+
+def test_a_name_without_a_table_is_refused() -> None:
+    with pytest.raises(UnknownTable, match="table b does not exist in here"):
+        Selection(patterns=("b",)).choose(NAMES, "here")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (NodeState("a", True, 3, 3), "a: root, 3 tables"),
+        (NodeState("b", False, 1, 1, 1, 0, 0.5), "b: in sync, 1 table"),
+        (NodeState("b", False, 3, 1, 0, 0, 0.1), "b: 1 of 3 tables in sync"),
+        (
+            NodeState("b", False, 3, 1, 4, 700, 2.25),
+            "b: 1 of 3 tables in sync; behind by 4 ticks, 700 events, 2.2 s",
+        ),
+        (NodeState("b", False, 3, 3, 2, 1, 2.25), "b: behind by 2 ticks, 1 event, 2.2 s; 3 tables"),
+        (
+            NodeState("b", False, 1, 1, 0, 0, 0.1, ("duplicate key",)),
+            "b: not in sync; 1 table; error: duplicate key",
+        ),
+    ],
+)
+def test_a_node_is_one_line(state: NodeState, words: str) -> None:
+    assert line(state) == words
+
+
+def test_in_sync_means_all_tables_no_event_and_no_error() -> None:
+    assert NodeState("b", False, 1, 1, 1, 0, 0.5).in_sync
+    assert NodeState("a", True, 3, 3).in_sync
+    for other in (
+        NodeState("b", False, 2, 1, 0, 0, 0.5),
+        NodeState("b", False, 1, 1, 2, 0, 0.5),
+        NodeState("b", False, 1, 1, 0, 1, 0.5),
+        NodeState("b", False, 1, 1, None, None, None),
+        NodeState("b", False, 1, 1, 0, 0, 0.5, ("broken",)),
+    ):
+        assert not other.in_sync
+
+
+def test_created_objects_are_dropped_tables_first_and_schemas_last() -> None:
+    found = [("schema", "s"), ("type", "s.t"), ("table", "s.b"), ("table", "s.a")]
+    assert drop_statements(found) == [
+        "drop table if exists s.a, s.b",
+        "drop type if exists s.t",
+        "drop schema if exists s",
+    ]
+
+
+def _replication() -> Replication:
+    source, target = (
+        Endpoint(name, f"dbname={name} password=secret", f"dbname={name}", f"replicate_{name}")
+        for name in ("a", "b")
+    )
+    return Replication(ReplicateSettings(), "q", source, (target,))
+
+
+def test_the_file_has_nodes_and_tables_and_no_password(tmp_path: Path) -> None:
+    content = save.text(_replication(), Selection(exclude=("x",), where="n = 'ä\"'"))
+    assert "secret" not in content
+    assert tomllib.loads(content) == {
+        "queue": {"name": "q"},
+        "nodes": {
+            "a": {"db": "dbname=a", "role": "root", "worker": "replicate_a"},
+            "b": {"db": "dbname=b", "role": "leaf", "provider": "a", "worker": "replicate_b"},
+        },
+        "tables": {"include": ["*.*"], "exclude": ["x"], "*.*": {"where": "n = 'ä\"'"}},
+        "worker": {"engine": "local"},
+    }
+    path = tmp_path / "londiste.toml"
+    save.write(path, content)
+    save.write(path, content)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(BadOption, match="another content"):
+        save.write(path, content + "#")
+
+
+def test_one_place_for_the_same_databases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    settings = ReplicateSettings()
+    one = state_file(settings, "host=a dbname=x password=1", "postgresql://b/y", "pid")
+    assert one == state_file(settings, "dbname=x host=a", "host=b dbname=y user=me", "pid")
+    assert one != state_file(settings, "dbname=x host=a", "host=c dbname=y", "pid")
+    assert one.parent == tmp_path / "londiste"
