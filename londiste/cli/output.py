@@ -106,6 +106,11 @@ def be_quiet(quiet: bool) -> None:
     _quiet = quiet
 
 
+def is_quiet() -> bool:
+    """Whether messages are left out."""
+    return _quiet
+
+
 def message(text: str) -> None:
     """A message to stderr, unless ``-q`` is given."""
     if not _quiet:

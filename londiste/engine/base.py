@@ -46,6 +46,10 @@ class Engine(Protocol):
         """Checksums of tables, both sides at once."""
         ...
 
+    def starting(self) -> str:
+        """What it starts before it can work, for messages; '' when it works."""
+        ...
+
     def close(self) -> None:
         """Stops what the engine started (a Spark session, worker processes)."""
         ...

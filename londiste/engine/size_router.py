@@ -53,6 +53,10 @@ class BySize:
         """On ``large``; who compares knows the sizes and chooses."""
         return self._large.checksum(specs, parallel)
 
+    def starting(self) -> str:
+        """The small one is ready at once."""
+        return self._large.starting()
+
     def close(self) -> None:
         """Both."""
         self._small.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
@@ -11,7 +12,7 @@ from londiste.copy.status import collect as copies_of
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 from londiste.pgq.types import ConsumerInfo
-from londiste.replicate.databases import Replication, node_of
+from londiste.replicate.databases import node_of
 from londiste.replication import sqlapi as tables
 
 
@@ -34,6 +35,11 @@ class NodeState:
     seconds: float | None = None
     errors: tuple[str, ...] = ()
     copies: tuple[TableStatus, ...] = ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is worth a message when it changes."""
+        return self.name, self.tables, self.ok, self.in_sync, self.errors
 
     @property
     def in_sync(self) -> bool:
@@ -70,17 +76,18 @@ def _behind(state: NodeState, before: str) -> str:
     return f"{before}behind by {', '.join(parts)}"
 
 
-def look(sites: Connections, replication: Replication) -> list[NodeState]:
+def look(
+    sites: Connections, queue: str, source: Endpoint, targets: Sequence[Endpoint]
+) -> list[NodeState]:
     """Asks all databases; empty when one of them is no node any more.  Raises NodeUnreachable."""
-    queue = replication.queue
-    root = sites.at(replication.source.dsn)
+    root = sites.at(source.dsn)
     if node_of(root, queue) is None:
         return []
     newest = queues.get_queue_info(root, queue)[0].last_tick_id or 0
     readers = {one.consumer_name: one for one in queues.get_consumer_info(root, queue)}
     count = len([t for t in tables.get_table_list(root, queue) if t.local])
-    found = [NodeState(replication.source.name, True, count, count)]
-    for target in replication.targets:
+    found = [NodeState(source.name, True, count, count)]
+    for target in targets:
         state = _look_at(sites, target, queue, newest, readers.get(target.worker))
         if state is None:
             return []

@@ -27,11 +27,15 @@ _LINE = 10.0
 
 @dataclass(frozen=True)
 class DisplayedCopy:
-    """One line of progress: what, how far (0 to 1, None when unknown), and in words."""
+    """One line of progress: what, how far (0 to 1, None when unknown), and in words.
+
+    note -- what it waits for; where no terminal is, it is printed at once.
+    """
 
     what: str
     fraction: float | None
     text: str
+    note: str = ""
 
 
 def entries(items: Sequence[TableStatus]) -> list[DisplayedCopy]:
@@ -42,7 +46,7 @@ def entries(items: Sequence[TableStatus]) -> list[DisplayedCopy]:
             text = progress.line(item.load).removeprefix(f"{item.table}: ")
             if item.waits:
                 text = f"{item.waits}; {text}"
-            result.append(DisplayedCopy(item.table, item.load.fraction, text))
+            result.append(DisplayedCopy(item.table, item.load.fraction, text, item.waits))
         for build in item.builds:
             total = build.blocks_total
             result.append(

@@ -10,6 +10,7 @@ import psycopg
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.cli.migrate import common
+from londiste.cli.sync_view import ViewLine, shown, sync_view
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
@@ -22,6 +23,8 @@ from londiste.migrate.phase import Phase
 from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
+from londiste.replicate import state
+from londiste.replicate.state import NodeState
 
 #: All tables were in sync, before the switch or after it.
 READY = (Phase.IN_STEP, Phase.SWITCHED)
@@ -142,45 +145,48 @@ def stay(
     enough -- the phases that end it, besides the end of the move.  The last phase that was seen;
     of those that follow the copy, the first, so that a failed poll does not hide it.
     """
-    told, troubles = "", set[str]()
+    troubles = set[str]()
     reached: Phase | None = None
-    while not signals.stopping:
-        daemons.watch(children)
-        seen = _look(pair, troubles)
-        if seen is not None:
-            reached = seen.phase if reached not in READY else reached
-            if seen.phase is Phase.NOT_BEGUN:
-                output.message("the migration is finished")
-                return reached
-            said = f"{seen.phase.value}: {seen.in_step} of {seen.tables} tables in sync"
-            if said != told:
-                output.message(said)
-                told = said
-                if reached in READY:
-                    output.message(f"next: {seen.next}")
-            # After the switch it may be the other side that still copies.
-            copied = seen.phase is not Phase.SWITCHED or seen.in_step >= seen.tables
-            if seen.phase in enough and copied:
-                return seen.phase
-        signals.wait(daemons.PERIOD)
+    with sync_view(quiet=output.is_quiet()) as view:
+        while not signals.stopping:
+            daemons.watch(children)
+            seen, found = _look(pair, troubles)
+            if seen is not None:
+                reached = seen.phase if reached not in READY else reached
+                if seen.phase is Phase.NOT_BEGUN:
+                    output.message("the migration is finished")
+                    return reached
+                copies, lines = shown(found)
+                said = f"{seen.phase.value}: {seen.in_step} of {seen.tables} tables in sync"
+                advice = [f"next: {seen.next}"] if reached in READY else []
+                view(copies, [*lines, *(ViewLine(text, text) for text in (said, *advice))])
+                # After the switch it may be the other side that still copies.
+                copied = seen.phase is not Phase.SWITCHED or seen.in_step >= seen.tables
+                if seen.phase in enough and copied:
+                    return seen.phase
+            signals.wait(daemons.PERIOD)
     output.message("stopped; changes are not replicated until the command runs again")
     return reached
 
 
-def _look(pair: Pair, told: set[str]) -> phase.Progress | None:
-    """The state of the migration; None when it is unknown, for example during finish.
+def _look(pair: Pair, told: set[str]) -> tuple[phase.Progress | None, list[NodeState]]:
+    """The state of the migration and its nodes; None when it is unknown, as during finish.
 
     told -- what went wrong the last time: it is reported when it recurs.
     """
+    nodes: list[NodeState] = []
     try:
         with pair.sites() as sites:
             found = phase.look(sites, pair)
+            if found.root is not None:
+                root = pair.side(found.root)
+                nodes = state.look(sites, pair.queue, root, [pair.other(root)])
     except (LondisteError, psycopg.Error) as error:
         ours = error if isinstance(error, LondisteError) else from_database(error)
         if ours.message in told:
             output.warning(f"{ours.message}; retrying")
         told.clear()
         told.add(ours.message)
-        return None
+        return None, []
     told.clear()
-    return found
+    return found, nodes

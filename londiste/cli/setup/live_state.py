@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import click
 import psycopg
 
 from londiste.cli import output
-from londiste.cli.copy.progress_display import DisplayedCopy, entries
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.inspect.common import announce
-from londiste.cli.sync_view import SyncView
+from londiste.cli.sync_view import SyncView, ViewLine, shown
 from londiste.compare import compare as comparing
 from londiste.compare import context as parties
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError, from_database
 from londiste.orchestration import daemons
+from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons
 from londiste.replicate import daemons as ours
 from londiste.replicate import state
@@ -49,7 +48,9 @@ def stay(
                 daemons.watch(children)
                 next_watch = time.monotonic() + daemons.PERIOD
             try:
-                found = state.look(sites, replication)
+                found = state.look(
+                    sites, replication.queue, replication.source, replication.targets
+                )
                 failing = ""
             except (LondisteError, psycopg.Error) as error:
                 message = (
@@ -58,13 +59,13 @@ def stay(
                     else from_database(error).message
                 )
                 if failing == message:
-                    view((), [f"{message}; retrying"])
+                    view((), [ViewLine(f"{message}; retrying", message)])
                 failing = message
                 sites.close()
             else:
                 if not found:
                     return False
-                view(_copies(found), [state.line(one) for one in found])
+                view(*shown(found))
                 if until_sync and all(one.in_sync for one in found):
                     return True
             signals.wait(_PERIOD)
@@ -73,14 +74,8 @@ def stay(
         sites.close()
 
 
-def _copies(found: Sequence[state.NodeState]) -> list[DisplayedCopy]:
-    """The copies of all nodes; with several targets, with the name of each."""
-    several = sum(not one.root for one in found) > 1
-    return [
-        DisplayedCopy(f"{node.name}: {one.what}" if several else one.what, one.fraction, one.text)
-        for node in found
-        for one in entries(node.copies)
-    ]
+def _look(sites: Connections, replication: Replication) -> list[state.NodeState]:
+    return state.look(sites, replication.queue, replication.source, replication.targets)
 
 
 def compare(replication: Replication) -> int:
@@ -108,7 +103,7 @@ def compare(replication: Replication) -> int:
 def status(replication: Replication) -> None:
     """Prints one line per node, and which daemons do not run."""
     with replication.sites() as sites:
-        found = state.look(sites, replication)
+        found = _look(sites, replication)
         running = ours.running(sites, replication) if found else set()
     for one in found:
         click.echo(output.cell(state.line(one)))

@@ -10,7 +10,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
-from londiste.cli.tables.common import already, copy_node_of, progress, table_names
+from londiste.cli.tables.common import already, copy_node_of, sync_progress, table_names
 from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers import registry
@@ -275,13 +275,15 @@ def add_table(
         _examine(reach, settings, plan.steps)
         execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
-            wait.wait_sync(
-                reach.at(settings.db),
-                settings.queue_name,
-                timeout=timeout,
-                progress=progress,
-                trouble=output.warning,
-            )
+            conn = reach.at(settings.db)
+            with sync_progress(conn, settings.queue_name) as progress:
+                wait.wait_sync(
+                    conn,
+                    settings.queue_name,
+                    timeout=timeout,
+                    progress=progress,
+                    trouble=output.warning,
+                )
 
 
 def _examine(reach: Connections, settings: NodeSettings, steps: Sequence[Step]) -> None:

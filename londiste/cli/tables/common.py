@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+
 import click
 
+from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
+from londiste.cli.copy.progress_display import DisplayedCopy, entries
+from londiste.cli.sync_view import ViewLine, sync_view
+from londiste.copy.status import collect as copies_of
+from londiste.db.connection import Connection
 from londiste.errors import BadOption
 from londiste.orchestration.plan import CommandPlan
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import states
 from londiste.replication.tablesync.copy_source import ANY
+
+#: Seconds between looks at the copies.
+_LOOK_SECONDS = 0.5
+#: Tables that a line names.
+_SHOWN = 3
 
 table_names = click.argument("names", nargs=-1, metavar="TABLE...")
 ignore_missing = click.option(
@@ -31,14 +46,47 @@ def already(plan: CommandPlan, word: str) -> None:
         output.warning(line)
 
 
-def progress(found: list[ReplicatedTable]) -> None:
-    """Prints how many tables are in sync, and some that are not."""
+@contextlib.contextmanager
+def sync_progress(
+    conn: Connection, queue: str
+) -> Iterator[Callable[[list[ReplicatedTable]], None]]:
+    """A view of the tables that come into sync, to be called with them at each poll."""
+    worker = nodes.get_node_info(conn, queue).worker
+    next_look = 0.0
+    shown: list[DisplayedCopy] = []
+
+    with sync_view(quiet=output.is_quiet()) as view:
+
+        def progress(found: list[ReplicatedTable]) -> None:
+            nonlocal next_look, shown
+            left = {str(t.name) for t in found if t.state != "ok"}
+            if time.monotonic() >= next_look or not left:
+                items = copies_of(conn, queue, worker, lag=False).tables if left else []
+                shown = entries([one for one in items if one.table in left])
+                next_look = time.monotonic() + _LOOK_SECONDS
+            text = sync_line(found)
+            view(shown, [ViewLine(text, text)])
+
+        yield progress
+
+
+def sync_line(found: Sequence[ReplicatedTable]) -> str:
+    """Pure: how many tables are in sync, and what some others do."""
     ok = sum(t.state == "ok" for t in found)
-    left = [f"{t.name} {t.state or 'waiting'}" for t in found if t.state != "ok"]
-    more = "" if len(left) <= 3 else f" and {len(left) - 3} more"
-    output.message(
-        f"{ok}/{len(found)} tables in sync" + (f"; {', '.join(left[:3])}{more}" if left else "")
-    )
+    left = [f"{t.name} {_doing(t.state)}" for t in found if t.state != "ok"]
+    more = "" if len(left) <= _SHOWN else f" and {len(left) - _SHOWN} more"
+    word = "table" if len(found) == 1 else "tables"
+    shown = f"; {', '.join(left[:_SHOWN])}{more}" if left else ""
+    return f"{ok} of {len(found)} {word} in sync{shown}"
+
+
+def _doing(state: str | None) -> str:
+    match states.from_text(state):
+        case states.Missing():
+            return "waits for its copy"
+        case states.InCopy():
+            return "is being copied"
+    return "catches up"
 
 
 def copy_node_of(find: bool, node: str | None) -> str:

@@ -8,7 +8,13 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
-from londiste.cli.tables.common import all_of_them, already, copy_node_of, progress, table_names
+from londiste.cli.tables.common import (
+    all_of_them,
+    already,
+    copy_node_of,
+    sync_progress,
+    table_names,
+)
 from londiste.replication.commands import resync as resyncing
 from londiste.replication.model import COPY_MODES
 from londiste.replication.tablesync import wait
@@ -64,10 +70,12 @@ def resync(
         already(plan, "waiting for its copy")
         execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
-            wait.wait_sync(
-                where.at(settings.db),
-                settings.queue_name,
-                timeout=timeout,
-                progress=progress,
-                trouble=output.warning,
-            )
+            conn = where.at(settings.db)
+            with sync_progress(conn, settings.queue_name) as progress:
+                wait.wait_sync(
+                    conn,
+                    settings.queue_name,
+                    timeout=timeout,
+                    progress=progress,
+                    trouble=output.warning,
+                )

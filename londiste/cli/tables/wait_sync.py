@@ -8,7 +8,7 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
-from londiste.cli.tables.common import progress, table_names
+from londiste.cli.tables.common import sync_progress, table_names
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.errors import NothingReplicated
@@ -38,14 +38,15 @@ def wait_sync(
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste wait-sync", autocommit=True) as conn:
         node = nodes.get_node_info(conn, settings.queue_name)
-        found = wait.wait_sync(
-            conn,
-            settings.queue_name,
-            timeout=timeout,
-            only=[TableName.parse(name) for name in names],
-            progress=progress,
-            trouble=output.warning,
-        )
+        with sync_progress(conn, settings.queue_name) as progress:
+            found = wait.wait_sync(
+                conn,
+                settings.queue_name,
+                timeout=timeout,
+                only=[TableName.parse(name) for name in names],
+                progress=progress,
+                trouble=output.warning,
+            )
     if as_json:
         output.as_json({"tables": len(found), "ok": len(found)})
     if not found and not allow_empty:

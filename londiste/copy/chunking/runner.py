@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 
+from londiste.copy import step_timings
 from londiste.copy.prepare import find
 from londiste.copy.sessions import CopySessions, Stopping
 from londiste.copy.sqlapi import attempts
@@ -44,9 +45,12 @@ def run(sides: CopySessions, spec: CopySpec, table: ReplicatedTable, *, keep: bo
     worker = threading.Thread(
         target=logcontext.carried(work), name=f"copy of {table.name}", daemon=True
     )
+    waits = step_timings.StepWaits(sides.here, sides.queue, step_timings.LOAD)
     worker.start()
     while worker.is_alive():
         worker.join(WATCH)
+        engine = sides.job.engine.starting() if worker.is_alive() else ""
+        waits.note([table.name], f"starting {engine}" if engine else None)
         reason = unwanted(sides, table, spec.attempt) if worker.is_alive() else None
         if reason is not None:
             _break_off(sides, spec, table, keep=keep)

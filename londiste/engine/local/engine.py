@@ -92,6 +92,9 @@ class LocalEngine:
         # The servers do the work and a task only waits for them: threads, which cost no start.
         yield from threads.run(partial(_patiently, tasks.checksum), specs, parallel)
 
+    def starting(self) -> str:
+        return ""
+
     def close(self) -> None:
         with self._lock:
             pool, self._pool = self._pool, None

@@ -46,5 +46,8 @@ class SparkEngine:
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
         yield from self.run(tasks.checksum, specs, parallel)
 
+    def starting(self) -> str:
+        return "Spark" if session.starting() else ""
+
     def close(self) -> None:
         session.stop()

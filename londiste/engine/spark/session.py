@@ -46,6 +46,7 @@ _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 _ANSWER = 5.0
 
 _lock = threading.Lock()
+_starting = threading.Event()
 _session: Any = None
 _shipped = ""
 
@@ -108,9 +109,18 @@ def get(given: Mapping[str, str]) -> SparkSession:
             log.warning("Spark: the cluster ended the session, starting a new one")
             _stop()
         if _session is None:
-            _session = _start(merged(given))
+            _starting.set()
+            try:
+                _session = _start(merged(given))
+            finally:
+                _starting.clear()
         session: SparkSession = _session
         return session
+
+
+def starting() -> bool:
+    """Whether the session is being started, which takes seconds."""
+    return _starting.is_set()
 
 
 def shipped() -> str:

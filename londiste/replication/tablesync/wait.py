@@ -31,12 +31,11 @@ def wait_sync(
     """Waits until all local tables (or those of ``only``) are ok; returns them.
 
     timeout -- seconds, None for no limit.
-    progress -- called with the tables whenever a state has changed.
+    progress -- called with the tables at each poll.
     trouble -- called once with every error that blocks the worker or a copy during the wait.
     Raises UnknownTable, TransientError when the time is over.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    last: list[str | None] | None = None
     told: set[str] = set()
     while True:
         mine = [t for t in tables.get_table_list(conn, queue) if t.local]
@@ -48,10 +47,7 @@ def wait_sync(
                 )
         if only:
             mine = [t for t in mine if t.name in only]
-        states = [t.state for t in mine]
-        if states != last:
-            progress(mine)
-            last = states
+        progress(mine)
         left = [t for t in mine if t.state != "ok"]
         if not left:
             return mine
