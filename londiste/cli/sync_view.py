@@ -69,7 +69,7 @@ def _frame(copies: Sequence[DisplayedCopy], lines: Sequence[ViewLine]) -> Any:
     for one in copies:
         total = None if one.fraction is None else 1.0
         bar = ProgressBar(total=total, completed=one.fraction or 0.0, width=20)
-        bars.add_row(Text(output.cell(one.what)), bar, Text(one.text))
+        bars.add_row(Text(output.cell(one.what)), bar, Text(output.cell(one.brief or one.text)))
     texts = [Text(output.cell(line.text), no_wrap=True, overflow="ellipsis") for line in lines]
     return Group(bars, *texts) if copies else Group(*texts)
 

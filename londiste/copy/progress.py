@@ -194,6 +194,14 @@ def time_left(item: Progress) -> str:
     return "" if item.eta is None else f"about {item.eta:.0f} s"
 
 
+def brief(item: Progress) -> str:
+    """One copy in a few words: rows, bytes and the remaining time."""
+    left = time_left(item)
+    return f"{item.rows} rows, {item.bytes / 1e6:.1f} of {item.total_bytes / 1e6:.1f} MB" + (
+        f", {left} left" if left else ""
+    )
+
+
 def line(item: Progress) -> str:
     """One copy as a line of the log."""
     left = time_left(item)

@@ -30,12 +30,14 @@ class DisplayedCopy:
     """One line of progress: what, how far (0 to 1, None when unknown), and in words.
 
     note -- what it waits for; where no terminal is, it is printed at once.
+    brief -- the words that fit beside a bar; '' for all.
     """
 
     what: str
     fraction: float | None
     text: str
     note: str = ""
+    brief: str = ""
 
 
 def entries(items: Sequence[TableStatus]) -> list[DisplayedCopy]:
@@ -46,7 +48,15 @@ def entries(items: Sequence[TableStatus]) -> list[DisplayedCopy]:
             text = progress.line(item.load).removeprefix(f"{item.table}: ")
             if item.waits:
                 text = f"{item.waits}; {text}"
-            result.append(DisplayedCopy(item.table, item.load.fraction, text, item.waits))
+            result.append(
+                DisplayedCopy(
+                    item.table,
+                    item.load.fraction,
+                    text,
+                    note=item.waits,
+                    brief=item.waits or progress.brief(item.load),
+                )
+            )
         for build in item.builds:
             total = build.blocks_total
             result.append(

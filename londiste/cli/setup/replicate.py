@@ -318,4 +318,4 @@ def _say_how_to_continue(asked: Asked) -> None:
     output.message(f"continue:          {asked.command()}")
     output.message(f"keep as a service: {asked.command('--detach')}")
     output.message(f"remove everything: {asked.command('--remove')}")
-    output.message("                   (tables stay; --drop-tables drops those that were created)")
+    output.message("tables stay; --remove --drop-tables also drops those that were created")

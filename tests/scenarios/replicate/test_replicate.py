@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import signal
 import stat
+import tomllib
 from collections.abc import Sequence
 
 import pytest
 from psycopg import conninfo
 
 from tests.fixtures.cluster import Database, Server
-from tests.support.scenarios import oracles, relocation
-from tests.support.scenarios.harness import Cascade
-from tests.support.scenarios.replicating import (
+from tests.support.replicating import (
     SCHEMA,
     TABLES,
     Replicate,
@@ -20,6 +19,8 @@ from tests.support.scenarios.replicating import (
     odd_database,
     wait_rows,
 )
+from tests.support.scenarios import oracles, relocation
+from tests.support.scenarios.harness import Cascade
 
 
 @pytest.mark.timeout(120)
@@ -45,8 +46,10 @@ def test_one_command_replicates_a_database_with_odd_names(
 def test_a_live_replication_follows_and_a_repeated_command_adds_tables(cascade: Cascade) -> None:
     source, target = cascade.make_database(), cascade.make_database()
     source.execute(SCHEMA)
+    before = catalog(source)
     command = Replicate(cascade, source, target)
-    process = command.start("public.*", "--exclude", "public.history")
+    file = cascade.directory / "londiste.toml"
+    process = command.start("public.*", "--exclude", "public.history", "--save", str(file))
     wait_rows(target, "select count(*) from public.customer", 100)
     source.execute("insert into public.customer (name) values ('new')")
     wait_rows(target, "select count(*) from public.customer", 101)
@@ -54,12 +57,21 @@ def test_a_live_replication_follows_and_a_repeated_command_adds_tables(cascade: 
     process.send(signal.SIGINT)
     assert process.wait() == 0
     said = process.said()
-    assert f"continue:          londiste replicate '{source.dsn}'" in said or "continue:" in said
+    for word in ("continue:", "keep as a service:", "remove everything:"):
+        assert f"{word.ljust(18)} londiste replicate" in said
+    assert tomllib.loads(file.read_text())["tables"]["exclude"] == ["public.history"]
     assert cascade.processes.find("worker") == []
     assert target.value("select to_regclass('public.history')") is None
     done = command.run("public.history", "--once")
-    assert "already" not in done.err
+    assert "in sync, all tables are equal" in done.err
+    assert "removed" in command.run("--remove").err
+    assert catalog(source) == before
+    left = {schema for kind, schema, _ in catalog(target) if kind == "schema"}
+    assert left == {"information_schema", "pg_catalog", "public"}
     assert target.value("select count(*) from public.history") == 2
+    # Rows that somebody else may have written are not replaced.
+    refused = command.run("--once", accept=[3])
+    assert "public.customer" in refused.err and "truncate" in refused.err
 
 
 @pytest.mark.timeout(180)

@@ -35,6 +35,7 @@ def test_every_step_has_its_words() -> None:
             "public.a",
             0.75,
             "750 rows, 30.0 of about 40.0 MB, 75%, chunks 2+2/4, 2.0 MB/s, about 5 s left",
+            brief="750 rows, 30.0 of 40.0 MB, about 5 s left",
         ),
         DisplayedCopy(
             "public.b: index b_pkey", 0.25, "building index: scanning table, block 50 of 200"

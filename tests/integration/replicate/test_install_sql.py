@@ -1,0 +1,48 @@
+"""Installation for a command: by whom, its mark, and its removal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from londiste.cascade.commands.endpoint import endpoint
+from londiste.cascade.commands.install_sql import Install, Uninstall, administers, installed, marked
+from londiste.embedded.postgres import Cluster
+from londiste.orchestration.connections import Connections
+from tests.fixtures.cluster import Database
+
+
+def test_who_creates_the_group_roles_administers_the_queues(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    server = new_cluster("fresh")
+    server.create_database("shop")
+    database = Database(server, "shop")
+    database.execute("create role plain login createrole; alter database shop owner to plain")
+    side = endpoint("shop", f"{database.dsn} user=plain", "replicate_shop")
+    with Connections(name="test") as sites:
+        conn = sites.at(side.dsn)
+        assert not installed(conn)
+        step = Install(side, "made by a test")
+        assert not step.done(sites)
+        step.run(sites)
+        assert step.done(sites) and administers(conn)
+        assert marked(conn, "made by a test") and not marked(conn, "made by another")
+        # Other schemas stay.
+        assert Uninstall(side, "made by another").done(sites)
+        Uninstall(side, "made by a test").run(sites)
+        assert not installed(conn)
+
+
+def test_a_user_of_existing_roles_needs_an_administrator(
+    database: Database, pgq_db: Database
+) -> None:
+    database.execute(
+        "drop role if exists test_no_admin; create role test_no_admin login;"
+        f' grant all on database "{database.name}" to test_no_admin'
+    )
+    side = endpoint("shop", f"{database.dsn} user=test_no_admin", "replicate_shop")
+    with Connections(name="test") as sites:
+        Install(side, "made by a test").run(sites)
+        assert not administers(sites.at(side.dsn))
+        Uninstall(side, "made by a test").run(sites)
+    database.execute("drop owned by test_no_admin; drop role test_no_admin")
