@@ -220,6 +220,11 @@ def _run(
             return 0
         if once and not signals.stopping:
             return live_state.compare(replication)
+        watched_only = not children.own
+    if watched_only:
+        output.message("ticker and workers continue in another process")
+        output.message(f"look:              {asked.command('--status')}")
+        return EXIT_INTERRUPTED if once else 0
     _say_how_to_continue(asked)
     return EXIT_INTERRUPTED if once else 0
 
