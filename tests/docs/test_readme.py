@@ -27,6 +27,30 @@ def block(heading: str) -> str:
     return found.group(1)
 
 
+def test_one_command_replicates_a_database(
+    new_database: Callable[..., Database], tmp_path: Path
+) -> None:
+    old, new = new_database(pgq=False), new_database(pgq=False)
+    old.execute("create table orders (id int primary key, what text)")
+    old.execute("insert into orders select i, 'thing ' || i from generate_series(1, 1000) i")
+    found = re.search(r"(?m)^londiste replicate .*$", README.read_text(encoding="utf-8"))
+    assert found
+    script = found.group().replace(OLD, old.dsn).replace(NEW, new.dsn)
+    done = subprocess.run(
+        # It would keep them in sync until Ctrl-C.
+        ["bash", "-euo", "pipefail", "-c", f"{script} --once"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert new.value("select count(*) from orders") == 1000
+
+
 def test_the_ten_commands_replicate_a_table(
     new_database: Callable[..., Database], tmp_path: Path
 ) -> None:
