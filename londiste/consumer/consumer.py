@@ -48,6 +48,7 @@ from londiste.errors import (
     UnknownQueue,
 )
 from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq.liveness import Beat
 from londiste.pgq.types import Batch, Event
 from londiste.settings import ConsumerSettings
 
@@ -122,6 +123,12 @@ class Consumer:
         self._parts = self.parts_class(type(self), self.settings, self._stopping)
         self._runner: Runner | None = None
         self._started = False
+        self._beat = Beat(
+            self.listed_as.value,
+            self.settings.queue_name,
+            self.settings.consumer,
+            self.settings.subconsumer_name,
+        )
 
     # -- to be overridden ------------------------------------------------------------------
 
@@ -219,6 +226,7 @@ class Consumer:
             runner.source.wakened()
             if paused:
                 runner.statistics.log_when_due()
+                self._beat.beat(runner.source._conn)
                 return False
             try:
                 batch = runner.batch()
@@ -226,6 +234,9 @@ class Consumer:
                 self._recover(None)
                 raise
             runner.statistics.log_when_due()
+            if batch is not None:
+                self._beat.worked()
+            self._beat.beat(runner.source._conn)
             return batch is not None or runner.source.wakened()
 
     def close(self) -> None:
@@ -238,6 +249,7 @@ class Consumer:
             finally:
                 if self._runner is not None:
                     self._runner.statistics.log_when_due(now=True)
+                    self._beat.stop(self._runner.source._conn)
                     self._runner.close()
                     self._runner = None
 

@@ -42,6 +42,7 @@ from londiste.errors import (
     TableChanged,
     UnknownTable,
 )
+from londiste.pgq.liveness import Beat
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.notifications import TableNotifications
@@ -140,6 +141,7 @@ class CopyProcess:
             self._check(conn)
             news = TableNotifications(conn, self.job.queue)
             idle_since = time.monotonic()
+            beat = Beat("copy", self.job.queue, self.job.consumer)
             watch = LoadWatch(self.job.db, self.job.queue, self._provider, self.limits)
             try:
                 watch.start()
@@ -151,6 +153,7 @@ class CopyProcess:
                         idle_since = now
                     elif not self._more_to_come(conn) or now - idle_since > _LINGER:
                         return
+                    beat.beat(conn)
                     again = news.end()
                     if news.told:
                         self.job.changes.tell()
@@ -159,6 +162,7 @@ class CopyProcess:
                         news.files(),
                     )
             finally:
+                beat.stop(conn)
                 self._end.set()
                 self.job.changes.tell()
                 watch.stop()

@@ -1,16 +1,16 @@
 """Status of a cascade, collected from all nodes at the same time.
 
-Lag is measured by one clock, the root's: the age of the tick that a node has reached.
+Lag is measured by one clock, the root's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
-import psycopg
 from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
@@ -19,16 +19,18 @@ from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.cascade.switching import operation_log as operation
 from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
-from londiste.db.queries import query
 from londiste.errors import InstallError, LondisteError
-from londiste.monitor import consumers, exposure, partitions
+from londiste.monitor import consumers, exposure, liveness, partitions
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
+from londiste.monitor.lag import Behind, Latency, Position, positions
+from londiste.monitor.liveness import Life, Running
 from londiste.monitor.nodes.rules import REWRITTEN
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
+from londiste.replication.apply import errors as apply_errors
 from londiste.replication.model import decode_attrs
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.sqlapi import LargeBatch
@@ -66,7 +68,11 @@ class NodeStatus:
 
     type -- root, branch or leaf; ``dead`` when it does not answer.
     service -- of its location, if it has one.
-    lag -- seconds behind the root; on the root the age of its newest tick; None: unknown.
+    lag -- age of the tick that it has reached; on the root of its newest tick; None: unknown.
+    behind -- distance to the last change in the root's queue; None: unknown.
+    latency -- what the time from a commit on the root until the change is visible is made of.
+    daemons -- the worker, the ticker of its queue, and other daemons that have reported there.
+    halted -- events that stop a consumer of the node.
     tick -- that it has reached.
     errors -- (consumer, first line of its message); (``capture``, what is not captured);
         (``follow``, tables of auto_add_tables that cannot be added).
@@ -104,6 +110,33 @@ class NodeStatus:
     operation: Underway | None = None
     consumers: tuple[Listed, ...] = ()
     exposed: tuple[Exposed, ...] = ()
+    behind: Behind | None = None
+    latency: Latency | None = None
+    daemons: tuple[Running, ...] = ()
+    halted: tuple[Halted, ...] = ()
+
+    @property
+    def worker(self) -> Running | None:
+        """The node's worker."""
+        return next((one for one in self.daemons if one.kind == "worker"), None)
+
+
+@dataclass(frozen=True)
+class Halted:
+    """An event that stops a consumer: names only, no values."""
+
+    event: str
+    consumer: str
+    table: str
+    op: str
+    key: tuple[str, ...]
+
+    def __str__(self) -> str:
+        key = f" by {', '.join(self.key)}" if self.key else ""
+        return (
+            f"HALTED at event {self.event}: {self.op or 'event'} of {self.table}{key}:"
+            " londiste events show"
+        )
 
 
 @dataclass(frozen=True)
@@ -139,6 +172,8 @@ class _Answer:
     operation: Operation | None
     consumers: tuple[Listed, ...]
     exposed: tuple[Exposed, ...]
+    daemons: tuple[Running, ...]
+    halted: tuple[Halted, ...]
 
 
 def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
@@ -200,7 +235,21 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
         seen = consumers.of_node(conn, queue)
         sessions = exposure.find(conn)
         return _Answer(
-            info, counts, tuple(errors), large, bool(missing), keeper, under_way, seen, sessions
+            info,
+            counts,
+            tuple(errors),
+            large,
+            bool(missing),
+            keeper,
+            under_way,
+            seen,
+            sessions,
+            _daemons(conn, queue, info, large),
+            tuple(
+                Halted(e.address, e.consumer, e.table or "?", e.op or "", tuple(e.key or ()))
+                for e in _known(missing, lambda: apply_errors.get_apply_errors(conn, queue)) or ()
+                if e.state == "halted"
+            ),
         )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
@@ -263,7 +312,28 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         operation=_underway(answer.operation, info.name),
         consumers=answer.consumers,
         exposed=answer.exposed,
+        daemons=answer.daemons,
+        halted=answer.halted,
     )
+
+
+def _daemons(
+    conn: Connection, queue: str, info: NodeInfo, large: LargeBatch | None
+) -> tuple[Running, ...]:
+    """The worker, the ticker where there is a queue, and other daemons that do not run."""
+    found = liveness.find(conn, queue)
+    # The worker waits for the job of a large batch without a word.
+    patience = math.inf if large is not None and large.seconds is None else 0.0
+    start = f"londiste -c FILE worker (settings of node {info.name})"
+    lines = [liveness.running(found, "worker", name=info.worker, start=start, patience=patience)]
+    ticker = liveness.running(found, "ticker", start="londiste ticker --db DSN")
+    # Another program may create the ticks; that they come is checked by their age.
+    if info.type is not NodeType.LEAF and ticker.life not in (Life.NEVER, Life.UNKNOWN):
+        lines.append(ticker)
+    for one in found or ():
+        if one.kind == "copy" and liveness.judge(one).runs:
+            lines.append(liveness.running([one], "copy"))
+    return tuple(lines)
 
 
 def _underway(found: Operation | None, at: str) -> Underway | None:
@@ -285,16 +355,13 @@ def _with_lag(
         return list(found)
     location = next(m.location for m in members if m.name == root)
     root_dsn = dsn if root == local.name else reach(location, extra)
-    wanted = [n.tick for n in found if n.tick is not None]
-    try:
-        with session(
-            reach(root_dsn, f"connect_timeout={topology.CONNECT_SECONDS}"),
-            name="londiste status",
-            autocommit=True,
-            answer_seconds=topology.ANSWER_SECONDS + 2,
-        ) as conn:
-            rows = conn.execute(query("tick_lags"), {"queue": queue, "ticks": wanted}).fetchall()
-    except (LondisteError, psycopg.Error):
-        return list(found)
-    lags = {int(tick): float(seconds) for tick, seconds in rows}
-    return [n if n.tick is None else replace(n, lag=lags.get(n.tick)) for n in found]
+    at = positions(root_dsn, queue, [n.tick for n in found if n.tick is not None])
+    return [n if n.tick not in at else _placed(n, at[n.tick]) for n in found]
+
+
+def _placed(node: NodeStatus, position: Position) -> NodeStatus:
+    worker = node.worker
+    parts = Latency(position.max_lag)
+    if worker is not None and node.type != NodeType.ROOT.value:
+        parts = replace(parts, fetch=worker.fetch_seconds, apply=worker.apply_seconds)
+    return replace(node, lag=position.age, behind=position.behind, latency=parts)

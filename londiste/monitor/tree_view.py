@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from londiste.cascade.model import shown_attrs
+from londiste.monitor.durations import dhms
+from londiste.monitor.liveness import Life
 from londiste.monitor.status import NodeStatus, Status
 from londiste.replication.parallel.sqlapi import LargeBatch
 
@@ -54,17 +56,6 @@ def crossover(events: int, engine: str) -> str:
     if not events:
         return "applied serially"
     return f"from {events:,} events on by a job of engine {engine}"
-
-
-def dhms(seconds: float) -> str:
-    """``1d2h3m4s``, without leading zero parts."""
-    left = max(0, int(seconds))
-    parts: list[str] = []
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        count, left = divmod(left, size)
-        if count or parts:
-            parts.append(f"{count}{unit}")
-    return "".join([*parts, f"{left}s"])
 
 
 def _tops(status: Status) -> list[NodeStatus]:
@@ -136,14 +127,21 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     if node.tables is not None:
         facts.append(f"Tables: {node.tables}")
     if node.tick is not None:
-        lag = "?" if node.lag is None else dhms(node.lag)
-        late = node.lag is not None and node.lag > 60
+        lag, late = _lag(node)
         text = f"Lag: {paint(lag) if late else lag}, Tick: {node.tick}"
         if node.paused:
             text += ", PAUSED"
         if not node.uptodate:
             text += ", NOT UPTODATE"
         facts.append(text)
+    facts += [
+        one.text if one.life.runs else paint(one.text)
+        for one in node.daemons
+        if one.life is not Life.UNKNOWN
+    ]
+    facts += [paint(str(one)) for one in node.halted]
+    if node.latency is not None:
+        facts.append(f"Latency: {node.latency}")
     if node.global_watermark is not None:
         facts.append(f"Watermarks: local {node.local_watermark}, global {node.global_watermark}")
     if node.held is not None and node.held.age > _LONG_HELD:
@@ -164,8 +162,23 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
         paint(f"WARNING: NEITHER ENCRYPTED NOR LOCAL: {one.names} from {one.client}")
         for one in node.exposed
     ]
-    facts += [paint(f"ERR: {consumer}: {message}") for consumer, message in node.errors]
+    halted = {one.consumer for one in node.halted}
+    facts += [
+        paint(f"ERR: {consumer}: {message}")
+        for consumer, message in node.errors
+        # Its event is named, and the message may be long.
+        if consumer not in halted
+    ]
     return facts
+
+
+def _lag(node: NodeStatus) -> tuple[str, bool]:
+    """The distance to the last change, and whether it deserves attention."""
+    if node.behind is not None:
+        return str(node.behind), node.behind.seconds > 60
+    if node.lag is None:
+        return "?", False
+    return dhms(node.lag), node.lag > 60
 
 
 def _readers(node: NodeStatus, paint: Paint) -> Iterator[str]:

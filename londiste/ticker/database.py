@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -20,6 +21,7 @@ from londiste.db.connection import Connection, connect, describe_dsn, session
 from londiste.db.notify import Listener
 from londiste.errors import LondisteError
 from londiste.pgq import queues
+from londiste.pgq.liveness import Beat
 from londiste.ticker import maintenance, original, pace, schedule, tick
 from londiste.ticker.schedule import Task
 
@@ -249,6 +251,12 @@ class _Ticks(_Round):
         self.asked = -math.inf
         self.pace = pace.Pace()
         self.due: dict[str, float] = {}
+        self.sign = Beat("ticker", "", socket.gethostname())
+
+    def disconnect(self, error: LondisteError | None = None) -> None:
+        if error is None and self.signals.stopping:
+            self.sign.stop(self.conn)
+        super().disconnect(error)
 
     def on_connect(self, conn: Connection) -> None:
         self.listener = Listener(conn, [queues.FORCE_TICK_CHANNEL])
@@ -270,6 +278,8 @@ class _Ticks(_Round):
         if made:
             self.count(Counts(ticks=made))
             self.ticked = now
+            self.sign.worked()
+        self.sign.beat(conn)
         if now - self.asked >= LAG_PERIOD:
             self._look(conn, now)
         self.loop.delay = schedule.look_pause(

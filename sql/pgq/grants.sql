@@ -5,7 +5,7 @@ grant usage on schema pgq to public;
 revoke all on
     pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.event_template, pgq.retry_queue,
     pgq.failed_queue, pgq.delayed_event, pgq.event_key, pgq.paused_consumer,
-    pgq.consumer_kind, pgq.consumer_owner, pgq.control_event
+    pgq.consumer_kind, pgq.consumer_owner, pgq.control_event, pgq.daemon
 from public;
 -- Positions are read and changed through pgq.subscription.
 revoke all on pgq.registration, pgq.position_state, pgq.position_0, pgq.position_1
@@ -41,6 +41,7 @@ grant execute on function
     pgq.get_consumer_info(text, text),
     pgq.get_paused_consumers(text, text),
     pgq.get_consumer_kinds(text),
+    pgq.get_daemons(text),
     pgq.get_waiting_info(text, text),
     pgq.get_delayed_info(text),
     pgq.get_queue_config(text),
@@ -125,6 +126,9 @@ grant execute on function
     pgq.pause_consumer(text, text, text),
     pgq.resume_consumer(text, text),
     pgq.note_consumer_kind(text, text, text),
+    pgq.report_daemon(
+        text, text, text, text, text, int4, text, float8, float8, float8, float8, float8, boolean
+    ),
     pgq.finish_batch(int8),
     pgq.finish_and_next(text, text, int8, interval, int4, interval, int8, int4, boolean, int8),
     pgq.read_ahead(text, text, int8, int4, interval, int4, int8),

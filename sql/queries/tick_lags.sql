@@ -1,10 +1,40 @@
 /*
- * How old ticks are, in seconds by this server's clock; ticks that are gone have no row.
+ * How far behind the last change positions are, by this server's clock; ticks that are gone have no
+ * row.  Per tick: its age in seconds; ticks and events after it; seconds since the first tick after
+ * it that has events, or of the events without a tick what exceeds the usual time until a tick; and
+ * the longest time in seconds that an event waits for its tick.
  *
  * %(queue)s -- the queue; %(ticks)s -- their ids.
  */
-select t.tick_id, extract(epoch from pg_catalog.clock_timestamp() - t.tick_time)::float8
+select
+    t.tick_id,
+    extract(epoch from pg_catalog.clock_timestamp() - t.tick_time)::float8,
+    newest.tick_id - t.tick_id,
+    greatest(pgq.seq_getval(q.queue_event_seq) - t.tick_event_seq, 0),
+    greatest(coalesce(
+        extract(epoch from pg_catalog.clock_timestamp() - missing.tick_time)::float8,
+        case when pgq.seq_getval(q.queue_event_seq) > newest.tick_event_seq then
+            extract(epoch from pg_catalog.clock_timestamp() - newest.tick_time
+                - q.queue_ticker_idle_period)::float8
+        end, 0), 0),
+    extract(epoch from q.queue_ticker_max_lag)::float8
 from pgq.queue q
 join pgq.tick t on t.tick_queue = q.queue_id
+cross join lateral (
+    select n.tick_id, n.tick_time, n.tick_event_seq
+    from pgq.tick n
+    where n.tick_queue = q.queue_id
+    order by n.tick_id desc
+    limit 1
+) as newest
+left join lateral (
+    select m.tick_time
+    from pgq.tick m
+    where m.tick_queue = q.queue_id
+        and m.tick_id > t.tick_id
+        and m.tick_event_seq > t.tick_event_seq
+    order by m.tick_id
+    limit 1
+) as missing on newest.tick_event_seq > t.tick_event_seq
 where q.queue_name = %(queue)s
     and t.tick_id = any (%(ticks)s::int8[])

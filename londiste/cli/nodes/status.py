@@ -34,11 +34,12 @@ def status(context: options.Context, compact: bool, watch: float | None, as_json
     """Show the tree of nodes with tables, lag, watermarks and changes under way.
 
     Tables: in sync / being copied / not replicated on the node. A node that does not answer is
-    shown as dead. Watermarks: the last tick that the node and the nodes below it have finished, and
-    that all nodes have finished. A node that prevents queue rotation for more than ten minutes is
-    named. Large batches: the threshold for parallel apply, and how the last large batch of each
-    node was applied. With --watch: refreshed in place on a terminal, printed repeatedly elsewhere;
-    with --json one document per line and refresh.
+    shown as dead. Daemons that do not run are named, and an event that stops the worker. Lag: idle,
+    or the ticks, events and seconds that are missing. Watermarks: the last tick that the node and
+    the nodes below it have finished, and that all nodes have finished. A node that prevents queue
+    rotation for more than ten minutes is named. Large batches: the threshold for parallel apply,
+    and how the last large batch of each node was applied. With --watch: refreshed in place on a
+    terminal, printed repeatedly elsewhere; with --json one document per line and refresh.
     """
     settings = context.settings(WorkerSettings)
 

@@ -17,6 +17,7 @@ from londiste.daemon.statistics import BatchStatistics
 from londiste.errors import CombinedClosed
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
+from londiste.pgq.liveness import Beat, server_now
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.ddl.apply import SplitBatch, WaitsFor
@@ -58,6 +59,7 @@ class WorkerParts:
     watermarks: Watermarks
     statistics: BatchStatistics
     follower: AutoAdd
+    beat: Beat
 
 
 class _Duties:
@@ -206,6 +208,11 @@ class ApplyDuties(_Duties):
             self._watermarks.report(self._sessions.node(), source, state, duty, batch)
             self._keys.look_after(self._sessions.node(), outlook.tables)
             source.finish(batch)
+            self._parts.beat.worked(apply=stats.seconds)
+            if self._parts.beat.fetch_wanted:
+                # By the provider's clock, which made the tick.
+                age = (server_now(source.conn) - batch.tick_time).total_seconds()
+                self._parts.beat.fetched(age - stats.seconds)
             if self._after_scripts(source):
                 return True
         if source.collects or opened.followed or source.heard():

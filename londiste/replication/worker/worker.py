@@ -46,6 +46,7 @@ from londiste.errors import (
 )
 from londiste.pgq import position_check
 from londiste.pgq.batches import Opened
+from londiste.pgq.liveness import Beat
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl.background import Steps
 from londiste.replication.forwarding import combined_queue
@@ -119,6 +120,7 @@ class Worker:
             self._watermarks,
             BatchStatistics(self.settings.stats_period, always=["ignored"]),
             AutoAdd(self.settings),
+            Beat("worker", self.settings.queue_name, self.settings.consumer),
         )
         self._root = RootDuties(self._parts)
         self._apply = ApplyDuties(self._parts)
@@ -150,6 +152,7 @@ class Worker:
 
     def run_once(self) -> None:
         """Runs until no batch is available and no table is being copied; raises the first error."""
+        self._parts.beat.enabled = False
         try:
             self._start()
             while not self.signals.stopping:
@@ -189,6 +192,7 @@ class Worker:
         self.copies.stop()
         self._keys.close()
         self._steps.stop()
+        self._parts.beat.stop(self._sessions.target)
         self._sessions.close()
 
     def _start(self) -> None:
@@ -309,6 +313,7 @@ class Worker:
                 more = self._root.unit(state, duty, known)
             self._errors.clear(self._sessions.node(), state)
         self._parts.statistics.log_when_due()
+        self._parts.beat.beat(self._sessions.target)
         return more
 
     def _look(self, target: Connection) -> tuple[tables.Look, Opened | None, bool]:
@@ -369,6 +374,8 @@ class Worker:
         """
         self._sessions.drop_broken()
         self._errors.store(error)
+        # It lives, and repeats what fails.
+        self._parts.beat.beat(self._sessions.target)
         news = self._sessions.news
         if news is None or not isinstance(error, EventError) or self._sessions.target is None:
             return ()

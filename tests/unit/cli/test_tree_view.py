@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from londiste.monitor.durations import dhms
 from londiste.monitor.status import NodeStatus, Status, TableCounts
-from londiste.monitor.tree_view import compact, dhms, tree
+from londiste.monitor.tree_view import compact, tree
 
 THREE = Status(
     "sales",

@@ -25,6 +25,7 @@ from londiste.engine.spark.stream.snapshot import SnapshotSession, TablePart, ta
 from londiste.errors import NodeBusy, PositionLost, StateError
 from londiste.pgq import admin, batches, position_check, queues, ticks
 from londiste.pgq.consumer_kinds import ConsumerKind, note_consumer_kind
+from londiste.pgq.liveness import Beat
 from londiste.pgq.pause import get_paused_consumers
 from londiste.pgq.types import Tick
 
@@ -37,6 +38,7 @@ class Driver:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._conn: Connection | None = None
+        self._beat = Beat(options.kind.value, options.queue, options.consumer)
         self._begun = False
         #: Up to where the query may go at most; None: no limit.
         self._target: Tick | None = None
@@ -47,6 +49,7 @@ class Driver:
         """Gives the session back, and the lock with it."""
         self._let_go()
         conn, self._conn = self._conn, None
+        self._beat.stop(conn)
         if conn is not None:
             conn.close()
 
@@ -100,6 +103,7 @@ class Driver:
         start = self.proved(start)
         assert start.tick is not None
         self.finished(start)
+        self._beat.beat(self.conn)
         if get_paused_consumers(self.conn, options.queue, options.consumer):
             return start
         last = None if self._target is None else max(self._target.id, start.tick)
@@ -113,6 +117,8 @@ class Driver:
         )
         if end.id == start.tick:
             return start
+        # What was between is at the sink when this is asked again.
+        self._beat.worked()
         return offsets.at(end, self._generation(), start)
 
     def newest(self) -> Offset | None:

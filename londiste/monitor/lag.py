@@ -1,0 +1,110 @@
+"""Distance of a node to the last change, and the parts of its latency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psycopg
+
+from londiste.cascade import topology
+from londiste.db.connection import session
+from londiste.db.queries import query
+from londiste.errors import LondisteError
+from londiste.monitor.durations import dhms
+from londiste.orchestration.connections import reach
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Distance of a position to the last change in the root's queue.
+
+    ticks -- after the position.  events -- about, as rolled back ones are counted.
+    seconds -- by the root's clock since the first tick with changes after the position.
+    """
+
+    ticks: int
+    events: int
+    seconds: float
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything up to the last change is applied."""
+        return not self.events
+
+    def __str__(self) -> str:
+        if self.idle:
+            return "idle"
+        if not self.ticks:
+            return f"about {self.events:,} events wait for a tick"
+        return f"behind by {self.ticks} ticks, about {self.events:,} events, {dhms(self.seconds)}"
+
+
+@dataclass(frozen=True)
+class Position:
+    """A tick in the root's queue, in relation to its newest.
+
+    age -- seconds since the tick.  max_lag -- the longest time an event waits for its tick.
+    """
+
+    age: float
+    behind: Behind
+    max_lag: float
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Parts of the time from a commit on the root until the change is visible on a node.
+
+    tick -- longest time until the ticker creates a tick.
+    fetch -- from that tick until this node opened its last batch.
+    apply -- time that the batch took, until its commit made it visible.
+    """
+
+    tick: float
+    fetch: float | None = None
+    apply: float | None = None
+
+    @property
+    def total(self) -> float:
+        """All parts that are known."""
+        return self.tick + (self.fetch or 0.0) + (self.apply or 0.0)
+
+    def __str__(self) -> str:
+        parts = [("tick", self.tick), ("fetch", self.fetch), ("apply", self.apply)]
+        known = [(name, value) for name, value in parts if value is not None]
+        worst = max(known, key=lambda part: part[1])[0]
+        text = " + ".join(f"{name} {value:.3g}s" for name, value in known)
+        return f"{text}; most: {_WORST[worst]}"
+
+
+_WORST = {
+    "tick": "waiting for a tick (ticker_max_lag)",
+    "fetch": "waiting for the worker to open the batch",
+    "apply": "applying the batch",
+}
+
+
+def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Position]:
+    """The ticks that the root's queue has, by id; none if the root does not answer."""
+    try:
+        with session(
+            reach(root_dsn, f"connect_timeout={topology.CONNECT_SECONDS}"),
+            name="londiste status",
+            autocommit=True,
+            answer_seconds=topology.ANSWER_SECONDS + 2,
+        ) as conn:
+            rows = conn.execute(
+                query("tick_lags"), {"queue": queue, "ticks": list(ticks)}
+            ).fetchall()
+    except (LondisteError, psycopg.Error):
+        return {}
+    return {
+        int(tick): Position(
+            float(age), Behind(int(later), int(events), float(seconds)), float(max_lag)
+        )
+        for tick, age, later, events, seconds, max_lag in rows
+    }
+
+
+__all__ = ["Behind", "Latency", "Position", "positions"]

@@ -1,0 +1,171 @@
+"""Whether daemons run: from their signs of life to a word about each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from londiste.db.connection import Connection
+from londiste.errors import InstallError
+from londiste.monitor.durations import dhms
+from londiste.pgq import liveness
+from londiste.pgq.liveness import Daemon
+
+#: Seconds that a daemon has to open a new session before it counts as ended.
+RECONNECT = 5.0
+#: Periods without a report after which a daemon counts as hung.
+MISSED = 3.0
+#: Seconds for which a consumer may work on one batch without a sign of life.
+CONSUMER_BATCH = 900.0
+
+
+class Life(StrEnum):
+    """State of a daemon.
+
+    BUSY -- no report for a while, but the server works for it.
+    HUNG -- its session is open, and it does nothing: stopped by a signal, or out of reach.
+    GONE -- its session has ended without a word.  STOPPED -- it ended as requested.
+    NEVER -- it has never reported in this database.  UNKNOWN -- the schemas are older.
+    """
+
+    ALIVE = "alive"
+    BUSY = "busy"
+    HUNG = "hung"
+    GONE = "gone"
+    STOPPED = "stopped"
+    NEVER = "never"
+    UNKNOWN = "unknown"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it works, as far as is known."""
+        return self in (Life.ALIVE, Life.BUSY, Life.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A daemon in ``status``.
+
+    since -- last sign of life of one that does not run.
+    worked_ago -- seconds since its last batch or tick.
+    fetch_seconds, apply_seconds -- of its last batch.
+    start -- command that starts it.
+    """
+
+    kind: str
+    name: str
+    life: Life
+    host: str = ""
+    pid: int | None = None
+    version: str = ""
+    started: datetime | None = None
+    since: datetime | None = None
+    seen_ago: float | None = None
+    worked_ago: float | None = None
+    fetch_seconds: float | None = None
+    apply_seconds: float | None = None
+    start: str = ""
+
+    @property
+    def text(self) -> str:
+        """One line: ``worker: alive, applied 2s ago (host, pid 12)``."""
+        place = f" ({self.host}, pid {self.pid})" if self.pid else ""
+        match self.life:
+            case Life.ALIVE | Life.BUSY:
+                did = ""
+                if self.worked_ago is not None:
+                    did = f", {_VERBS.get(self.kind, 'worked')} {dhms(self.worked_ago)} ago"
+                return f"{self.kind}: {self.life}{did}{place}"
+            case Life.HUNG:
+                seen = dhms(self.seen_ago or 0.0)
+                return (
+                    f"{self.kind}: HUNG, connected but silent for {seen}{place}; check the process"
+                )
+            case Life.UNKNOWN:
+                return f"{self.kind}: unknown, the SQL of this node reports no daemons"
+            case _:
+                since = "" if self.since is None else f" since {_clock(self.since)}"
+                never = " (never reported here)" if self.life is Life.NEVER else place
+                return f"{self.kind}: NOT RUNNING{since}{never}; start it: {self.start}"
+
+
+_VERBS = {"worker": "applied", "ticker": "ticked"}
+
+
+def judge(one: Daemon, *, patience: float = 0.0) -> Life:
+    """Pure: the state of a daemon.
+
+    patience -- seconds that it may be silent in any case: it works on something large.
+    """
+    if one.stopped is not None:
+        return Life.STOPPED
+    silent = one.seen_age
+    if one.has_session and one.session_age is not None:
+        silent = min(silent, one.session_age)
+    if one.has_session is False:
+        return Life.ALIVE if silent <= RECONNECT else Life.GONE
+    if silent <= max(MISSED * one.period, patience):
+        return Life.ALIVE
+    return Life.BUSY if one.is_executing else Life.HUNG
+
+
+def newest(
+    daemons: Iterable[Daemon], kind: str, *, name: str | None = None, patience: float = 0.0
+) -> tuple[Life, Daemon | None]:
+    """Pure: the daemon of a kind that is best alive, the last seen of several."""
+    found = [(judge(d, patience=patience), d) for d in daemons if d.kind == kind]
+    found = [(life, d) for life, d in found if name is None or d.name == name]
+    if not found:
+        return Life.NEVER, None
+    return min(found, key=lambda pair: (not pair[0].runs, pair[1].seen_age))
+
+
+def running(
+    daemons: Sequence[Daemon] | None,
+    kind: str,
+    *,
+    name: str | None = None,
+    start: str = "",
+    patience: float = 0.0,
+) -> Running:
+    """Pure: the line of ``status`` about a daemon; ``daemons`` None: older schemas."""
+    if daemons is None:
+        return Running(kind, name or "", Life.UNKNOWN, start=start)
+    life, one = newest(daemons, kind, name=name, patience=patience)
+    if one is None:
+        return Running(kind, name or "", life, start=start)
+    return Running(
+        kind,
+        one.name,
+        life,
+        one.host,
+        one.pid,
+        one.version,
+        one.started,
+        None if life.runs else one.stopped or one.seen,
+        one.seen_age,
+        one.worked_age,
+        one.fetch_seconds,
+        one.apply_seconds,
+        start,
+    )
+
+
+def find(conn: Connection, queue: str | None = None) -> list[Daemon] | None:
+    """The daemons that have reported in a database; None with older schemas."""
+    try:
+        return liveness.get_daemons(conn, queue)
+    except InstallError:
+        return None
+
+
+def _clock(moment: datetime) -> str:
+    local = moment.astimezone()
+    if local.date() == datetime.now().astimezone().date():
+        return f"{local:%H:%M:%S}"
+    return f"{local:%Y-%m-%d %H:%M}"
+
+
+__all__ = ["Life", "Running", "find", "judge", "newest", "running"]

@@ -1,0 +1,1 @@
+"""Monitoring with real daemons."""

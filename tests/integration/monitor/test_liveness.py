@@ -1,0 +1,132 @@
+"""Status reports who runs: real daemons that are killed, stopped by a signal, or ended."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from londiste.cascade.model import NodeType
+from londiste.monitor import status
+from londiste.monitor.liveness import Life
+from londiste.monitor.status import NodeStatus
+from tests.fixtures.line import QUEUE, Command, Line, LineNode
+from tests.fixtures.process import Program
+from tests.support.waiting import wait_for
+
+TABLE = "create table t (id int primary key, v text)"
+
+
+def of(node: LineNode) -> NodeStatus:
+    return status.collect(node.database.dsn, QUEUE).node(node.name)
+
+
+def until(node: LineNode, life: Life) -> NodeStatus:
+    def found() -> NodeStatus | None:
+        seen = of(node)
+        return seen if seen.worker is not None and seen.worker.life is life else None
+
+    return wait_for(found, what=f"worker {life}", timeout=20)
+
+
+def make_silent(node: LineNode, seconds: int) -> None:
+    """As after this time: the last report is older, and the session has ended no statement."""
+    node.database.execute(
+        "update pgq.daemon set dm_seen = dm_seen - make_interval(secs => %s)", seconds
+    )
+
+
+def test_a_worker_is_alive_hung_and_gone(line: Line, command: Command) -> None:
+    root = line.node("root", NodeType.ROOT, schema=TABLE)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=TABLE)
+    line.add(root, "t")
+    line.add(leaf, "t")
+    assert of(leaf).worker.life is Life.NEVER  # type: ignore[union-attr]
+    shown = command(leaf, "status").out
+    assert "worker: NOT RUNNING (never reported here); start it: londiste -c FILE worker" in shown
+    line.start(leaf)
+    root.database.execute("insert into t values (1, 'a')")
+    line.wait_position(leaf, line.tick())
+    alive = until(leaf, Life.ALIVE)
+    worker = alive.worker
+    assert leaf.worker is not None
+    assert worker is not None
+    assert worker.pid == leaf.worker.pid
+    assert alive.behind is not None
+    assert alive.behind.idle
+    shown = command(leaf, "status").out
+    assert "worker: alive" in shown
+    assert "Lag: idle" in shown
+    # Neither lag nor life depends on the age of the tick.
+    root.database.execute("update pgq.tick set tick_time = tick_time - interval '1 h'")
+    assert "Lag: idle" in command(leaf, "status").out
+    leaf.worker.send(signal.SIGKILL)
+    leaf.worker.wait(5)
+    make_silent(leaf, 60)
+    root.database.execute("insert into t select n, 'b' from generate_series(2, 11) n")
+    line.tick()
+    gone = until(leaf, Life.GONE)
+    assert gone.behind is not None
+    # A forced tick counts as events, too.
+    assert gone.behind.ticks == 1
+    assert gone.behind.events >= 10
+    shown = command(leaf, "status").out
+    assert "worker: NOT RUNNING since" in shown
+    assert "behind by 1 ticks, about 2,010 events" in shown
+
+
+def test_a_stopped_process_and_an_ended_one(line: Line, command: Command) -> None:
+    root = line.node("root", NodeType.ROOT)
+    worker = line.start(root)
+    until(root, Life.ALIVE)
+    worker.send(signal.SIGSTOP)
+    try:
+        make_silent(root, 600)
+        # Its session is there, and ended its last statement long ago: the limit is shortened.
+        root.database.execute("update pgq.daemon set dm_period = 0.1")
+        shown = until(root, Life.HUNG).worker
+        assert shown is not None
+        assert "HUNG, connected but silent" in shown.text
+    finally:
+        worker.send(signal.SIGCONT)
+    worker.send(signal.SIGTERM)
+    assert worker.wait(10) == 0
+    assert "worker: NOT RUNNING since" in command(root, "status").out
+    assert until(root, Life.STOPPED).worker.since is not None  # type: ignore[union-attr]
+
+
+def test_ticker_and_consumer_report(line: Line, program: Callable[..., Program]) -> None:
+    root = line.node("root", NodeType.ROOT)
+
+    def daemons() -> dict[str, Any]:
+        with root.database.connect() as conn:
+            return dict(conn.execute("select kind, has_session from pgq.get_daemons(%s)", [QUEUE]))
+
+    ticker = program("ticker", "--db", root.database.dsn)
+    wait_for(lambda: daemons() == {"ticker": True}, what="ticker")
+    assert "ticker: alive" in "\n".join(one.text for one in of(root).daemons)
+    ticker.signal(signal.SIGKILL)
+    ticker.end()
+    wait_for(lambda: daemons() == {"ticker": False}, what="no session")
+    make_silent(root, 60)
+    assert "ticker: NOT RUNNING since" in "\n".join(one.text for one in of(root).daemons)
+
+
+def test_a_halted_event_is_one_short_line(line: Line, command: Command) -> None:
+    root = line.node("root", NodeType.ROOT, schema=TABLE)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=TABLE)
+    line.add(root, "t")
+    line.add(leaf, "t")
+    root.database.execute("insert into t values (1, 'secret')")
+    leaf.database.execute(
+        "set session_replication_role = replica; insert into t values (1, 'other')"
+    )
+    line.tick()
+    line.start(leaf)
+    line.wait(lambda: of(leaf).halted, "halt")
+    shown = command(leaf, "status").out
+    (text,) = [row.strip() for row in shown.splitlines() if "HALTED" in row]
+    assert text.startswith("HALTED at event ")
+    assert text.endswith(": insert of public.t by id: londiste events show")
+    assert "secret" not in shown
+    assert "worker: alive" in shown
