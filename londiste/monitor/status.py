@@ -21,11 +21,13 @@ from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
 from londiste.errors import InstallError, LondisteError
 from londiste.monitor import consumers, exposure, liveness, partitions
+from londiste.monitor.alarms import collect_alarms
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.lag import Behind, Latency, Position, positions
 from londiste.monitor.liveness import Life, Running
 from londiste.monitor.nodes.rules import REWRITTEN
+from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
 from londiste.pgq import queues
@@ -73,6 +75,7 @@ class NodeStatus:
     latency -- what the time from a commit on the root until the change is visible is made of.
     daemons -- the worker, the ticker of its queue, and other daemons that have reported there.
     halted -- events that stop a consumer of the node.
+    alarms -- findings of its database, if they were asked for.
     tick -- that it has reached.
     errors -- (consumer, first line of its message); (``capture``, what is not captured);
         (``follow``, tables of auto_add_tables that cannot be added).
@@ -114,6 +117,7 @@ class NodeStatus:
     latency: Latency | None = None
     daemons: tuple[Running, ...] = ()
     halted: tuple[Halted, ...] = ()
+    alarms: tuple[Finding, ...] = ()
 
     @property
     def worker(self) -> Running | None:
@@ -174,12 +178,14 @@ class _Answer:
     exposed: tuple[Exposed, ...]
     daemons: tuple[Running, ...]
     halted: tuple[Halted, ...]
+    alarms: tuple[Finding, ...] = ()
 
 
-def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
+def collect(dsn: str, queue: str, *, extra: str = "", limits: Limits | None = None) -> Status:
     """Asks the node at ``dsn`` for the members, and then all of them.
 
     extra -- connection parameters added to every location.
+    limits -- also collect ``alarms``, by these limits.
     Raises UnknownNode and NodeUnreachable for the first node only.
     """
     with session(
@@ -229,6 +235,7 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
         large = _known(missing, lambda: attempts.get_large_batch(conn, queue))
         under_way = _known(missing, lambda: operation.find(conn, queue))
         keeper = None
+        below = []
         if info.type is not NodeType.LEAF:
             below = nodes.get_subscriber_info(conn, queue)
             keeper = held(queues.get_consumer_info(conn, queue), below)
@@ -249,6 +256,11 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
                 Halted(e.address, e.consumer, e.table or "?", e.op or "", tuple(e.key or ()))
                 for e in _known(missing, lambda: apply_errors.get_apply_errors(conn, queue)) or ()
                 if e.state == "halted"
+            ),
+            ()
+            if limits is None
+            else collect_alarms(
+                conn, queue, below, limits, has_queue=info.type is not NodeType.LEAF
             ),
         )
 
@@ -314,6 +326,7 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         exposed=answer.exposed,
         daemons=answer.daemons,
         halted=answer.halted,
+        alarms=answer.alarms,
     )
 
 

@@ -6,16 +6,44 @@ import dataclasses
 import os
 import sys
 from datetime import datetime
+from typing import Any
 
 import click
 
 from londiste.cli import options, output
 from londiste.cli.live_view import again_and_again
-from londiste.errors import LondisteError
+from londiste.errors import BadOption, LondisteError
 from londiste.monitor import status as monitor
-from londiste.monitor import tree_view
+from londiste.monitor import tree_view, verdict
+from londiste.monitor.queues.model import Limits
+from londiste.monitor.queues.rules import worst
 from londiste.monitor.status import Status
+from londiste.monitor.verdict import Allowed
 from londiste.settings import WorkerSettings
+
+#: Exit code of ``--check`` when the state is unknown.
+EXIT_UNKNOWN = 3
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Span(click.ParamType[float]):
+    """Seconds, or a number with the unit s, m, h or d."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        text = str(value)
+        unit = _UNITS.get(text[-1:])
+        try:
+            seconds = float(text[:-1]) * unit if unit else float(text)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < 1e9:
+            self.fail(f"{text!r} is not a number of seconds above 0, such as 60, 60s or 5m")
+        return seconds
 
 
 @click.command()
@@ -29,8 +57,33 @@ from londiste.settings import WorkerSettings
     metavar="[SECONDS]",
     help="Refresh every 2 seconds (q or Ctrl-C to quit).",
 )
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Print one line with perfdata; exit code 0 ok, 1 warning, 2 critical, 3 unknown.",
+)
+@click.option(
+    "--max-lag",
+    type=Span(),
+    metavar="SECONDS",
+    help="With --check: maximum lag of a node, also 60s, 5m or 1h (default 60).",
+)
+@click.option(
+    "--max-backlog",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --check: maximum events a node is behind (default: no limit).",
+)
 @options.json_output
-def status(context: options.Context, compact: bool, watch: float | None, as_json: bool) -> None:
+def status(
+    context: options.Context,
+    compact: bool,
+    watch: float | None,
+    check: bool,
+    max_lag: float | None,
+    max_backlog: int | None,
+    as_json: bool,
+) -> int:
     """Show the tree of nodes with tables, lag, watermarks and changes under way.
 
     Tables: in sync / being copied / not replicated on the node. A node that does not answer is
@@ -40,7 +93,21 @@ def status(context: options.Context, compact: bool, watch: float | None, as_json
     rotation for more than ten minutes is named. Large batches: the threshold for parallel apply,
     and how the last large batch of each node was applied. With --watch: refreshed in place on a
     terminal, printed repeatedly elsewhere; with --json one document per line and refresh.
+
+    With --check: for a monitor, with all that is wrong in the cascade. Ten times a limit is
+    critical.
     """
+    if not check and (max_lag is not None or max_backlog is not None):
+        raise BadOption(
+            "--max-lag and --max-backlog require --check", hint="londiste status --check"
+        )
+    if check:
+        if watch is not None or compact:
+            raise BadOption(
+                "--check cannot be combined with --watch or --compact",
+                hint="londiste status --check",
+            )
+        return _check(context, Allowed(max_lag or Allowed().lag, max_backlog), as_json=as_json)
     settings = context.settings(WorkerSettings)
 
     def collect() -> Status:
@@ -64,7 +131,7 @@ def status(context: options.Context, compact: bool, watch: float | None, as_json
             output.as_json(found)
         else:
             click.echo("\n".join(draw(found)))
-        return
+        return 0
 
     def look() -> list[str]:
         try:
@@ -76,3 +143,37 @@ def status(context: options.Context, compact: bool, watch: float | None, as_json
         again_and_again(watch, lambda: output.as_json(collect()))
     else:
         again_and_again(watch, lambda: [f"{datetime.now():%Y-%m-%d %H:%M:%S}", *look()])
+    return 0
+
+
+def _check(context: options.Context, allowed: Allowed, *, as_json: bool) -> int:
+    """One line for a monitor; the exit code of its verdict."""
+    try:
+        settings = context.settings(WorkerSettings)
+        found = monitor.collect(
+            settings.db,
+            settings.queue_name,
+            extra=settings.remote_extra_connstr,
+            limits=Limits(),
+        )
+    except LondisteError as error:
+        text = " ".join(error.message.replace("|", "/").split())
+        if as_json:
+            output.as_json({"severity": "unknown", "reason": text, "findings": [], "nodes": []})
+        else:
+            click.echo(f"LONDISTE UNKNOWN - {text}")
+        return EXIT_UNKNOWN
+    problems = verdict.findings(found, allowed)
+    if as_json:
+        output.as_json(
+            {
+                "severity": worst(problems).word,
+                "findings": [
+                    {**dataclasses.asdict(one), "severity": one.severity.word} for one in problems
+                ],
+                "nodes": found.nodes,
+            }
+        )
+    else:
+        click.echo(verdict.one_line(found, problems, allowed))
+    return int(worst(problems))

@@ -1,0 +1,103 @@
+"""Findings of one node's database for ``status --check``: its queue, its tables, its audit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import psycopg
+
+from londiste.cascade.model import Subscriber, consumer_kind
+from londiste.db import call
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.queries import query
+from londiste.errors import InstallError, LondisteError, from_database
+from londiste.monitor.queues import collect, rules
+from londiste.monitor.queues.model import Finding, Limits, Severity
+
+#: Age of an event table in transactions from which on the server is near its limit of 2 billion.
+CRITICAL_AGE = 1_600_000_000
+#: The job of ``compare --continuous``.
+_AUDIT = "audit"
+
+
+def collect_alarms(
+    conn: Connection, queue: str, subscribers: list[Subscriber], limits: Limits, *, has_queue: bool
+) -> tuple[Finding, ...]:
+    """What the database of a node shows; the worst first."""
+    found = [*_drift(conn, queue)]
+    if has_queue:
+        facts = collect.collect(conn, queue)
+        found += [
+            one
+            for one in rules.findings(facts, limits)
+            # Nodes below have a lag of their own.
+            if one.kind not in ("consumer-lags", "consumer-inactive")
+            or not consumer_kind(one.consumer, subscribers).is_of_cascade
+        ]
+        found += age_findings(queue, *_age(conn, queue))
+    return tuple(sorted(found, key=lambda one: -one.severity))
+
+
+def age_findings(queue: str, age: int, allowed: int) -> list[Finding]:
+    """Pure: about the transaction-id age of event tables.
+
+    allowed -- the server's autovacuum_freeze_max_age.
+    """
+    if age <= 2 * allowed and age < CRITICAL_AGE:
+        return []
+    return [
+        Finding(
+            Severity.CRITICAL if age >= CRITICAL_AGE else Severity.WARNING,
+            "xid-age",
+            f"queue {queue}: an event table has a transaction-id age of {age:,}",
+            f"autovacuum should have frozen it at {allowed:,}; at 2 billion the server stops",
+            f"londiste queue maint; vacuum (freeze) the tables of queue {queue}",
+            queue,
+        )
+    ]
+
+
+def drift_findings(queue: str, differing: dict[str, int]) -> list[Finding]:
+    """Pure: about rows that the audit found to differ, by table."""
+    return [
+        Finding(
+            Severity.CRITICAL,
+            "drift",
+            f"table {table}: {rows:,} rows differ from the root's",
+            "the audit (compare --continuous) found them",
+            f"londiste repair {table}",
+            queue,
+        )
+        for table, rows in sorted(differing.items())
+        if rows
+    ]
+
+
+def differing_rows(conn: Connection, queue: str) -> dict[str, int]:
+    """Rows that the audit of this node found to differ, by table; none with older schemas."""
+    rows: Counter[str] = Counter()
+    try:
+        for one in call.rows(conn, "londiste.compare_ranges", queue, _AUDIT):
+            rows[one["table_name"]] += one["differs"] or 0
+    except InstallError:
+        return {}
+    return dict(rows)
+
+
+def _drift(conn: Connection, queue: str) -> list[Finding]:
+    try:
+        return drift_findings(queue, differing_rows(conn, queue))
+    except LondisteError:
+        # No right to see it.
+        return []
+
+
+def _age(conn: Connection, queue: str) -> tuple[int, int]:
+    try:
+        rows = conn.execute(query("event_table_age"), {"queue": queue}).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    return int(rows[0][0]), int(rows[0][1])
+
+
+__all__ = ["age_findings", "collect_alarms", "differing_rows", "drift_findings"]

@@ -1,0 +1,177 @@
+"""Verdict about a cascade for monitoring: findings, exit code, one line and perfdata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from londiste.monitor.durations import dhms
+from londiste.monitor.liveness import Life, Running
+from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.status import NodeStatus, Status
+
+#: Findings that one line names.
+_NAMED = 3
+#: Sources of ``NodeStatus.errors`` that are no consumers, and their severity.
+_SOURCES = {
+    "capture": Severity.CRITICAL,
+    "partition": Severity.CRITICAL,
+    "rewritten": Severity.WARNING,
+    "follow": Severity.WARNING,
+}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Limits of a healthy cascade; ten times a limit is critical.
+
+    lag -- seconds.  backlog -- events; None: no limit.  held -- seconds for which a consumer may
+        keep the events of a node's queue: watermarks arrive every five minutes.
+    """
+
+    lag: float = 60.0
+    backlog: int | None = None
+    held: float = 900.0
+
+
+def findings(status: Status, allowed: Allowed | None = None) -> list[Finding]:
+    """Pure: all findings about a cascade, the worst first."""
+    allowed = allowed or Allowed()
+    found = [one for node in status.nodes for one in _node(node, status, allowed)]
+    if not any(node.type == "root" for node in status.nodes):
+        found.append(
+            _finding(
+                Severity.CRITICAL,
+                "no-root",
+                f"queue {status.queue}: no root answers",
+                "new changes do not arrive, and lag is unknown",
+                "londiste status; then start the root, or: londiste takeover",
+                status.queue,
+            )
+        )
+    return sorted(found, key=lambda one: (-one.severity, _ORDER.get(one.kind, 9), one.what))
+
+
+#: The cause before what follows from it.
+_ORDER = {"unreachable": 0, "no-root": 1, "halted": 2, "worker": 3, "error": 4, "lag": 8}
+
+
+def _finding(
+    severity: Severity, kind: str, what: str, why: str, do: str, queue: str, node: str = ""
+) -> Finding:
+    return Finding(severity, kind, f"node {node}: {what}" if node else what, why, do, queue)
+
+
+def _node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Finding]:
+    queue = status.queue
+
+    def add(severity: Severity, kind: str, what: str, why: str, do: str) -> Finding:
+        return _finding(severity, kind, what, why, do, queue, node.name)
+
+    if node.unreachable:
+        severity = Severity.WARNING if node.tagged_dead else Severity.CRITICAL
+        do = f"start its server; or londiste tag-dead {node.name}, and takeover or drop-node"
+        what = "is marked as failed" if node.tagged_dead else f"does not answer: {node.unreachable}"
+        yield add(severity, "unreachable", what, node.unreachable, do)
+        return
+    for halted in node.halted:
+        why = "nothing after it is applied until it is decided"
+        yield add(Severity.CRITICAL, "halted", str(halted), why, "londiste events show")
+    halting = {one.consumer for one in node.halted}
+    for source, text in node.errors:
+        if source not in halting:
+            severity = _SOURCES.get(source, Severity.CRITICAL)
+            kind = source if source in _SOURCES else "copy" if ".copy." in source else "error"
+            yield add(severity, kind, f"{source}: {text}", text, "londiste check")
+    for one in node.daemons:
+        if not one.life.runs:
+            yield add(_daemon(one, node), one.kind, one.text, _ENDED.get(one.kind, ""), one.start)
+    if node.paused:
+        do = f"londiste resume --node {node.name}"
+        yield add(Severity.WARNING, "paused", "the worker is paused", "it applies nothing", do)
+    if node.operation is not None:
+        what, do = node.operation.what, node.operation.command
+        yield add(Severity.WARNING, "operation", f"under way: {what}", "it is unfinished", do)
+    if node.held is not None and node.held.age > allowed.held:
+        what = f"events are kept since {dhms(node.held.age)} for {node.held.who}"
+        do = f"start it, or: londiste queue status {queue}"
+        yield add(Severity.WARNING, "held", what, "its tables do not rotate", do)
+    yield from _lag(node, status, allowed)
+    for alarm in node.alarms:
+        yield replace(alarm, what=f"node {node.name}: {alarm.what}")
+
+
+_ENDED = {
+    "worker": "no change is applied on this node",
+    "ticker": "no tick is created, and tables of the queue do not rotate",
+}
+
+
+def _daemon(one: Running, node: NodeStatus) -> Severity:
+    if one.kind == "worker" and node.type != "root" and one.life is not Life.NEVER:
+        return Severity.CRITICAL
+    if one.kind == "ticker" and node.type == "root":
+        return Severity.CRITICAL
+    return Severity.WARNING
+
+
+def _lag(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Finding]:
+    do = f"londiste status; check the log of the worker of {node.name}"
+    behind = node.behind
+    if behind is None:
+        if node.tick is not None and any(one.behind is not None for one in status.nodes):
+            what = f"its tick {node.tick} is no longer in the root's queue"
+            why = "the events after it may be gone"
+            yield _finding(Severity.CRITICAL, "lag", what, why, do, status.queue, node.name)
+        return
+    over = max(
+        behind.seconds / allowed.lag,
+        behind.events / allowed.backlog if allowed.backlog else 0.0,
+    )
+    if over > 1:
+        severity = Severity.CRITICAL if over > 10 else Severity.WARNING
+        why = f"allowed: {dhms(allowed.lag)}"
+        if allowed.backlog is not None:
+            why += f", {allowed.backlog:,} events"
+        yield _finding(severity, "lag", str(behind), why, do, status.queue, node.name)
+
+
+def one_line(status: Status, found: list[Finding], allowed: Allowed) -> str:
+    """The line of a plugin of Nagios: verdict, the worst findings, and perfdata."""
+    worst = max((one.severity for one in found), default=Severity.OK)
+    if found:
+        text = "; ".join(_plain(one.what) for one in found[:_NAMED])
+        if len(found) > _NAMED:
+            text += f"; and {len(found) - _NAMED} more"
+    else:
+        text = f"queue {status.queue}, {len(status.nodes)} nodes"
+    return f"LONDISTE {worst.word.upper()} - {text} | {' '.join(_perfdata(status, allowed))}"
+
+
+def _perfdata(status: Status, allowed: Allowed) -> Iterator[str]:
+    silent = sum(bool(node.unreachable) for node in status.nodes)
+    yield f"nodes={len(status.nodes)}"
+    yield f"unreachable={silent}"
+    backlog = ";".join(
+        "" if limit is None else f"{limit}"
+        for limit in (allowed.backlog, None if allowed.backlog is None else 10 * allowed.backlog)
+    )
+    for node in status.nodes:
+        if node.behind is not None:
+            lag = f"{node.behind.seconds:.1f}s;{allowed.lag:g};{10 * allowed.lag:g}"
+            yield f"{_label(f'lag_{node.name}')}={lag};0"
+            yield f"{_label(f'backlog_{node.name}')}={node.behind.events};{backlog};0"
+
+
+def _label(text: str) -> str:
+    clean = "".join("_" if c in "=|" or not c.isprintable() else c for c in text)
+    quoted = clean.replace("'", "''")
+    return clean if clean.replace("_", "").isalnum() else f"'{quoted}'"
+
+
+def _plain(text: str) -> str:
+    """Without line breaks, and without what begins the perfdata."""
+    return " ".join(text.replace("|", "/").split())
+
+
+__all__ = ["Allowed", "findings", "one_line"]

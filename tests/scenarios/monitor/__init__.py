@@ -1,0 +1,1 @@
+"""What monitoring reports about real outages."""
