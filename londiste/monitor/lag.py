@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import psycopg
 
 from londiste.cascade import topology
+from londiste.daemon.durations import dhms
 from londiste.db.connection import session
 from londiste.db.queries import query
 from londiste.errors import LondisteError
-from londiste.monitor.durations import dhms
 from londiste.orchestration.connections import reach
 
 

@@ -13,19 +13,19 @@ from typing import TypeVar
 
 from psycopg import conninfo
 
+from londiste.cascade import daemons, topology
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade import topology
+from londiste.cascade.daemons import Life, Running
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.cascade.switching import operation_log as operation
 from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
 from londiste.errors import InstallError, LondisteError
-from londiste.monitor import consumers, exposure, liveness, partitions
+from londiste.monitor import consumers, exposure, partitions
 from londiste.monitor.alarms import collect_alarms
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.lag import Behind, Latency, Position, positions
-from londiste.monitor.liveness import Life, Running
 from londiste.monitor.nodes.rules import REWRITTEN
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
@@ -123,6 +123,16 @@ class NodeStatus:
     def worker(self) -> Running | None:
         """The node's worker."""
         return next((one for one in self.daemons if one.kind == "worker"), None)
+
+    @property
+    def current(self) -> bool:
+        """Whether the node applies changes, as far as is known."""
+        if self.type == NodeType.ROOT.value:
+            return True
+        worker = self.worker
+        ended = worker is not None and not worker.life.runs and worker.life is not Life.NEVER
+        failing = worker is not None and any(name == worker.name for name, _ in self.errors)
+        return not (self.unreachable or self.halted or self.paused or ended or failing)
 
 
 @dataclass(frozen=True)
@@ -334,18 +344,18 @@ def _daemons(
     conn: Connection, queue: str, info: NodeInfo, large: LargeBatch | None
 ) -> tuple[Running, ...]:
     """The worker, the ticker where there is a queue, and other daemons that do not run."""
-    found = liveness.find(conn, queue)
+    found = daemons.find(conn, queue)
     # The worker waits for the job of a large batch without a word.
     patience = math.inf if large is not None and large.seconds is None else 0.0
     start = f"londiste -c FILE worker (settings of node {info.name})"
-    lines = [liveness.running(found, "worker", name=info.worker, start=start, patience=patience)]
-    ticker = liveness.running(found, "ticker", start="londiste ticker --db DSN")
+    lines = [daemons.running(found, "worker", name=info.worker, start=start, patience=patience)]
+    ticker = daemons.running(found, "ticker", start="londiste ticker --db DSN")
     # Another program may create the ticks; that they come is checked by their age.
     if info.type is not NodeType.LEAF and ticker.life not in (Life.NEVER, Life.UNKNOWN):
         lines.append(ticker)
     for one in found or ():
-        if one.kind == "copy" and liveness.judge(one).runs:
-            lines.append(liveness.running([one], "copy"))
+        if one.kind == "copy" and daemons.judge(one).runs:
+            lines.append(daemons.running([one], "copy"))
     return tuple(lines)
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
+from londiste.cascade.daemons import Life
 from londiste.cascade.model import shown_attrs
-from londiste.monitor.durations import dhms
-from londiste.monitor.liveness import Life
+from londiste.daemon.durations import dhms
 from londiste.monitor.status import NodeStatus, Status
 from londiste.replication.parallel.sqlapi import LargeBatch
 
@@ -125,7 +125,7 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     if node.unreachable:
         facts.append(paint(f"ERR: {node.unreachable}"))
     if node.tables is not None:
-        facts.append(f"Tables: {node.tables}")
+        facts.append(f"Tables: {node.tables}" + ("" if node.current else paint(" (not current)")))
     if node.tick is not None:
         lag, late = _lag(node)
         text = f"Lag: {paint(lag) if late else lag}, Tick: {node.tick}"

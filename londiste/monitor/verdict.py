@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from londiste.monitor.durations import dhms
-from londiste.monitor.liveness import Life, Running
+from londiste.cascade.daemons import Life, Running
+from londiste.daemon.durations import dhms
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.status import NodeStatus, Status
 

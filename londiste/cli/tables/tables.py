@@ -13,6 +13,7 @@ from londiste.handlers.table_rules import ON_ERROR, resolution
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import change_form as forms
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import current
 from londiste.settings import NodeSettings
 
 if TYPE_CHECKING:
@@ -27,10 +28,15 @@ if TYPE_CHECKING:
 )
 @options.json_output
 def tables(context: options.Context, names_only: bool, verbose: bool, as_json: bool) -> None:
-    """List the replicated tables of this node and their states."""
+    """List the replicated tables of this node and their states.
+
+    A table in sync has state ok only while the node applies changes; else halted (by an event),
+    failing, paused, or stale (no worker runs).
+    """
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste tables", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)
+        stale = current.find(conn, settings.queue_name)
         found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
         captured = forms.capturing(conn, settings.queue_name) if verbose else {}
         choices = _copy_choices(conn, settings.queue_name) if verbose else {}
@@ -43,7 +49,7 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
     rows: list[dict[str, Any]] = [
         {
             "table": str(t.name),
-            "state": t.state,
+            "state": stale.state if stale is not None and t.state == "ok" else t.state,
             "attributes": dict(t.attrs) if as_json else _attrs(t),
             "here": str(t.dest),
         }
@@ -62,7 +68,13 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
                 copy=way.mode if way else None,
                 copy_reason=way.reason if way else None,
             )
+    if as_json:
+        columns.append("sync_state")
+        for row, table in zip(rows, found, strict=True):
+            row["sync_state"] = table.state
     output.show(columns, rows, json_wanted=as_json)
+    if stale is not None and found:
+        output.warning(f"the tables are not current: {stale.reason}")
 
 
 def _copy_choices(conn: Connection, queue: str) -> dict[str, CopyChoice]:

@@ -33,7 +33,8 @@ def wait_sync(
 ) -> None:
     """Wait until all tables are in sync, or the named ones.
 
-    The exit code is 4 on a node without tables, unless --allow-empty is given.
+    Also waits while the node applies nothing, and reports why.  The exit code is 4 on a node
+    without tables, unless --allow-empty is given.
     """
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste wait-sync", autocommit=True) as conn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
+from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
 from londiste.db.connection import Connection, describe_dsn
@@ -59,6 +60,12 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
         ),
         node.paused,
         None if under_way is None else (under_way.describe(), under_way.command(node.name)),
+        daemons.running(
+            daemons.find(conn, queue),
+            "worker",
+            name=node.worker,
+            start=f"londiste -c FILE worker (settings of node {node.name})",
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from londiste.cascade.daemons import Life, Running
 from londiste.db.names import TableName, quote
 from londiste.monitor.queues.model import Finding, Severity
 
@@ -37,7 +38,7 @@ class NodeFacts:
     unfollowed -- tables and sequences that are followed and could not be added, and why.
     errors -- of the worker and other consumers of the node: name and first line.
     paused -- whether its worker is paused.  operation -- an unfinished change of the cascade, and
-        the command that finishes it.
+        the command that finishes it.  worker -- that of the node; None: not asked.
     """
 
     name: str
@@ -50,6 +51,7 @@ class NodeFacts:
     errors: tuple[tuple[str, str], ...] = ()
     paused: bool = False
     operation: tuple[str, str] | None = None
+    worker: Running | None = None
 
 
 def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Finding]:
@@ -70,6 +72,11 @@ def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
         do = f"with the settings of {node.name}: londiste events show; check the log of its worker"
         what = f"{who} is stopped"
         found.append(_finding(Severity.CRITICAL, "error", node, what, text, do, queue))
+    if node.worker is not None and node.worker.life in (Life.GONE, Life.HUNG, Life.STOPPED):
+        severity = Severity.WARNING if node.type == "root" else Severity.CRITICAL
+        why = "the node applies nothing until it runs"
+        what, do = node.worker.text, node.worker.start
+        found.append(_finding(severity, "worker", node, what, why, do, queue))
     if node.paused:
         do = f"londiste resume --node {node.name}"
         why = "it applies nothing until it is resumed"

@@ -7,6 +7,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from londiste.cascade import daemons
+from londiste.cascade.daemons import Life
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
@@ -46,6 +48,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
             paused[one_paused.queue, one_paused.consumer] = one_paused.reason or ""
     except LondisteError:
         unseen.append("paused consumers: run londiste install")
+    ended = _ended(conn, queue)
     consumers = []
     for row in _rows(conn, "queue_consumer_facts", queue=queue):
         dead, retries, overdue = waiting.get((row["queue"], row["name"]), (0, 0, 0.0))
@@ -56,6 +59,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
                 dead_letters=dead,
                 retries=retries,
                 retry_overdue=overdue,
+                ended=ended.get((row["queue"], row["name"]), ""),
             )
         )
     late: dict[str, tuple[int, float]] = {}
@@ -85,6 +89,30 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
         ticker_sessions=int(server["tickers"]),
         unseen=tuple(unseen),
     )
+
+
+#: Kinds of daemons that are consumers.
+_KINDS = ("consumer", "dispatch", "mover", "splitter", "lake", "stream")
+
+
+def _ended(conn: Connection, queue: str | None) -> dict[tuple[str, str], str]:
+    """Consumers whose process has ended without a word, or hangs."""
+    found = daemons.find(conn, queue) or ()
+    result = {}
+    for place in {(one.queue, one.name) for one in found if one.kind in _KINDS}:
+        lines = [
+            daemons.running(
+                [one for one in found if (one.queue, one.name) == place],
+                kind,
+                start="its program",
+                patience=daemons.CONSUMER_BATCH,
+            )
+            for kind in _KINDS
+        ]
+        known = [line for line in lines if line.life is not Life.NEVER]
+        if known and all(line.life in (Life.GONE, Life.HUNG) for line in known):
+            result[place] = known[0].text
+    return result
 
 
 def _rows(conn: Connection, name: str, **parameters: object) -> list[dict[str, Any]]:

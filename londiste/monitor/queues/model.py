@@ -63,6 +63,7 @@ class ConsumerFacts:
     lost -- its position is no tick of the queue.
     paused -- reason of the pause, may be empty; None: not paused.
     retry_overdue -- how long the first retry is due; negative: not due yet.
+    ended -- what ``status`` shows of its process that has ended without a word, or hangs.
     """
 
     queue: str
@@ -81,6 +82,7 @@ class ConsumerFacts:
     dead_letters: int = 0
     retries: int = 0
     retry_overdue: float = 0.0
+    ended: str = ""
 
 
 @dataclass(frozen=True)

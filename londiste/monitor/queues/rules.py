@@ -299,6 +299,16 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
             one.queue,
             one.name,
         )
+    elif one.ended:
+        yield Finding(
+            Severity.WARNING,
+            "consumer-ended",
+            f"consumer {one.name} of queue {one.queue}: {one.ended}",
+            f"up to {one.pending or 0} events wait for it",
+            f"start it, or: londiste queue unregister {queue} {name}",
+            one.queue,
+            one.name,
+        )
     elif one.last_tick is not None and _behind(one, facts):
         yield from _behindhand(one, limits, queue, name)
     if one.dead_letters:

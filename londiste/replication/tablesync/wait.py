@@ -13,6 +13,7 @@ from londiste.errors import StateError, TransientError, UnknownTable
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import current
 
 _POLL_SECONDS = 0.2
 #: Seconds in which a ticker that runs makes a tick it was asked for.
@@ -28,7 +29,7 @@ def wait_sync(
     progress: Callable[[list[ReplicatedTable]], None] = lambda _: None,
     trouble: Callable[[str], None] = lambda _: None,
 ) -> list[ReplicatedTable]:
-    """Waits until all local tables (or those of ``only``) are ok; returns them.
+    """Waits until all local tables (or those of ``only``) are ok and current; returns them.
 
     timeout -- seconds, None for no limit.
     progress -- called with the tables at each poll.
@@ -49,10 +50,20 @@ def wait_sync(
             mine = [t for t in mine if t.name in only]
         progress(mine)
         left = [t for t in mine if t.state != "ok"]
-        if not left:
+        stale = current.find(conn, queue) if mine and not left else None
+        if not left and stale is None:
             return mine
         if deadline is not None and time.monotonic() >= deadline:
+            if stale is not None:
+                raise TransientError(
+                    f"the tables are not current after {timeout:g} s",
+                    detail=stale.reason,
+                    hint="londiste status",
+                )
             raise _not_in_step(conn, queue, left, timeout)
+        if stale is not None and stale.reason not in told:
+            told.add(stale.reason)
+            trouble(stale.reason)
         for error in _errors(conn, queue):
             if error not in told:
                 told.add(error)
@@ -97,7 +108,10 @@ def _why(conn: Connection, queue: str, info: NodeInfo) -> str:
     errors = _errors(conn, queue)
     if errors:
         return "; ".join(errors)
-    return f"it is at tick {info.last_tick}" + (", paused" if info.paused else "")
+    stale = current.find(conn, queue)
+    if stale is not None:
+        return stale.reason
+    return f"it is at tick {info.last_tick}"
 
 
 def _errors(conn: Connection, queue: str) -> list[str]:

@@ -99,6 +99,10 @@ def test_waiting_for_tables_has_a_limit_and_a_reason(
         assert f"warning: {leaf.worker}: disk full\n" in answer.err
         assert f"detail: {leaf.worker}: disk full\n" in answer.err
         tables.local_set_table_state(conn, QUEUE, TableName("public", "one"), None, "ok")
+        answer = londiste(leaf.db, "wait-sync", "--timeout", "0.1")
+        assert answer.code == 6
+        assert f"detail: {leaf.worker}: disk full\n" in answer.err
+        nodes.set_consumer_error(conn, QUEUE, leaf.worker, None)
     assert londiste(leaf.db, "wait-sync", "one", "--json").json == {"tables": 1, "ok": 1}
     assert londiste(leaf.db, "wait-sync", "two").code == 2
 

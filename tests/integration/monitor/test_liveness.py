@@ -6,9 +6,9 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from londiste.cascade.daemons import Life
 from londiste.cascade.model import NodeType
 from londiste.monitor import status
-from londiste.monitor.liveness import Life
 from londiste.monitor.status import NodeStatus
 from tests.fixtures.line import QUEUE, Command, Line, LineNode
 from tests.fixtures.process import Program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
@@ -56,6 +57,40 @@ def worker_is_stopped_by_a_signal(watched: Watched) -> Iterator[None]:
     watched.leaf.database.execute("update pgq.daemon set dm_period = 0.1")
     yield
     worker.send(signal.SIGCONT)
+
+
+@outage(1, "paused", "the worker is paused")
+def worker_is_paused(watched: Watched) -> Iterator[None]:
+    pause = "select pgq_node.set_consumer_paused(%s, 'leaf_worker', %s)"
+    watched.leaf.database.execute(pause, QUEUE, True)
+    yield
+    watched.leaf.database.execute(pause, QUEUE, False)
+
+
+CONSUMER = """
+import sys, londiste
+class Reader(londiste.Consumer):
+    queue, name = "line", "reader"
+    def process_event(self, event, ctx):
+        pass
+reader = Reader(sys.argv[1], poll_interval=0.1)
+reader.register()
+reader.run()
+"""
+
+
+@outage(1, "consumer-ended", "consumer: NOT RUNNING since")
+def consumer_is_killed(watched: Watched) -> Iterator[None]:
+    dsn = watched.root.database.dsn
+    reader = watched.line.processes.start("reader", [sys.executable, "-c", CONSUMER, dsn])
+    reports = "select count(*) from pgq.daemon where dm_name = 'reader'"
+    watched.line.wait(lambda: watched.root.database.value(reports) == 1, "the consumer's report")
+    reader.kill()
+    watched.root.database.execute(
+        "update pgq.daemon set dm_seen = dm_seen - interval '1 h' where dm_name = 'reader'"
+    )
+    yield
+    watched.root.database.execute("select pgq.unregister_consumer(%s, 'reader')", QUEUE)
 
 
 @outage(1, "worker", "node root: worker: NOT RUNNING since")
@@ -191,6 +226,28 @@ def audit_finds_drift(watched: Watched) -> Iterator[None]:
     assert done.code == 0, str(done)
 
 
+#: The state of tables of the leaf during an outage of it.
+STATES = {
+    "worker_is_killed": "stale",
+    "worker_is_stopped_by_a_signal": "stale",
+    "worker_is_paused": "paused",
+    "event_halts": "halted",
+}
+
+
+def agree(watched: Watched, command: Command, state: str) -> None:
+    """What other commands report about the leaf."""
+    shown = command(watched.leaf, "tables", "--json")
+    (table,) = [one for one in shown.json if one["table"] == "public.t"]
+    assert (table["state"], table["sync_state"]) == (state, "ok")
+    assert "warning: the tables are not current: " in shown.err
+    waited = command(watched.leaf, "wait-sync", "--timeout", "0.1")
+    assert waited.code != 0
+    assert "the tables are not current after" in waited.err
+    assert command(watched.leaf, "check").code == (1 if state == "paused" else 2)
+    assert "(not current)" in command(watched.root, "status").out
+
+
 def test_a_healthy_cascade_raises_no_alarm(watched: Watched, command: Command) -> None:
     watched.line.wait(lambda: check(watched, command) == (0, {}), "health")
     shown = command(watched.root, "status", "--check")
@@ -198,24 +255,41 @@ def test_a_healthy_cascade_raises_no_alarm(watched: Watched, command: Command) -
     assert shown.out.startswith("LONDISTE OK - queue line, 2 nodes | nodes=2 unreachable=0 ")
     assert "lag_leaf=0.0s;60;600;0" in shown.out
     assert len(shown.out.splitlines()) == 1
+    assert {one["state"] for one in command(watched.leaf, "tables", "--json").json} == {"ok"}
+    assert command(watched.leaf, "wait-sync", "--timeout", "5").code == 0
+    assert command(watched.leaf, "check").code == 0
+
+
+def observe(watched: Watched, command: Command, name: str) -> None:
+    """What is reported during an outage."""
+    _, code, kind, words = OUTAGES[name]
+
+    def found() -> bool:
+        seen_code, seen = check(watched, command)
+        return seen_code == code and any(words in what for what in seen.get(kind, ()))
+
+    try:
+        watched.line.wait(found, name, 20)
+    except AssertionError as error:
+        raise AssertionError(f"{check(watched, command)}\n{error}") from None
+    if name in STATES:
+        agree(watched, command, STATES[name])
+    line = command(watched.root, "status", "--check")
+    assert line.code == code
+    assert line.out.startswith(f"LONDISTE {['', 'WARNING', 'CRITICAL'][code]} - ")
 
 
 @pytest.mark.parametrize("name", OUTAGES)
 def test_an_outage_is_not_ok(watched: Watched, command: Command, name: str) -> None:
-    make, code, kind, words = OUTAGES[name]
-    with make(watched):
-
-        def found() -> bool:
-            seen_code, seen = check(watched, command)
-            return seen_code == code and any(words in what for what in seen.get(kind, ()))
-
+    failure = None
+    with OUTAGES[name][0](watched):
         try:
-            watched.line.wait(found, name, 20)
+            observe(watched, command, name)
         except AssertionError as error:
-            raise AssertionError(f"{check(watched, command)}\n{error}") from None
-        line = command(watched.root, "status", "--check")
-        assert line.code == code
-        assert line.out.startswith(f"LONDISTE {['', 'WARNING', 'CRITICAL'][code]} - ")
+            # The outage ends first: other tests use the same cascade.
+            failure = error
+    if failure is not None:
+        raise failure
     try:
         watched.line.wait(lambda: check(watched, command) == (0, {}), "health", 20)
     except AssertionError as error:

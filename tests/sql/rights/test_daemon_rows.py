@@ -100,6 +100,14 @@ def test_an_unknown_kind_and_an_unregistered_consumer_leave_no_row(queue: Databa
 def test_reports_stay_in_their_page(queue: Database) -> None:
     with queue.connect() as conn:
         conn.autocommit = True
+        position = "select (pg_current_wal_insert_lsn() - '0/0')::int8"
+        conn.execute(REPORT, ["worker", "q", "w", "host", 1.0])
+        before = conn.execute(position).fetchone()
         for _ in range(200):
             conn.execute(REPORT, ["worker", "q", "w", "host", 1.0])
+        after = conn.execute(position).fetchone()
+        # Others write, too, in this time; a report is 280 bytes.
+        assert before is not None
+        assert after is not None
+        assert after[0] - before[0] < 200 * 1000
         assert conn.execute("select pg_relation_size('pgq.daemon')").fetchone() == (8192,)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import click
 import pytest
 
+from londiste.cascade.daemons import Life, Running, judge, running
 from londiste.cli.nodes.status import Span
 from londiste.monitor.alarms import CRITICAL_AGE, age_findings, drift_findings
 from londiste.monitor.lag import Behind, Latency
-from londiste.monitor.liveness import Life, Running, judge, running
 from londiste.monitor.queues.model import Severity
 from londiste.monitor.retention import Retention
 from londiste.monitor.status import NodeStatus, Status

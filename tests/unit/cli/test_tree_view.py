@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from londiste.monitor.durations import dhms
+from londiste.daemon.durations import dhms
 from londiste.monitor.status import NodeStatus, Status, TableCounts
 from londiste.monitor.tree_view import compact, tree
 
@@ -30,7 +30,7 @@ n1 (root)
      |                        Tables: 4/0/0
      |                        Lag: 3s, Tick: 812
      +--: n3 (leaf)
-                              Tables: 3/1/0
+                              Tables: 3/1/0 (not current)
                               Lag: 5s, Tick: 811, PAUSED"""
     )
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from londiste.daemon.durations import dhms
 from londiste.db.connection import Connection
 from londiste.errors import InstallError
-from londiste.monitor.durations import dhms
 from londiste.pgq import liveness
 from londiste.pgq.liveness import Daemon
 
