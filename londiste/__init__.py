@@ -7,7 +7,7 @@ docs/howto/write-a-consumer.md.  They are loaded when they are first used.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -84,3 +84,10 @@ def run_program(consumer: type[Consumer], argv: Sequence[str] | None = None) -> 
     """Runs a consumer class as a program with its own command line; ends the process."""
     program = importlib.import_module("londiste.cli.consumer_cli")
     program.main(consumer, argv)
+
+
+def run_function(function: Callable[[], None], name: str) -> int:
+    """Calls a function as the program ``name``; prints an error in one line; its exit code."""
+    errors = importlib.import_module("londiste.cli.errors")
+    click = importlib.import_module("click")
+    return int(errors.run(click.Command(name, callback=function), [], name=name))

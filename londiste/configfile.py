@@ -17,12 +17,16 @@ from typing import Any
 from londiste.errors import BadOption
 
 
-def read(file: Path) -> tuple[str, dict[str, dict[str, Any]]]:
+def read(file: Path, *, ini: bool | None = None) -> tuple[str, dict[str, dict[str, Any]]]:
     """The text of a file, and its sections; keys before the first are those of section ``""``.
+
+    ini -- whether it is an INI file; None: if its name ends in ``.ini``.
 
     Raises BadOption for a missing or unreadable file, or one of another format than its name.
     """
-    if file.suffix == ".ini":
+    if ini is None:
+        ini = file.suffix == ".ini"
+    if ini:
         text = _text(file)
         return text, _ini(file, text)
     text, found = document(file)

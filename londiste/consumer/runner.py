@@ -102,6 +102,8 @@ class Runner:
 
     progress -- creates the progress for a session of the effects; None if the queue is enough.
     key -- consumer and subconsumer, as in the marks of events.
+    may_commit -- the function may commit in between, and begins another transaction then: programs
+        of earlier versions.
     """
 
     source: QueueSource
@@ -113,6 +115,7 @@ class Runner:
     progress: Callable[[Callable[[], Connection]], Progress] | None = None
     key: tuple[str, str] = ("", "")
     stopping: Callable[[], bool] = lambda: False
+    may_commit: bool = False
     #: Whether something runs around it that keeps the number of events of the last batch.
     count: int = 0
 
@@ -153,7 +156,7 @@ class Runner:
                 stopping=self.stopping,
             )
             events = Events(batch, chunks, self.source.wish.fetch)
-            together = self.delivery.one_transaction
+            together = self.delivery.one_transaction and not self.may_commit
             xid = event_loop.transaction_id(self._db()) if together else None
             with event_loop.whole(batch):
                 event_loop.require_done(self.function(batch, events, ctx))

@@ -103,12 +103,15 @@ class LogTarget:
     config -- a file for ``logging.config``; it replaces the other fields.
     syslog -- ident, facility and address; None for no syslog.
     job -- fills ``%(job_name)s`` in the file.
+    rotate -- bytes after which the process renames the logfile, and number of renamed files; None:
+        other programs rotate it.
     """
 
     logfile: Path | None = None
     config: Path | None = None
     syslog: tuple[str, str, str] | None = None
     job: str = ""
+    rotate: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> LogTarget:
@@ -149,7 +152,7 @@ def _plain(target: LogTarget, *, console: bool, verbose: int) -> list[logging.Ha
         handlers.append(logging.StreamHandler(sys.stderr))
     if target.logfile is not None:
         try:
-            handlers.append(File(target.logfile, encoding="utf-8"))
+            handlers.append(_file(target.logfile, target.rotate))
         except OSError as error:
             raise BadOption(
                 f"logfile {target.logfile}: {error.strerror}", hint="correct the setting logfile"
@@ -159,6 +162,15 @@ def _plain(target: LogTarget, *, console: bool, verbose: int) -> list[logging.Ha
     if target.syslog is not None:
         handlers.append(_syslog(*target.syslog))
     return handlers
+
+
+def _file(path: Path, rotate: tuple[int, int] | None) -> logging.Handler:
+    if rotate is None:
+        return File(path, encoding="utf-8")
+    size, count = rotate
+    return logging.handlers.RotatingFileHandler(
+        path, maxBytes=size, backupCount=count, encoding="utf-8"
+    )
 
 
 def _syslog(ident: str, facility: str, address: str) -> logging.Handler:
