@@ -131,6 +131,13 @@ COMMANDS: dict[str, Entry] = {
         aliases=("apply-errors",),
     ),
     "batch": Entry("inspect.batch", "Show the open batch of a consumer.", CHECKS),
+    "provider": Entry(
+        "pair.provider", "Generation 2: manage the provider of a pair.", SETUP, hidden=True
+    ),
+    "subscriber": Entry(
+        "pair.subscriber", "Generation 2: manage the subscriber of a pair.", SETUP, hidden=True
+    ),
+    "replay": Entry("pair.replay", "Generation 2: replicate a pair.", DAEMONS, hidden=True),
     "debug": Entry("inspect.debug", "Show internals for tests.", CHECKS, hidden=True),
 }
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from londiste import configfile
 from londiste.errors import BadOption
-from londiste.settings import cascade_file
+from londiste.settings import cascade_file, pair
 from londiste.settings.cascade_file import OWN_KEYS, CascadeFile
 from londiste.settings.earlier import INSTEAD, OTHER_NAMES, RENAMED, WITHOUT_EFFECT
 from londiste.settings.fields import ENV_PREFIX, Settings, spark_texts
@@ -55,6 +55,8 @@ def load(
     required one, or a value that does not fit.
     """
     found = {key: _Value(value, "the program") for key, value in (defaults or {}).items()}
+    given = dict(given or {})
+    side = given.pop(pair.SIDE, None)
     whole = cascade_file.read(file) if file is not None else None
     if node is not None and whole is None:
         raise BadOption(
@@ -65,7 +67,7 @@ def load(
         for key, value in _of_cascade(kind, whole, node, anywhere):
             found[key] = value
     elif file is not None:
-        for key, value in _read(kind, file):
+        for key, value in _read(kind, file, side):
             found[key] = value
     fixed = OWN_KEYS & found.keys() if whole is not None else frozenset()
     for key in (*OTHER_NAMES, *kind.model_fields):
@@ -75,7 +77,7 @@ def load(
         name = _present(key, variable) if variable in os.environ else key
         if name in kind.model_fields and name not in {"spark", "tables"} and variable in os.environ:
             found[name] = _Value(os.environ[variable], variable)
-    for key, value in (given or {}).items():
+    for key, value in given.items():
         key = _present(key, "--set")
         if key.startswith("spark.") and "spark" in kind.model_fields:
             _add_spark(found, key, str(value), "--set")
@@ -141,8 +143,11 @@ class _Value:
         self.source = source
 
 
-def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
+def _read(
+    kind: type[Settings], file: Path, side: str | None = None
+) -> Iterator[tuple[str, _Value]]:
     text, sections = configfile.read(file)
+    sections = pair.expanded(sections, file, side)
     known = {name for cls in (*_kinds(), kind) for name in cls.sections} | {"spark"}
     for section in sections:
         if section and section not in known and not _of_a_table(kind, section):

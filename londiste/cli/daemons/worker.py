@@ -78,7 +78,7 @@ def worker(
         quiet=ctx.quiet,
         verbose=ctx.verbose,
     ) as signals:
-        copy_argv = [sys.executable, "-m", "londiste", *_copy_arguments(ctx)]
+        copy_argv = [sys.executable, "-m", "londiste", *copy_arguments(ctx)]
         work = Worker(read, signals, copy_argv=copy_argv)
         if once:
             work.run_once()
@@ -86,7 +86,7 @@ def worker(
             work.run()
 
 
-def _copy_arguments(ctx: options.Context) -> list[str]:
+def copy_arguments(ctx: options.Context) -> list[str]:
     argv: list[str] = []
     if ctx.config is not None:
         # A daemon has another working directory.

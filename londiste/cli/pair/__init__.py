@@ -1,0 +1,1 @@
+"""Commands of generation 2 for a pair with one file: ``provider``, ``subscriber``, ``replay``."""
