@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 ENV_PREFIX = "LONDISTE_"
@@ -39,6 +39,8 @@ CommaList = Annotated[tuple[str, ...], _split(r"[,\n]")]
 WordList = Annotated[tuple[str, ...], _split(r"[\s,]+")]
 #: One value a line.
 LineList = Annotated[tuple[str, ...], _split(r"\n")]
+#: A path, in which ``~`` is the home directory.
+HomePath = Annotated[Path, AfterValidator(Path.expanduser)]
 SparkSettings = Annotated[dict[str, str], BeforeValidator(spark_texts)]
 
 
@@ -50,7 +52,7 @@ class Settings(BaseSettings):
     )
     sections: ClassVar[tuple[str, ...]] = ("londiste",)
 
-    logfile: Path | None = Field(None, description="Log file, in addition to the terminal.")
+    logfile: HomePath | None = Field(None, description="Log file, in addition to the terminal.")
     log_config: Path | None = Field(
         None, description="Configuration of Python's logging: TOML, JSON or INI."
     )
@@ -58,7 +60,7 @@ class Settings(BaseSettings):
     syslog_ident: str = Field("", description="Program name in syslog (default: job_name).")
     syslog_facility: str = Field("daemon", description="Facility in syslog.")
     syslog_address: str = Field("/dev/log", description="Socket of syslog, or HOST:PORT for UDP.")
-    pidfile: Path | None = Field(None, description="File with the process id of a daemon.")
+    pidfile: HomePath | None = Field(None, description="File with the process id of a daemon.")
     lock_timeout: float = Field(
         10.0, ge=0, description="Seconds to wait for a lock on the source or the target."
     )

@@ -23,7 +23,7 @@ class DispatchBase(JobSettings):
 
     sections: ClassVar[tuple[str, ...]] = ("dispatch",)
 
-    event_types: tuple[str, ...] = Field(
+    event_types: CommaList = Field(
         (), description="Changes to dispatch, of I, U and D (default: all)."
     )
     handler: str = Field(

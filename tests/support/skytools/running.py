@@ -44,8 +44,8 @@ def run(
 def send(db: Database, queue: str, *events: tuple[str, ...]) -> None:
     """Inserts events and creates a tick."""
     for event in events:
-        marks = ", ".join(["%s"] * len(event))
-        db.execute(f"select pgq.insert_event(%s, {marks})", queue, *event)
+        fields = [*event, *[None] * (6 - len(event))]
+        db.execute("select pgq.insert_event(%s, %s, %s, %s, %s, %s, %s)", queue, *fields)
     tick(db, queue)
 
 

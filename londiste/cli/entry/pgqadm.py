@@ -1,0 +1,116 @@
+"""``pgqadm FILE.ini COMMAND``: queue administration of generation 2."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from londiste.cli import cli, output
+from londiste.cli.entry.common import Line, parse, present
+from londiste.cli.errors import run
+from londiste.compat.config import Config
+from londiste.db.connection import Connection, session
+from londiste.errors import UsageError
+from londiste.pgq import config as parameters
+from londiste.pgq import queues
+
+_USAGE = "FILE.ini install|ticker|status|create|drop|register|unregister|config"
+#: Old command -> words of the present one.
+_PRESENT = {
+    "install": ("queue", "install"),
+    "ticker": ("ticker",),
+    "create": ("queue", "create"),
+    "drop": ("queue", "drop"),
+    "register": ("queue", "register"),
+    "unregister": ("queue", "unregister"),
+}
+#: The parameters that ``config`` shows.
+_CONFIG = ("ticker_max_lag", "ticker_idle_period", "rotation_period", "ticker_max_count")
+
+
+def pgqadm() -> None:
+    """Runs a command and ends the process."""
+    argv = sys.argv[1:]
+    sys.exit(run(click.Command("pgqadm", callback=lambda: administer(argv)), [], name="pgqadm"))
+
+
+def administer(argv: list[str]) -> int:
+    """Runs a command; its exit code."""
+    line = parse(argv, "pgqadm", _USAGE)
+    config = Config("pgqadm", line.file)
+    if not line.words and {"-r", "-s", "-k", "-d"}.intersection(line.flags):
+        line = Line(line.file, line.flags, ("ticker",))
+    command, *words = line.words or [""]
+    if command == "config" and any("=" in word for word in words):
+        return _pass(config, line, ("queue", "config", *words))
+    if command in ("status", "config"):
+        with session(config.get("db"), name="pgqadm", autocommit=True) as conn:
+            if command == "status":
+                _status(conn)
+            else:
+                _config(conn, words[0] if words else None)
+        return 0
+    if command not in _PRESENT:
+        raise UsageError(f"unknown command {command}", hint=f"pgqadm {_USAGE}")
+    return _pass(config, line, (*_PRESENT[command], *words))
+
+
+def settings(config: Config) -> dict[str, str]:
+    """The settings of the present ticker."""
+    found = present(config, {"db": "db", "loop_delay": "ticker_period"})
+    for key in ("logfile", "pidfile"):
+        if config.get(key, ""):
+            found[key] = config.getfile(key)
+    if config.has_option("maint_delay_min"):
+        found["maint_period"] = str(60 * config.getfloat("maint_delay_min"))
+    elif config.has_option("maint_delay"):
+        found["maint_period"] = config.get("maint_delay")
+    return found
+
+
+def _pass(config: Config, line: Line, words: tuple[str, ...]) -> int:
+    config.get("db")
+    own = [flag for flag in line.flags if flag in ("-v", "-q", "--verbose", "--quiet")]
+    rest = [flag for flag in line.flags if flag not in own]
+    given = [
+        word for key, value in settings(config).items() for word in ("--set", f"{key}={value}")
+    ]
+    return run(cli, [*own, *given, *words, *rest])
+
+
+def _config(conn: Connection, queue: str | None) -> None:
+    """Prints the four parameters of a queue, or of all."""
+    known = parameters.read(conn)
+    if queue is not None and queue not in known:
+        raise UsageError(f"queue {queue} does not exist", hint=f"pgqadm FILE.ini create {queue}")
+    for name in [queue] if queue is not None else sorted(known):
+        click.echo(name)
+        for key in _CONFIG:
+            click.echo(f"    {key:<20} = {known[name][key]}")
+
+
+def _status(conn: Connection) -> None:
+    """Prints queues with their parameters and lag, and the consumers of each."""
+    server = conn.execute("select pg_catalog.current_setting('server_version')").fetchone()
+    assert server is not None
+    click.echo(f"Postgres version: {server[0].split()[0]}")
+    consumers = queues.get_consumer_info(conn)
+    rows: list[list[str]] = []
+    for queue in queues.get_queue_info(conn):
+        limits = (queue.queue_ticker_max_lag, queue.queue_ticker_idle_period)
+        ticker = "/".join([str(queue.queue_ticker_max_count), *(f"{_seconds(x)}s" for x in limits)])
+        rotation = f"{queue.queue_ntables}/{_seconds(queue.queue_rotation_period)}s"
+        lag = "-" if queue.ticker_lag is None else output.interval(queue.ticker_lag)
+        rows.append([queue.queue_name, rotation, ticker, lag, ""])
+        for consumer in consumers:
+            if consumer.queue_name == queue.queue_name:
+                times = (consumer.lag, consumer.last_seen)
+                shown = ["-" if time is None else output.interval(time) for time in times]
+                rows.append([f"    {consumer.consumer_name}", "", "", *shown])
+    head = ["Event queue / consumer", "Rotation", "Ticker", "Lag", "Last seen"]
+    output.table(head, rows)
+
+
+def _seconds(value: object) -> int:
+    return int(value.total_seconds()) if hasattr(value, "total_seconds") else 0
