@@ -49,7 +49,11 @@ class _Resolution(click.Choice[str]):
     metavar="NAME",
     help="Name of the target table, if it differs from the provider's.",
 )
-@click.option("--create", is_flag=True, help="Create missing tables with columns and primary key.")
+@click.option(
+    "--create",
+    is_flag=True,
+    help="Create missing tables with columns, their types and sequences, and primary key.",
+)
 @click.option(
     "--create-full",
     is_flag=True,

@@ -47,6 +47,11 @@ class TargetContext:
             self._name_objects(table, taken)
         self._name_sequences(taken)
 
+    @property
+    def made_sequences(self) -> list[ColumnSequence]:
+        """The sequences that are created by statements of their own."""
+        return self.new_sequences if Part.SEQUENCES in self.parts else []
+
     def to(self, table: TableName) -> TableName:
         """The name of a table in the target."""
         return self.renamed.get(table, table)

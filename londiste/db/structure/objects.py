@@ -251,7 +251,7 @@ def rights(target: TargetContext, table: Structure) -> list[str]:
             target.note(f"table {dest} is owned by you: its owner, role {table.owner}, {why}")
         # Those of columns go with their table.
         for one in table.sequences:
-            if not one.owned and one in target.new_sequences and roles.get(one.owner):
+            if not one.owned and one in target.made_sequences and roles.get(one.owner):
                 name = target.sequences[one.name].quoted
                 result.append(f"alter sequence {name} owner to {quote(one.owner)}")
     if Part.GRANTS not in target.parts:
@@ -267,7 +267,7 @@ def rights(target: TargetContext, table: Structure) -> list[str]:
             words.remove("MAINTAIN")
             target.note("MAINTAIN is not granted: it needs PostgreSQL 17")
         if sequence is not None and (
-            sequence not in target.sequences or Part.DEFAULTS not in target.parts
+            sequence not in target.sequences or Part.SEQUENCES not in target.parts
         ):
             continue
         if not words:

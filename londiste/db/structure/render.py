@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from londiste.db.names import TableName, quote
 from londiste.db.structure import objects, tables, usertypes
 from londiste.db.structure.context import TargetContext
-from londiste.db.structure.types import Lack, Made, Need, Part, Structure, Structures, There
+from londiste.db.structure.types import BARE, Lack, Made, Need, Part, Structure, Structures, There
 from londiste.errors import UsageError
 
 
@@ -37,7 +37,7 @@ def make(
         _check(target, table)
     lacks = _lacking(target)
     if lacks:
-        raise _refused(lacks)
+        raise _refused(lacks, parts)
     result = _schemas(target)
     result += usertypes.statements(target)
     result += tables.sequences(target)
@@ -60,7 +60,9 @@ def make(
         pending += wait
     for table in ordered:
         result += objects.rights(target, table)
-    return Made(tuple(result), tuple(pending), tuple(target.notes))
+    created = [f"type {one.name}" for one in usertypes.missing(target)]
+    created += [f"sequence {target.sequences[one.name]}" for one in target.made_sequences]
+    return Made(tuple(result), tuple(pending), tuple(target.notes), tuple(created))
 
 
 def lacking(
@@ -100,8 +102,7 @@ def _schemas(target: TargetContext) -> list[str]:
     wanted = {target.to(name).schema for name in target.made}
     if Part.TYPES in target.parts:
         wanted |= {t.name.schema for t in target.found.types if t.extension is None}
-    if Part.DEFAULTS in target.parts:
-        wanted |= {target.sequences[s.name].schema for s in target.new_sequences}
+    wanted |= {target.sequences[s.name].schema for s in target.made_sequences}
     if Part.STATISTICS in target.parts:
         wanted |= {name.schema for name in target.statistics.values()}
     return [f"create schema {quote(name)}" for name in sorted(wanted - target.there.schemas)]
@@ -138,9 +139,10 @@ def _lacking(target: TargetContext) -> list[Lack]:
     return list({(one.kind, one.name): one for one in reversed(found)}.values())[::-1]
 
 
-def _refused(lacks: Sequence[Lack]) -> UsageError:
+def _refused(lacks: Sequence[Lack], parts: frozenset[Part]) -> UsageError:
     """One error for all missing objects."""
-    needs = "create the missing objects: --create-needs"
+    full = "--create-full " if parts == BARE else ""
+    needs = f"create the missing objects: {full}--create-needs"
     if len(lacks) == 1:
         (one,) = lacks
         why, _, more = one.wanted_by.partition("; ")

@@ -21,9 +21,7 @@ _OPTIONS_SINCE = {
 def sequences(target: TargetContext) -> list[str]:
     """CREATE SEQUENCE for sequences that defaults name."""
     result = []
-    for one in target.new_sequences:
-        if Part.DEFAULTS not in target.parts:
-            continue
+    for one in target.made_sequences:
         name = target.sequences[one.name]
         result.append(create_sequence(one, name, target.there.version))
         result += target.comment(f"sequence {name.quoted}", one.comment)
@@ -77,7 +75,7 @@ def create(target: TargetContext, table: Structure) -> list[str]:
     for column in table.columns:
         result += _settings(target, table, column)
     for one in table.sequences:
-        if one.owned == "a" and Part.DEFAULTS in target.parts:
+        if one.owned == "a" and Part.SEQUENCES in target.parts:
             name = target.sequences[one.name].quoted
             result.append(f"alter sequence {name} owned by {dest.quoted}.{quote(one.column)}")
     if table.tablespace:
@@ -206,7 +204,7 @@ def _identity(target: TargetContext, table: Structure, column: Column, attached:
     text = f"generated {when} as identity"
     if own is not None:
         name = ""
-        if Part.DEFAULTS in target.parts:
+        if Part.SEQUENCES in target.parts:
             name = f"sequence name {target.sequences[own.name].quoted} "
         text += f" ({name}{sequence_options(own)})"
     return text
@@ -227,11 +225,18 @@ def _generated(target: TargetContext, table: Structure, column: Column) -> str:
 def _default(target: TargetContext, table: Structure, column: Column) -> str | None:
     if column.default is None:
         return None
-    if Part.DEFAULTS not in target.parts:
-        return column.default if column.default_builtin else None
+    calls = [n.signature for n in table.needs if (n.part, n.object) == ("defaults", column.name)]
+    if calls and Part.DEFAULTS not in target.parts:
+        target.note(
+            f"column {column.name} of table {target.to(table.name)} has no default: it calls"
+            f" function {calls[0]}"
+        )
+        return None
     text = column.default
     for one in table.sequences:
         if one.column == column.name:
+            if Part.SEQUENCES not in target.parts:
+                return None
             text = text.replace(f"{one.literal}::regclass", _regclass(target, one))
     return text
 

@@ -17,6 +17,7 @@ class Part(StrEnum):
     """The parts that can be excluded when a table is created."""
 
     DEFAULTS = "defaults"
+    SEQUENCES = "sequences"
     CHECKS = "checks"
     UNIQUE = "unique"
     INDEXES = "indexes"
@@ -35,9 +36,10 @@ class Part(StrEnum):
 
 #: Everything there is.
 WHOLE = frozenset(Part)
-#: Columns and the primary key; with that go NOT NULL, identity, generated columns, and defaults
-#: that need nothing but PostgreSQL.
-BARE: frozenset[Part] = frozenset()
+#: What a table needs to be written: columns and the primary key; with that go NOT NULL, identity,
+#: generated columns, the types and sequences of columns, and defaults that call no function
+#: outside of PostgreSQL.
+BARE = frozenset({Part.SEQUENCES, Part.TYPES})
 
 
 @dataclass(frozen=True)
@@ -319,8 +321,10 @@ class Made:
     """The DDL, in its order.
 
     notes -- what is not as it is there, one sentence each.
+    objects -- sequences and types that are created with the tables, as ``type public.mood``.
     """
 
     statements: tuple[str, ...]
     pending: tuple[PendingKey, ...] = ()
     notes: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ _WORDS = {
 def lacking(target: TargetContext) -> list[Lack]:
     """Types that cannot be created (extension, table, C), and functions that types call."""
     found = []
-    for one in _missing(target):
+    for one in missing(target):
         word = _WORDS.get(one.kind, "type")
         problem = _problem(one, target)
         if problem:
@@ -37,7 +37,8 @@ def lacking(target: TargetContext) -> list[Lack]:
     return found
 
 
-def _missing(target: TargetContext) -> list[UserType]:
+def missing(target: TargetContext) -> list[UserType]:
+    """Types that the tables need and the target lacks."""
     made = {target.to(name) for name in target.made}
     types = target.found.types
     return [t for t in types if t.name not in target.there.types and t.name not in made]
@@ -46,7 +47,7 @@ def _missing(target: TargetContext) -> list[UserType]:
 def statements(target: TargetContext) -> list[str]:
     """CREATE TYPE and CREATE DOMAIN for missing types, in order."""
     result = []
-    for one in _missing(target):
+    for one in missing(target):
         result.append(_create(one))
         kind = "domain" if one.kind == "d" else "type"
         result += target.comment(f"{kind} {one.name.quoted}", one.comment)

@@ -270,7 +270,7 @@ def _create(
     ddl = create_table.ddl(origin, sites.at(dsn), dests, parts, known, needs=needs)
     adds = tuple(step for _, step in made)
     step = create_table.CreateTables(
-        node.name, dsn, ddl.statements, ddl.pending, tuple(dests.values()), adds
+        node.name, dsn, ddl.statements, ddl.pending, tuple(dests.values()), adds, ddl.objects
     )
     return step, ddl.notes
 

@@ -51,12 +51,12 @@ def parts(options: TableOptions) -> frozenset[Part]:
     if options.create_without and not options.create_full:
         raise BadOption(
             "--create-without requires --create-full",
-            hint="use --create-full; --create creates columns and primary key only",
+            hint="use --create-full; --create creates what the table needs to be written",
         )
     if options.create_needs and not options.create_full:
         raise BadOption(
             "--create-needs requires --create-full",
-            hint="use --create-full; --create creates columns and primary key only",
+            hint="use --create-full; --create creates what the table needs to be written",
         )
     unknown = sorted(set(options.create_without) - {part.value for part in Part})
     if unknown:
@@ -175,15 +175,16 @@ class CreateTables:
     pending: tuple[PendingKey, ...]
     dests: tuple[TableName, ...]
     adds: tuple[Registers, ...]
+    objects: tuple[str, ...] = ()
 
     def describe(self) -> str:
+        objects = f" with {_listed(self.objects)}" if self.objects else ""
+        names = _listed(list(map(str, self.dests)))
         if len(self.dests) > _SHOWN:
-            shown = ", ".join(map(str, self.dests[:_SHOWN]))
-            count = len(self.dests)
-            return f"{self.node}: create and add {count} tables: {shown} and {count - _SHOWN} more"
+            return f"{self.node}: create and add {len(self.dests)} tables: {names}{objects}"
         word = "table" if len(self.dests) == 1 else "tables"
         rest = "; ".join(add.describe().removeprefix(f"{self.node}: ") for add in self.adds)
-        return f"{self.node}: create {word} {', '.join(map(str, self.dests))} and {rest}"
+        return f"{self.node}: create {word} {names}{objects} and {rest}"
 
     def explain(self) -> list[str]:
         """The statements as text."""
@@ -212,6 +213,12 @@ class CreateTables:
             conn.execute(statement.encode())
         except psycopg.Error as error:
             raise _explained(error, statement, self.node, self.dsn) from error
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and the number of the others."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _explained(error: psycopg.Error, statement: str, node: str, dsn: str) -> LondisteError:
