@@ -14,7 +14,7 @@ from londiste.cascade.model import Subscriber, consumer_kind
 from londiste.db.connection import Connection
 from londiste.db.queries import query
 from londiste.errors import AccessDenied, InstallError, LondisteError
-from londiste.pgq import consumer_kinds, queues, spark_epochs
+from londiste.pgq import consumer_kinds, counting, spark_epochs
 from londiste.pgq.consumer_kinds import ConsumerKind
 from londiste.pgq.types import ConsumerInfo
 
@@ -25,7 +25,7 @@ class Listed:
 
     queue -- that it reads, or that a sink writes to; None: a sink that writes to tables.
     last_seen -- time since it opened or finished a batch, or wrote an epoch.
-    pending_events -- upper limit of the events between its position and the newest tick.
+    pending_events -- events between its position and the newest tick.
     epoch, target -- of a sink: the last committed epoch, and its target.
     """
 
@@ -84,7 +84,7 @@ def writing(conn: Connection, queue: str | None = None) -> list[Listed]:
 
 def of_node(conn: Connection, queue: str) -> tuple[Listed, ...]:
     """Consumers of a node's queue that do not belong to the cascade, and sinks of its database."""
-    found = consumers(conn, queues.get_consumer_info(conn, queue))
+    found = consumers(conn, counting.consumers(conn, queue))
     return (*(one for one in found if not one.is_of_cascade), *writing(conn, queue))
 
 

@@ -23,7 +23,7 @@ from londiste.errors import (
     UnknownConsumer,
     UnknownQueue,
 )
-from londiste.pgq import batches, coop, dead_letters, delayed, queues, spark_epochs
+from londiste.pgq import batches, coop, counting, dead_letters, delayed, queues, spark_epochs
 from londiste.pgq.spark_epochs import Sink
 from londiste.pgq.types import ConsumerInfo, QueueInfo
 
@@ -174,9 +174,10 @@ def registering(
         text = f"move consumer {consumer} of queue {queue} from tick {before.last_tick} to {where}"
         if before.current_batch is not None:
             text += f", dropping its open batch {before.current_batch}"
-        skipped = _events_between(conn, queue, before.last_tick, tick)
+        most = _ids_between(conn, queue, before.last_tick, tick)
+        skipped = counting.between(conn, queue, before.last_tick, tick, most)
         if skipped:
-            text += f", skipping up to {skipped} events"
+            text += f", skipping {counting.words(skipped)}"
     register = functools.partial(
         batches.register_consumer_at, queue=queue, consumer=consumer, tick=tick
     )
@@ -279,10 +280,10 @@ def losses(conn: Connection, queue: str) -> list[str]:
     node = _node(conn, queue)
     if node is not None:
         lost.append(f"queue {queue} belongs to node {node[0]} ({node[1]}) of a cascade")
-    for consumer in queues.get_consumer_info(conn, queue):
+    for consumer in counting.consumers(conn, queue):
         lost.append(
-            f"consumer {consumer.consumer_name} is registered, with up to"
-            f" {consumer.pending_events or 0} pending events"
+            f"consumer {consumer.consumer_name} is registered, with"
+            f" {counting.words(consumer.pending_events)} pending"
             + _waiting(conn, queue, consumer.consumer_name)
         )
     writers = queues.queue_writers(conn, queue)
@@ -348,7 +349,7 @@ def _require_tick(conn: Connection, queue: str, tick: int) -> None:
         )
 
 
-def _events_between(conn: Connection, queue: str, first: int | None, last: int | None) -> int:
+def _ids_between(conn: Connection, queue: str, first: int | None, last: int | None) -> int:
     row = _first(conn, "tick_distance", queue=queue, first=first, last=last)
     return 0 if row is None or row[0] is None else max(0, int(row[0]))
 

@@ -200,6 +200,15 @@ def tick_at_snapshot(conn: Connection, queue: str, snapshot: str) -> int:
     return int(call.value(conn, "pgq.tick_at_snapshot", queue, snapshot))
 
 
+def create_tick(conn: Connection, queue: str) -> int:
+    """Creates a tick at this moment, without consuming event ids as ``force_tick`` does; its id."""
+    with conn.transaction():
+        lock_ticks(conn, queue)
+        # Taken after the lock is granted.
+        ((snapshot,),) = tuples(conn, "current_snapshot")
+        return tick_at_snapshot(conn, queue, snapshot)
+
+
 # -- maintenance ----------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import tuples
 from londiste.errors import StateError, UnknownNode, UnknownTable
 from londiste.install import ledger, source
-from londiste.pgq import admin, batches, config, queues
+from londiste.pgq import admin, batches, config, counting, queues
 from londiste.replication import sqlapi as tables
 
 
@@ -90,7 +90,7 @@ def show_consumer(conn: Connection, consumer: str, queue: str | None) -> Result:
                 one.current_batch,
                 one.pending_events,
             ]
-            for one in found
+            for one in counting.pending(conn, found)
         ],
     )
 

@@ -15,6 +15,7 @@ select
     extract(epoch from clock_timestamp() - newest.tick_time)::float8 as tick_age,
     txid_snapshot_xmin(newest.tick_snapshot) as tick_xmin,
     ticks.number as ticks,
+    pgq.seq_getval(q.queue_event_seq) as last_id,
     pgq.seq_getval(q.queue_event_seq) - newest.tick_event_seq as new_events,
     (newest.tick_event_seq - base.tick_event_seq)
         / nullif(extract(epoch from newest.tick_time - base.tick_time), 0)::float8 as events_per_sec,

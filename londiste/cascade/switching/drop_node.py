@@ -15,7 +15,7 @@ from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
-from londiste.pgq import admin, batches, consumer_kinds, queues, spark_epochs
+from londiste.pgq import admin, batches, consumer_kinds, counting, queues, spark_epochs
 
 
 def drop(
@@ -160,8 +160,8 @@ def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
     noted = consumer_kinds.get_consumer_kinds(conn, queue)
     lost = [
         f"{noted.get((queue, one.consumer_name), 'consumer')} {one.consumer_name} is at tick"
-        f" {one.last_tick}, with up to {one.pending_events or 0} events pending"
-        for one in queues.get_consumer_info(conn, queue)
+        f" {one.last_tick}, with {counting.words(one.pending_events)} pending"
+        for one in counting.consumers(conn, queue)
         if not consumer_kind(one.consumer_name, below).is_of_cascade
     ]
     lost += [

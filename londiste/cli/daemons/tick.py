@@ -31,10 +31,5 @@ def tick(ctx: options.Context, names: Sequence[str], db: str | None, as_json: bo
             if not queue.queue_external_ticker and not queue.queue_ticker_paused
         ]
         for name in wanted:
-            queues.force_tick(conn, name)
-            number = queues.ticker(conn, name)
-            if number is None:
-                # The ticker that runs was woken, and was quicker: its tick is the newest.
-                number = queues.get_queue_info(conn, name)[0].last_tick_id
-            made.append({"queue": name, "tick": number})
+            made.append({"queue": name, "tick": queues.create_tick(conn, name)})
     output.show(["queue", "tick"], made, json_wanted=as_json)

@@ -10,7 +10,7 @@ from londiste.cli import options, output
 from londiste.db.connection import Connection, session
 from londiste.errors import UnknownConsumer
 from londiste.orchestration.connections import reach
-from londiste.pgq import batches, queues
+from londiste.pgq import batches, counting, queues
 from londiste.settings import NodeSettings
 
 
@@ -56,7 +56,7 @@ def _show(conn: Connection, queue: str, consumer: str, limit: int, as_json: bool
             f"queue {queue} has no consumer {consumer}",
             hint="londiste queue consumers lists the consumers",
         )
-    state = found[0]
+    (state,) = counting.pending(conn, found)
     answer: dict[str, object] = {
         "queue": queue,
         "consumer": consumer,

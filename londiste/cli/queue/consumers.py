@@ -9,7 +9,7 @@ import click
 from londiste.cli import options, output
 from londiste.cli.queue.common import opened
 from londiste.monitor import consumers as monitor
-from londiste.pgq import admin, queues
+from londiste.pgq import admin, counting, queues
 
 COLUMNS = [
     "queue",
@@ -37,8 +37,9 @@ def consumers(
 ) -> None:
     """List consumers and their positions: of all queues, of one, or one consumer.
 
-    pending_events is the maximum number of events between the position and the newest tick. Spark
-    queries that write into a queue or into tables are listed as kind sink, with their last epoch.
+    pending_events is the number of events between the position and the newest tick; above 10,000 it
+    is an upper limit. Spark queries that write into a queue or into tables are listed as kind sink,
+    with their last epoch.
     """
     with opened(ctx, db) as conn:
         sinks = monitor.writing(conn)
@@ -53,6 +54,6 @@ def consumers(
         else:
             is_sink = any(one.consumer == name for one in sinks)
             found = [] if is_sink else [admin.find_consumer(conn, str(queue_name), name)]
-        shown = monitor.consumers(conn, found)
+        shown = monitor.consumers(conn, counting.pending(conn, found))
         shown += [one for one in sinks if name in (None, one.consumer)]
     output.show(COLUMNS, [dataclasses.asdict(one) for one in shown], json_wanted=as_json)

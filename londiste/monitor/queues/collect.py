@@ -13,7 +13,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
 from londiste.monitor.queues.model import ConsumerFacts, Holder, MonitorFacts, QueueFacts
-from londiste.pgq import admin, dead_letters, delayed, pause
+from londiste.pgq import admin, counting, dead_letters, delayed, pause
 
 
 def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
@@ -49,9 +49,14 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
     except LondisteError:
         unseen.append("paused consumers: run londiste install")
     ended = _ended(conn, queue)
+    queues = _rows(conn, "queue_facts", queue=queue)
+    newest = {row["name"]: row["tick"] for row in queues}
     consumers = []
     for row in _rows(conn, "queue_consumer_facts", queue=queue):
         dead, retries, overdue = waiting.get((row["queue"], row["name"]), (0, 0, 0.0))
+        if row["pending"]:
+            name, first = row["queue"], row["last_tick"]
+            row["pending"] = counting.between(conn, name, first, newest[name], row["pending"])
         consumers.append(
             ConsumerFacts(
                 **row,
@@ -72,7 +77,9 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
     except LondisteError:
         unseen.append("delayed events: run londiste install")
     found = []
-    for row in _rows(conn, "queue_facts", queue=queue):
+    for row in queues:
+        if row["new_events"]:
+            row["new_events"] = counting.since_tick(conn, row["name"], row["new_events"])
         number, since = late.get(row["name"], (0, 0.0))
         found.append(
             QueueFacts(

@@ -23,6 +23,7 @@ class QueueFacts:
     """One queue.  Ages and periods in seconds.
 
     tick -- newest; None: there never was one.  ticks -- their number, counted up to three.
+    last_id -- newest id of its sequence.  new_events -- committed after the newest tick.
     delayed, delayed_overdue -- events that wait for their time, and how long the first is due.
     switch_step1, switch_step2 -- transactions of the last rotation; step2 None: half done.
     is_at_home -- its transaction ids are those of this server.
@@ -42,6 +43,7 @@ class QueueFacts:
     tick_age: float | None = 0.0
     tick_xmin: int | None = 10
     ticks: int = 3
+    last_id: int | None = None
     new_events: int | None = 0
     events_per_sec: float | None = 0.0
     bytes: int = 0
@@ -58,7 +60,7 @@ class ConsumerFacts:
     """One consumer of a queue.  Ages in seconds.
 
     xmin -- oldest transaction of the snapshot of its tick.
-    pending -- upper limit of the events between its position and the newest tick.
+    pending -- events between its position and the newest tick.
     cooperative -- it shares a position with others.
     lost -- its position is no tick of the queue.
     paused -- reason of the pause, may be empty; None: not paused.

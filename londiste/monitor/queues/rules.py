@@ -17,6 +17,7 @@ from londiste.monitor.queues.model import (
     Severity,
     Speed,
 )
+from londiste.pgq.counting import words
 
 
 def findings(
@@ -41,10 +42,10 @@ def worst(found: list[Finding]) -> Severity:
 
 def compare(before: MonitorFacts, after: MonitorFacts, seconds: float) -> Speed:
     """Rates of produced and consumed events between two samples."""
-    sequences = {queue.name: _sequence(queue, before) for queue in before.queues}
+    sequences = {queue.name: queue.last_id for queue in before.queues}
     produced = {}
     for queue in after.queues:
-        old, new = sequences.get(queue.name), _sequence(queue, after)
+        old, new = sequences.get(queue.name), queue.last_id
         if old is not None and new is not None:
             produced[queue.name] = (new - old) / seconds
     positions = {(one.queue, one.name): one.event_seq for one in before.consumers}
@@ -54,14 +55,6 @@ def compare(before: MonitorFacts, after: MonitorFacts, seconds: float) -> Speed:
         if position is not None and one.event_seq is not None:
             consumed[one.queue, one.name] = (one.event_seq - position) / seconds
     return Speed(seconds, produced, consumed)
-
-
-def _sequence(queue: QueueFacts, facts: MonitorFacts) -> int | None:
-    """The present event sequence, from the consumers: tick + pending; None without consumers."""
-    for one in facts.consumers:
-        if one.queue == queue.name and one.event_seq is not None and one.pending is not None:
-            return one.event_seq + one.pending + (queue.new_events or 0)
-    return None
 
 
 # -- ticker ---------------------------------------------------------------------------------------
@@ -223,8 +216,8 @@ def _rotation(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterato
             severity,
             "rotation-pinned",
             f"consumer {one.name} of queue {queue.name} pins its tables: {late}",
-            f"it is at tick {one.last_tick}, {span(one.lag or 0)} old, with up to"
-            f" {one.pending or 0} events pending, and was seen {span(one.last_seen)} ago",
+            f"it is at tick {one.last_tick}, {span(one.lag or 0)} old, with"
+            f" {words(one.pending)} pending, and was seen {span(one.last_seen)} ago",
             f"start it, or: londiste queue unregister {quoted(queue.name)} {quoted(one.name)}",
             queue.name,
             one.name,
@@ -294,7 +287,7 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
             "consumer-paused",
             f"consumer {one.name} of queue {one.queue} is paused",
             f"an operator has paused it{': ' if one.paused else ''}{one.paused};"
-            f" up to {one.pending or 0} events wait for it",
+            f" {words(one.pending)} pending",
             f"londiste queue resume-consumer {queue} {name}",
             one.queue,
             one.name,
@@ -340,7 +333,7 @@ def _behind(one: ConsumerFacts, facts: MonitorFacts) -> bool:
 
 
 def _behindhand(one: ConsumerFacts, limits: Limits, queue: str, name: str) -> Iterator[Finding]:
-    waiting = f"up to {one.pending or 0} events wait for it"
+    waiting = f"{words(one.pending)} pending"
     if one.last_seen > limits.inactive:
         yield Finding(
             Severity.WARNING,

@@ -12,7 +12,7 @@ from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.monitor.queues import collect, model, rules
-from londiste.pgq import batches, dead_letters, delayed, pause, producer
+from londiste.pgq import batches, counting, dead_letters, delayed, pause, producer
 from londiste.pgq import queues as pgq
 from tests.fixtures.cascade import Answer
 from tests.fixtures.cluster import Database
@@ -165,6 +165,26 @@ def test_a_paused_consumer_and_a_transaction_that_holds_rotation_are_found(
         (found,) = rules.findings(collect.collect(conn))
         assert found.kind == "rotation-held"
         assert "slow writer" in found.why
+
+
+def test_ids_that_were_consumed_without_events_are_not_counted(
+    pgq_db: Database, conn: Connection, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = conn.execute("select last_value from pgq.event_1_id_seq").fetchone()
+    assert queue("tick", "q").code == 0
+    assert conn.execute("select last_value from pgq.event_1_id_seq").fetchone() == before
+    fill(conn, "one")
+    producer.insert_event(conn, "q", "t", "two")
+    pgq.force_tick(conn, "q")
+    document = queue("status", "--json").json
+    assert (document["queues"][0]["new_events"], document["consumers"][0]["pending"]) == (1, 1)
+    assert queue("consumers", "--json").json[0]["pending_events"] == 1
+    # More events than a count reads, and users without rights: the upper limit.
+    monkeypatch.setattr(counting, "COUNTED", 0)
+    assert queue("consumers", "--json").json[0]["pending_events"] > 1000
+    monkeypatch.undo()
+    conn.execute("set role pg_monitor")
+    assert counting.between(conn, "q", 1, 2, 7) == 7
 
 
 def test_two_looks_compare_speeds(conn: Connection, queue: Queue) -> None:

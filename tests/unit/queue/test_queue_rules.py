@@ -135,8 +135,10 @@ def test_the_remedy_depends_on_whether_a_ticker_is_connected() -> None:
 
 
 def test_two_looks_show_whether_a_queue_grows() -> None:
-    before = MonitorFacts("db", (Q,), (replace(C, event_seq=100, pending=1000, lag=120),))
-    after = MonitorFacts("db", (Q,), (replace(C, event_seq=200, pending=2000, lag=125),))
+    lags = replace(C, event_seq=100, pending=1000, lag=120)
+    before = MonitorFacts("db", (replace(Q, last_id=1100),), (lags,))
+    later = replace(C, event_seq=200, pending=2000, lag=125)
+    after = MonitorFacts("db", (replace(Q, last_id=2200),), (later,))
     speed = compare(before, after, 10.0)
     assert (speed.produced["q"], speed.consumed["q", "c"]) == (110.0, 10.0)
     assert kinds(findings(after, speed=speed)) == [("growing", "warning")]
