@@ -93,9 +93,9 @@ class QueueChange:
 def creating(
     conn: Connection, name: str, values: Mapping[str, str | None] | None = None
 ) -> list[QueueChange]:
-    """Creates a queue with these parameters; no change if the queue exists."""
+    """Creates a queue with these parameters; an existing queue only gets the parameters."""
     if queues.get_queue_info(conn, name):
-        return []
+        return configuring(name, values or {})
     new_name("queue", name)
     create = QueueChange(f"create queue {name}", functools.partial(queues.create_queue, queue=name))
     return [create, *configuring(name, values or {})]

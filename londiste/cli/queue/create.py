@@ -9,7 +9,7 @@ import click
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import opened
-from londiste.pgq import admin
+from londiste.pgq import admin, queues
 from londiste.pgq import config as parameters
 from londiste.pgq.admin import QueueChange
 
@@ -35,16 +35,15 @@ def create(
 ) -> None:
     """Create queues in one transaction.
 
-    An existing queue is unchanged.
+    Of an existing queue only the parameters of --set are set.
     """
     values = parameters.assignments(list(assigned))
     with opened(ctx, db) as conn:
         changes: list[QueueChange] = []
         for name in dict.fromkeys(names):
-            found = admin.creating(conn, name, values)
-            changes += found
-            if not found:
+            if queues.get_queue_info(conn, name):
                 output.message(f"queue {name} already exists")
+            changes += admin.creating(conn, name, values)
         execute_changes(conn, changes, explain=explain, json_wanted=as_json)
 
 

@@ -66,7 +66,10 @@ def test_queues_are_created_with_their_parameters_once(conn: Connection, queue: 
     assert "queue q already exists" in answer.err
     assert names(conn) == ["a b", "c", "q"]
     assert queue("config", "c", "--json").json[0]["ticker_max_lag"] == "00:00:01"
-    assert queue("config", "q", "--json").json[0]["ticker_max_lag"] == "00:00:03"
+    # An existing queue gets the parameters, too; without --set it stays as it is.
+    assert "set ticker_max_lag of queue q to 1s" in answer.json["done"]
+    assert queue("config", "q", "--json").json[0]["ticker_max_lag"] == "00:00:01"
+    assert queue("create", "q", "--json").json == {"done": []}
 
 
 def test_dry_run_changes_nothing(conn: Connection, queue: Queue) -> None:
