@@ -176,11 +176,14 @@ class Parts:
         if like is not None:
             with session(on.dsn, name="londiste consumer", autocommit=True) as conn:
                 tick = source.position(conn, on.queue, like, on.dsn)
-        new = on.register(tick)
-        if self.delivery in POSITIONED:
-            with self._stored() as stored:
-                if new or stored.tick() is None:
-                    self._set(on, stored)
+        if self.delivery not in POSITIONED:
+            return on.register(tick)
+        with self._stored() as stored:
+            # Before the queue: a target that lacks something leaves no consumer that holds events.
+            before = stored.tick()
+            new = on.register(tick)
+            if new or before is None:
+                self._set(on, stored)
         return new
 
     def unregister(self) -> bool:

@@ -222,11 +222,15 @@ class LakeTable:
             oid=described.oid,
             columns=columns.first(described.columns, described.details),
         )
-        offset = self.driver.initial()
-        if not offset.is_before_snapshot:
-            return self._publish(replace(new, complete=False), offset, (), "begin", 0)
-        end = self.driver.latest(BEFORE_SNAPSHOT, limited=True)
-        return self._rows(new, described, end, "rows")
+        try:
+            offset = self.driver.initial()
+            if not offset.is_before_snapshot:
+                return self._publish(replace(new, complete=False), offset, (), "begin", 0)
+            end = self.driver.latest(BEFORE_SNAPSHOT, limited=True)
+            return self._rows(new, described, end, "rows")
+        finally:
+            if self.store.newest() == version:
+                self.driver.abandon()
 
     def _rows(
         self, version: Version, described: source.Described, end: Offset, what: str

@@ -11,6 +11,7 @@ is the position.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset, TickRange
 from londiste.engine.spark.stream.options import GapPolicy, Mode, Options
 from londiste.engine.spark.stream.snapshot import SnapshotSession, TablePart, table_parts
-from londiste.errors import NodeBusy, PositionLost, StateError
+from londiste.errors import LondisteError, NodeBusy, PositionLost, StateError
 from londiste.pgq import admin, batches, position_check, queues, ticks
 from londiste.pgq.consumer_kinds import ConsumerKind, note_consumer_kind
 from londiste.pgq.liveness import Beat
@@ -40,6 +41,7 @@ class Driver:
         self._conn: Connection | None = None
         self._beat = Beat(options.kind.value, options.queue, options.consumer)
         self._begun = False
+        self._is_new = False
         #: Up to where the query may go at most; None: no limit.
         self._target: Tick | None = None
         #: The snapshot whose rows come first, until Spark has them.
@@ -79,10 +81,20 @@ class Driver:
         else:
             tick = self._start()
         batches.register_consumer_at(conn, options.queue, options.consumer, tick.id)
+        self._is_new = known is None
         self._begin_with()
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             return BEFORE_SNAPSHOT
         return self._offset(tick)
+
+    def abandon(self) -> None:
+        """Unregisters a consumer that ``initial`` has registered: a failed start."""
+        options = self.options
+        self._let_go()
+        if self._is_new:
+            with contextlib.suppress(LondisteError):
+                batches.unregister_consumer(self.conn, options.queue, options.consumer)
+            self._begun = self._is_new = False
 
     def latest(self, start: Offset | None, *, limited: bool) -> Offset:
         """Where the batch that begins at ``start`` ends; ``start`` itself when nothing came.
