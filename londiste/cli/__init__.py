@@ -19,6 +19,7 @@ import click
 from londiste import __version__
 from londiste.cli.lazy import Entry, LazyGroup
 
+START = "Getting started"
 NODES = "Nodes"
 TABLES = "Tables"
 DAEMONS = "Daemons"
@@ -27,20 +28,22 @@ SETUP = "Set-up"
 QUEUES = "Queues"
 
 COMMANDS: dict[str, Entry] = {
-    "install": Entry("setup.install", "Install or upgrade the SQL in a database.", SETUP),
-    "uninstall": Entry("setup.uninstall", "Remove the SQL from a database.", SETUP),
-    "config": Entry("setup.config", "Print an annotated configuration file.", SETUP),
+    "demo": Entry("setup.demo", "Run a demo: two temporary servers replicating.", START),
+    "replicate": Entry(
+        "setup.replicate", "Replicate a database into another one by one command.", START
+    ),
+    "config": Entry("setup.config", "Print an annotated configuration file.", START),
+    "doctor": Entry(
+        "setup.doctor", "Find what would stop or harm replication of two databases.", START
+    ),
+    "install": Entry("setup.install", "Install or upgrade the SQL in a database.", START),
+    "migrate": Entry("migrate", "Move a whole database to another server.", START),
+    "help": Entry("setup.help", "Print the help of a command.", START),
     "plan": Entry("setup.plan", "Show the steps that make a cascade like its file.", SETUP),
     "apply": Entry("setup.apply", "Make a cascade like its file.", SETUP),
     "export": Entry("setup.export", "Print the file of a cascade that exists.", SETUP),
-    "replicate": Entry(
-        "setup.replicate", "Replicate a database into another one by one command.", SETUP
-    ),
-    "migrate": Entry("migrate", "Move a whole database to another server.", SETUP),
-    "doctor": Entry(
-        "setup.doctor", "Find what would stop or harm replication of two databases.", SETUP
-    ),
-    "demo": Entry("setup.demo", "Run a demo: two temporary servers replicating.", SETUP),
+    "version": Entry("setup.version", "Print the version of Londiste.", SETUP),
+    "uninstall": Entry("setup.uninstall", "Remove the SQL from a database.", SETUP),
     "completion": Entry("setup.completion", "Print the completion script for a shell.", SETUP),
     "create-root": Entry("nodes.create_node", "Make this database the root of a queue.", NODES),
     "create-branch": Entry(
@@ -145,6 +148,7 @@ COMMANDS: dict[str, Entry] = {
 @click.group(
     cls=LazyGroup,
     package="londiste.cli",
+    first=START,
     table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import io
+import itertools
 import logging
 import os
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import click
 import psycopg
 
+from londiste.cli import hints
 from londiste.daemon import child, crash
 from londiste.errors import LondisteError, UsageError, from_database
 
@@ -35,6 +37,8 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         crash.arm()
         _require_text(argv)
         _print_everything()
+        if name == "londiste":
+            _remember(command, argv)
         result = command.main(args=list(argv), prog_name=name, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -112,13 +116,45 @@ def _print_everything() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+_program: click.Command = click.Group()
+_call = hints.Given()
+
+
+def _remember(program: click.Command, argv: Sequence[str]) -> None:
+    """The call, whose options hints repeat."""
+    global _program, _call
+    _program, _call = program, hints.given(argv)
+
+
+def pasteable(text: str) -> str:
+    """A text whose commands have the options of the call."""
+    if "londiste " not in text or not (_call.front or _call.behind):
+        return text
+    return hints.completed(text, _call, lambda words: _lookup(_program, words))
+
+
+def _lookup(group: click.Command, words: Sequence[str]) -> tuple[str, set[str]] | None:
+    """The command that words begin with, and its options."""
+    names: list[str] = []
+    for word in words:
+        if not isinstance(group, click.Group):
+            break
+        found = group.get_command(click.Context(group), word)
+        if found is None:
+            break
+        names.append(word)
+        group = found
+    options = {option for one in group.params for option in one.opts}
+    return (" ".join(names), options) if names else None
+
+
 def report(error: LondisteError) -> None:
     """Prints an error to stderr; colour only on a terminal."""
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     for label, text, shade in (
         ("error", error.message, "red"),
         ("detail", error.detail, "yellow"),
-        ("hint", error.hint, "cyan"),
+        ("hint", pasteable(error.hint), "cyan"),
     ):
         if text:
             head = click.style(f"{label}:", fg=shade) if colour else f"{label}:"
@@ -131,11 +167,19 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
 
 
-def unknown_command(name: str, known: Iterable[str], group: str = "londiste") -> UsageError:
-    """The error for a word that is no command of a group."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+def unknown_command(
+    words: Sequence[str], known: Iterable[str], group: str = "londiste"
+) -> UsageError:
+    """The error for words of which the first is no command of a group.
+
+    Two words may mean one command: ``create root``.
+    """
+    names = list(known)
+    plain = list(itertools.takewhile(lambda word: not word.startswith("-"), words[:2]))
+    close = difflib.get_close_matches("-".join(plain), names, n=1, cutoff=0.8)
+    close += difflib.get_close_matches(words[0], names, n=1)
     hint = f"did you mean: {group} {close[0]}" if close else f"{group} --help lists the commands"
-    return UsageError(f"unknown command {name}", hint=hint)
+    return UsageError(f"unknown command {words[0]}", hint=hint)
 
 
 #: Options that all commands share, and that belong in front of them.

@@ -34,14 +34,21 @@ class LazyGroup(click.Group):
 
     package -- where the modules of the table are.
     table -- command names and their entries.
+    first -- heading of commands that the help lists before the options.
     """
 
     def __init__(
-        self, *args: Any, package: str, table: Mapping[str, Entry], **options: Any
+        self,
+        *args: Any,
+        package: str,
+        table: Mapping[str, Entry],
+        first: str = "",
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
         self.package = package
         self.table = table
+        self.first = first
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name, entry in self.table.items() if not entry.hidden]
@@ -74,16 +81,25 @@ class LazyGroup(click.Group):
         if args and self.name_of(args[0]) is None and not args[0].startswith("-"):
             from londiste.cli.errors import unknown_command
 
-            raise unknown_command(args[0], self.table, ctx.command_path)
+            raise unknown_command(args, self.table, ctx.command_path)
         return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.first:
+            self._write_commands(self.first, formatter)
+        super().format_options(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading in dict.fromkeys(entry.heading for entry in self.table.values()):
-            lines = [
-                (name, e.help)
-                for name, e in self.table.items()
-                if e.heading == heading and not e.hidden
-            ]
-            if lines:
-                with formatter.section(heading):
-                    formatter.write_dl(lines)
+            if heading != self.first:
+                self._write_commands(heading, formatter)
+
+    def _write_commands(self, heading: str, formatter: click.HelpFormatter) -> None:
+        lines = [
+            (name, e.help)
+            for name, e in self.table.items()
+            if e.heading == heading and not e.hidden
+        ]
+        if lines:
+            with formatter.section(heading):
+                formatter.write_dl(lines)

@@ -41,6 +41,7 @@ FRAME = {
     "entry.pgqadm",
     "entry.table_dispatcher",
     "errors",
+    "hints",
     "lazy",
     "live_view",
     "options",

@@ -50,6 +50,18 @@ def test_the_old_form_of_a_call_means_the_same(given: list[str], meant: list[str
     ("args", "error", "hint"),
     [
         (["statu"], "error: unknown command statu\n", "did you mean: londiste status"),
+        (
+            ["create", "root"],
+            "error: unknown command create\n",
+            "did you mean: londiste create-root",
+        ),
+        (["add", "tabel", "x"], "error: unknown command add\n", "did you mean: londiste add-table"),
+        (
+            ["queue", "pause", "consumer", "q"],
+            "error: unknown command pause\n",
+            "londiste queue pause-consumer",
+        ),
+        (["help", "statu"], "error: unknown command statu\n", "did you mean: londiste status"),
         (["queue", "lst"], "error: unknown command lst\n", "did you mean: londiste queue list"),
         (["tables", "--nonsense"], "error: no such option", "--help"),
         (
@@ -182,3 +194,19 @@ def test_an_option_that_londiste_3_had_says_what_to_write_instead(
     with pytest.raises(SystemExit):
         main(args)
     assert "which Londiste 3 had\nhint: " in capsys.readouterr().err
+
+
+def test_help_and_version_are_commands_and_the_help_begins_with_the_first_steps(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def said(*args: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(args)
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    assert said("version") == said("--version")
+    assert said("help") == said("--help")
+    assert said("help", "queue", "create") == said("queue", "create", "--help")
+    text = said("help")
+    assert text.index("Getting started:") < text.index("Options:") < text.index("Nodes:")

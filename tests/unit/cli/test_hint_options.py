@@ -1,0 +1,60 @@
+"""Commands in hints get the options of the call, except secrets and commands about other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from londiste.cli import main
+from londiste.cli.hints import Given, completed, given
+
+COMMANDS = {"wait-sync": {"--json"}, "config": set(), "members": set()}
+COMMANDS |= {"queue": set(), "queue create": {"--db"}, "migrate run": {"--from", "--to"}}
+
+
+def lookup(words: Sequence[str]) -> tuple[str, set[str]] | None:
+    for name in (" ".join(words), words[0]):
+        if name in COMMANDS:
+            return name, COMMANDS[name]
+    return None
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint", "wanted"),
+    [
+        ("-c leaf.toml tables", "londiste wait-sync", "londiste -c leaf.toml wait-sync"),
+        (
+            "--node n -c my~files/a.toml --set a=b x",
+            "did you mean: londiste wait-sync",
+            "did you mean: londiste --node n -c 'my~files/a.toml' wait-sync",
+        ),
+        (
+            "queue drop q --db dbname=shop",
+            "londiste queue create q; londiste wait-sync",
+            "londiste queue create --db dbname=shop q; londiste wait-sync",
+        ),
+        ("migrate status --from=a --to b", "londiste migrate run --to c", None),
+        ("-c leaf.toml x", "on the root: londiste wait-sync", None),
+        ("-c leaf.toml x", "londiste config lists the settings", None),
+        ("-c leaf.toml x", "start the ticker: londiste nonsense", None),
+        ("queue drop q --db postgresql://u:secret@h/d", "londiste queue create q", None),
+        ("queue drop q --db password=secret", "londiste queue create q", None),
+        ("queue drop q", "londiste queue create q", None),
+    ],
+)
+def test_a_hint_repeats_the_options_of_the_call(argv: str, hint: str, wanted: str | None) -> None:
+    if "--from" in argv:
+        wanted = "londiste migrate run --from a --to c"
+    assert completed(hint, given(argv.split()), lookup) == (wanted or hint)
+
+
+def test_options_of_the_program_precede_the_command() -> None:
+    assert given(["-c", "f", "tick", "-c", "g", "--db=x"]) == Given(("-c", "f"), {"--db": "x"})
+    assert given(["-c"]) == Given((), {})
+
+
+def test_the_command_line_prints_completed_hints(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["-c", "leaf.toml", "tabls"])
+    assert "hint: did you mean: londiste -c leaf.toml tables" in capsys.readouterr().err
