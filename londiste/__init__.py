@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from londiste.consumer.function import consumer as consume
 
-__version__ = "4.1.0.dev1"
+__version__ = "4.2.0"
 
 __all__ = [
     "AT_LEAST_ONCE",

