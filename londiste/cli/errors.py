@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import click
 import psycopg
 
-from londiste.cli import hints
+from londiste.cli import hints, layout
 from londiste.daemon import child, crash
 from londiste.errors import LondisteError, UsageError, from_database
 
@@ -37,8 +37,7 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         crash.arm()
         _require_text(argv)
         _print_everything()
-        if name == "londiste":
-            _remember(command, argv)
+        _remember(command, argv if name == "londiste" else ())
         result = command.main(args=list(argv), prog_name=name, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -158,7 +157,12 @@ def report(error: LondisteError) -> None:
     ):
         if text:
             head = click.style(f"{label}:", fg=shade) if colour else f"{label}:"
-            click.echo(f"{head} {printable(text)}", err=True)
+            click.echo(f"{head} {phrase(text)}", err=True)
+
+
+def phrase(text: str) -> str:
+    """A sentence of Londiste in one line, with nouns that agree with their number."""
+    return layout.singular(printable(text))
 
 
 def printable(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import dataclasses
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from londiste.cli.errors import printable
+from londiste.cli import layout
+from londiste.cli.errors import pasteable, phrase, printable
 
 if TYPE_CHECKING:
     from londiste.monitor.queues.model import Finding
@@ -39,21 +41,36 @@ def as_json(value: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Prints rows in aligned columns, without colours or frames, so that ``awk`` can read it."""
+    """Prints rows in aligned columns, without colours or frames, so that ``awk`` can read it.
+
+    On a terminal it is as wide as the terminal at most.
+    """
     cells = [[cell(value) for value in row] for row in rows]
-    widths = [
-        max(len(column), *(len(row[i]) for row in cells)) if cells else len(column)
-        for i, column in enumerate(columns)
-    ]
-    for row in [list(columns), *cells]:
-        line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
-        click.echo(line.rstrip())
+    hidden: list[str] = []
+    lines = [list(columns), *cells]
+    if sys.stdout is not None and sys.stdout.isatty():
+        lines, hidden = layout.fit(columns, cells, shutil.get_terminal_size().columns)
+    for line in layout.aligned(lines):
+        click.echo(line)
+    if hidden:
+        message(f"no room for {', '.join(hidden)}: use a wider terminal, a pipe or --json")
 
 
-def show(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, json_wanted: bool) -> None:
-    """Prints the same rows as JSON (a list of objects) or as a table of ``columns``."""
+def show(
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    json_wanted: bool,
+    empty: str = "",
+) -> None:
+    """Prints the same rows as JSON (a list of objects) or as a table of ``columns``.
+
+    empty -- message instead of a table without rows.
+    """
     if json_wanted:
         as_json([{column: row.get(column) for column in columns} for row in rows])
+    elif empty and not rows:
+        message(pasteable(empty))
     else:
         table(columns, [[row.get(column) for column in columns] for row in rows])
 
@@ -70,7 +87,7 @@ def steps(items: Iterable[Describes], *, json_wanted: bool = False) -> None:
     if not found:
         click.echo("nothing to do")
     for number, (text, more) in enumerate(found, 1):
-        click.echo(f"{number}. {printable(text)}")
+        click.echo(f"{number}. {phrase(text)}")
         for statement in more:
             for line in statement.splitlines():
                 click.echo(f"   {_harmless(line)}")
@@ -94,7 +111,7 @@ def lines(texts: Sequence[str], *, json_wanted: bool = False) -> None:
     if not texts:
         click.echo("nothing to do")
     for number, text in enumerate(texts, 1):
-        click.echo(f"{number}. {printable(text)}")
+        click.echo(f"{number}. {phrase(text)}")
 
 
 _quiet = False
@@ -114,12 +131,12 @@ def is_quiet() -> bool:
 def message(text: str) -> None:
     """A message to stderr, unless ``-q`` is given."""
     if not _quiet:
-        click.echo(printable(text), err=True)
+        click.echo(phrase(text), err=True)
 
 
 def warning(text: str) -> None:
     """A warning to stderr, also with ``-q``."""
-    click.echo(f"warning: {printable(text)}", err=True)
+    click.echo(f"warning: {phrase(text)}", err=True)
 
 
 def advise(findings: Iterable[Finding]) -> None:

@@ -300,7 +300,7 @@ def losses(conn: Connection, queue: str) -> list[str]:
     for late in delayed.get_delayed_info(conn, queue):
         if late.delayed_events:
             lost.append(
-                f"{late.delayed_events} delayed events of queue {queue} are not delivered yet"
+                f"{late.delayed_events} delayed events are in queue {queue} and not delivered yet"
             )
     return lost
 

@@ -42,6 +42,7 @@ FRAME = {
     "entry.table_dispatcher",
     "errors",
     "hints",
+    "layout",
     "lazy",
     "live_view",
     "options",

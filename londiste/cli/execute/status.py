@@ -21,4 +21,9 @@ def status(context: options.Context, failed: bool, as_json: bool) -> None:
     found = report.status(settings.db, settings.queue_name, extra=settings.remote_extra_connstr)
     rows = [dataclasses.asdict(row) for row in found if not failed or row.state == "failed"]
     columns = ["script", "node", "state", "since", "statement", "error"]
-    output.show(columns, rows, json_wanted=as_json)
+    output.show(
+        columns,
+        rows,
+        json_wanted=as_json,
+        empty="no script yet: londiste execute FILE",
+    )

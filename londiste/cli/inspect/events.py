@@ -234,7 +234,7 @@ def conflicts(context: options.Context, rows: bool, limit: int, as_json: bool) -
     rows_found = [dataclasses.asdict(conflict) for conflict in found]
     if not as_json:
         rows_found = [{**row, "policy": resolution(row["policy"])} for row in rows_found]
-    output.show(columns, rows_found, json_wanted=as_json)
+    output.show(columns, rows_found, json_wanted=as_json, empty="no event failed to apply")
 
 
 def _node(settings: NodeSettings) -> AbstractContextManager[Connection]:

@@ -24,4 +24,9 @@ def members(context: options.Context, as_json: bool) -> None:
     rows = [
         {"node_name": m.name, "dead": m.dead, "node_location": masked(m.location)} for m in known
     ]
-    output.show(["node_name", "dead", "node_location"], rows, json_wanted=as_json)
+    output.show(
+        ["node_name", "dead", "node_location"],
+        rows,
+        json_wanted=as_json,
+        empty="no node yet: londiste create-root NAME",
+    )

@@ -56,4 +56,9 @@ def consumers(
             found = [] if is_sink else [admin.find_consumer(conn, str(queue_name), name)]
         shown = monitor.consumers(conn, counting.pending(conn, found))
         shown += [one for one in sinks if name in (None, one.consumer)]
-    output.show(COLUMNS, [dataclasses.asdict(one) for one in shown], json_wanted=as_json)
+    output.show(
+        COLUMNS,
+        [dataclasses.asdict(one) for one in shown],
+        json_wanted=as_json,
+        empty="no consumer: londiste queue register QUEUE CONSUMER",
+    )

@@ -63,7 +63,7 @@ def list_(
         output.as_json(rows)
         return
     columns = ["id", "failed_time", "failed_reason", "retry", "type", "data", "extra1"]
-    output.show(columns, rows, json_wanted=False)
+    output.show(columns, rows, json_wanted=False, empty="no dead letters")
     if total > len(found):
         output.message(f"{len(found)} of {total}")
 
@@ -99,7 +99,7 @@ def count(
             for one in dead_letters.get_waiting_info(conn, queue_name, consumer)
         ]
     columns = ["queue", "consumer", "dead", "last", "retries", "next_retry"]
-    output.show(columns, rows, json_wanted=as_json)
+    output.show(columns, rows, json_wanted=as_json, empty="no dead letters")
 
 
 @dead.command()

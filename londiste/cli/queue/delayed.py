@@ -49,7 +49,12 @@ def list_(
         output.as_json([event._asdict() for event in found])
         return
     columns = ["send_at", "id", "inserted", "type", "data", "extra1"]
-    output.show(columns, [event._asdict() for event in found], json_wanted=False)
+    output.show(
+        columns,
+        [event._asdict() for event in found],
+        json_wanted=False,
+        empty="no event waits for its time",
+    )
     if info is not None and info.delayed_events > len(found):
         output.message(f"{len(found)} of {info.delayed_events}")
     if info is not None and info.is_held and info.overdue_events:

@@ -20,7 +20,12 @@ def list_(ctx: options.Context, db: str | None, as_json: bool) -> None:
         consumers = [each.queue_name for each in queues.get_consumer_info(conn)]
         rows = [_row(q, consumers.count(q.queue_name)) for q in queues.get_queue_info(conn)]
     columns = ["queue", "consumers", "last_tick", "ticker_lag", "ev_per_sec", "ev_new"]
-    output.show(columns, rows, json_wanted=as_json)
+    output.show(
+        columns,
+        rows,
+        json_wanted=as_json,
+        empty="no queue: londiste queue create QUEUE",
+    )
 
 
 def _row(queue: QueueInfo, consumers: int) -> dict[str, object]:

@@ -43,7 +43,12 @@ def retry_list(
             admin.find_queue(conn, name)
         rows = browse.retries(conn, name, consumer, limit=limit)
     columns = ["queue", "consumer", "id", "after", "retry", "type", "data", "extra1"]
-    output.show(columns, rows, json_wanted=as_json)
+    output.show(
+        columns,
+        rows,
+        json_wanted=as_json,
+        empty="no event waits for a retry",
+    )
 
 
 @retry.command("event")

@@ -8,7 +8,7 @@ import threading
 import click
 
 from londiste.cli import options, output
-from londiste.cli.errors import report
+from londiste.cli.errors import phrase, report
 from londiste.cli.queue.common import opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, LondisteError
@@ -153,9 +153,9 @@ def _print(facts: MonitorFacts, found: list[Finding], speed: Speed | None, *, ch
             )
     for one in found:
         click.echo("")
-        click.echo(f"{one.severity.word}: {output.cell(one.what)}")
-        click.echo(f"  why: {output.cell(one.why)}")
-        click.echo(f"  do:  {output.cell(one.do)}")
+        click.echo(f"{one.severity.word}: {phrase(one.what)}")
+        click.echo(f"  why: {phrase(one.why)}")
+        click.echo(f"  do:  {phrase(one.do)}")
     for text in facts.unseen:
         output.warning(f"not visible to this user: {text}")
     if not found and not check:

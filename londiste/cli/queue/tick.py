@@ -33,4 +33,9 @@ def ticks(ctx: options.Context, name: str, count: int, db: str | None, as_json: 
                 rows = cursor.fetchall()
         except psycopg.Error as error:
             raise from_database(error, where=whereabouts(conn)) from error
-    output.show(["tick", "time", "event_seq", "events", "snapshot"], rows, json_wanted=as_json)
+    output.show(
+        ["tick", "time", "event_seq", "events", "snapshot"],
+        rows,
+        json_wanted=as_json,
+        empty="no tick yet: londiste queue tick QUEUE",
+    )

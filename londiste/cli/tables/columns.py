@@ -47,5 +47,10 @@ def columns(
         }
         for one in found
     ]
-    output.show(["table", "column", "here", "provider", "state"], rows, json_wanted=as_json)
+    output.show(
+        ["table", "column", "here", "provider", "state"],
+        rows,
+        json_wanted=as_json,
+        empty="no column differs from the provider",
+    )
     return EXIT_DIFFERENT if found else 0

@@ -59,4 +59,9 @@ def fkeys(
                 "do": state.do or None,
             }
         )
-    output.show(_COLUMNS, rows, json_wanted=as_json)
+    output.show(
+        _COLUMNS,
+        rows,
+        json_wanted=as_json,
+        empty="no foreign key is dropped",
+    )

@@ -44,7 +44,12 @@ def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
             ]
     words = {"r": "table", "S": "sequence"}
     shown = [{**row, "kind": words.get(row["kind"], row["kind"])} for row in rows]
-    output.show(["kind", "name", "why"], shown, json_wanted=as_json)
+    output.show(
+        ["kind", "name", "why"],
+        shown,
+        json_wanted=as_json,
+        empty="every table and sequence is replicated",
+    )
     return 0
 
 

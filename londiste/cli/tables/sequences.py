@@ -90,4 +90,9 @@ def seqs(context: options.Context, as_json: bool) -> None:
         nodes.get_node_info(conn, settings.queue_name)
         found = registered.get_seq_list(conn, settings.queue_name)
     rows = [{"sequence": str(s.name), "local": s.local, "last_value": s.last_value} for s in found]
-    output.show(["sequence", "local", "last_value"], rows, json_wanted=as_json)
+    output.show(
+        ["sequence", "local", "last_value"],
+        rows,
+        json_wanted=as_json,
+        empty="no sequence is replicated: londiste add-seq SEQUENCE",
+    )

@@ -72,7 +72,12 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
         columns.append("sync_state")
         for row, table in zip(rows, found, strict=True):
             row["sync_state"] = table.state
-    output.show(columns, rows, json_wanted=as_json)
+    output.show(
+        columns,
+        rows,
+        json_wanted=as_json,
+        empty="no table is replicated: londiste add-table TABLE, or londiste missing lists tables",
+    )
     if stale is not None and found:
         output.warning(f"the tables are not current: {stale.reason}")
 

@@ -54,4 +54,9 @@ def triggers(
         }
         for one in found
     ]
-    output.show(_COLUMNS, rows, json_wanted=as_json)
+    output.show(
+        _COLUMNS,
+        rows,
+        json_wanted=as_json,
+        empty="no replicated table has a trigger: londiste add-table TABLE",
+    )

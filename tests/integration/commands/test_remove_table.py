@@ -91,7 +91,7 @@ def test_waiting_for_tables_has_a_limit_and_a_reason(
     londiste(root.db, "add-table", "one")
     answer = londiste(leaf.db, "add-table", "one", "--create", "--wait-sync", "--timeout", "0.1")
     assert answer.code == 6
-    assert "1 tables are not in sync" in answer.err
+    assert "1 table is not in sync" in answer.err
     assert "0 of 1 table in sync; public.one waits for its copy" in answer.err
     with leaf.connect() as conn:
         nodes.set_consumer_error(conn, QUEUE, leaf.worker, "disk full")

@@ -56,11 +56,11 @@ def archive(pgq_db: Database, tmp_path: Path) -> Archive:
 
 
 def test_files_are_paused_go_on_and_are_forgotten(archive: Archive) -> None:
-    archive.says("--register", "1 tables registered")
+    archive.says("--register", "1 table registered")
     archive.says("--register", "0 tables registered")
     (first,) = queues.get_consumer_info(archive.stream.conn, "q")
     assert first.consumer_name == "archive.public.t"
-    archive.says("--pause", "1 tables paused")
+    archive.says("--pause", "1 table paused")
     archive.says("--pause", "0 tables paused")
     assert [one.consumer for one in pause.get_paused_consumers(archive.stream.conn)] == [
         "archive.public.t"
@@ -70,12 +70,12 @@ def test_files_are_paused_go_on_and_are_forgotten(archive: Archive) -> None:
     with archive.worker() as worker:
         worker.once()
         assert worker.files() == []
-    archive.says("--resume", "1 tables resumed")
+    archive.says("--resume", "1 table resumed")
     archive.says("--resume", "0 tables resumed")
-    archive.says("--unregister", "1 tables unregistered, files kept")
+    archive.says("--unregister", "1 table unregistered, files kept")
     archive.says("--unregister", "0 tables unregistered")
     assert queues.get_consumer_info(archive.stream.conn, "q") == []
     # The files tell where it was: what came meanwhile is not passed over.
-    archive.says("--register", "1 tables registered")
+    archive.says("--register", "1 table registered")
     (again,) = queues.get_consumer_info(archive.stream.conn, "q")
     assert again.last_tick == first.last_tick and again.pending_events

@@ -15,6 +15,7 @@ from londiste.copy.sqlapi import attempts
 from londiste.errors import TransientError
 from tests.fixtures.cascade import Answer
 from tests.fixtures.copies import A, B, Nodes, fill, held
+from tests.support.hints import plain
 from tests.support.waiting import wait_for
 
 Copy = Callable[..., Answer]
@@ -34,7 +35,7 @@ def copy(nodes: Nodes, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Co
         capsys.readouterr()
         code = run(cli, ["-c", str(file), "copy", *args])
         printed = capsys.readouterr()
-        return Answer(code, printed.out, printed.err)
+        return Answer(code, printed.out, plain(printed.err))
 
     return call
 

@@ -189,12 +189,12 @@ def test_drop_reports_everything_it_removes(conn: Connection, queue: Queue) -> N
     dead_letters.event_failed(conn, opened.id, chunk[1].id, "no")
     delayed.insert_event_at(conn, "q", datetime.now(UTC) + timedelta(hours=1), "t", "later")
     explained = queue("unregister", "q", "c", "--dry-run").out
-    assert f"dropping its open batch {opened.id}; lost with it: 1 events to retry" in explained
-    assert "1 dead letters" in explained
+    assert f"dropping its open batch {opened.id}; lost with it: 1 event to retry" in explained
+    assert "1 dead letter" in explained
     refused = queue("drop", "q")
     assert refused.code == 3
-    assert "1 events to retry, 1 dead letters" in refused.err
-    assert "1 delayed events of queue q are not delivered yet" in refused.err
+    assert "1 event to retry, 1 dead letter" in refused.err
+    assert "1 delayed event is in queue q and not delivered yet" in refused.err
 
 
 def test_every_parameter_is_shown_and_set(conn: Connection, queue: Queue) -> None:

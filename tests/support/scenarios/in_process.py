@@ -36,6 +36,7 @@ from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.cascade import Answer
 from tests.fixtures.cluster import Database, Server, create_database
+from tests.support.hints import plain
 from tests.support.scenarios.forks import Fork, Forks
 from tests.support.scenarios.harness import QUEUE, quoted
 from tests.support.scenarios.processes import Processes
@@ -302,7 +303,7 @@ class Stage:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run_command(cli, ["-c", str(place.config), *argv])
-        return Answer(code, out.getvalue(), err.getvalue())
+        return Answer(code, out.getvalue(), plain(err.getvalue()))
 
     def point(self, name: str) -> None:
         """Takes the place of ``crash.point``."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.hints import plain
 from tests.support.waiting import wait_for
 
 _PR_SET_PDEATHSIG = 1
@@ -171,7 +172,7 @@ class Processes:
             tuple(argv),
             done.returncode,
             done.stdout.decode(errors="replace"),
-            done.stderr.decode(errors="replace"),
+            plain(done.stderr.decode(errors="replace")),
         )
         assert _NOT_LOGGED not in ended.err, str(ended)
         return ended
