@@ -134,6 +134,11 @@ def message(text: str) -> None:
         click.echo(phrase(text), err=True)
 
 
+def next_step(commands: str) -> None:
+    """What to type next, with the options of this call."""
+    message(pasteable(f"next: {commands}"))
+
+
 def warning(text: str) -> None:
     """A warning to stderr, also with ``-q``."""
     click.echo(f"warning: {phrase(text)}", err=True)

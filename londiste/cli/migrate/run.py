@@ -68,7 +68,7 @@ def run(
         ) as signals,
         daemons.kept(pair, verbose=common.verbose(context)) as children,
     ):
-        reached = stay(pair, signals, children, (*READY, Phase.SWITCHING))
+        reached = stay(pair, signals, children, (*READY, Phase.SWITCHING), own=READY)
         if signals.stopping or reached in (None, Phase.NOT_BEGUN):
             return 0
         # Both workers must run for the next steps.
@@ -83,8 +83,8 @@ def run(
         if switch and reached is not Phase.SWITCHED:
             _switch(pair, timeout, block)
         elif reached is Phase.IN_STEP:
-            output.message("ready to switch: londiste migrate switch")
-        stay(pair, signals, children, ())
+            output.next_step("londiste migrate switch")
+        stay(pair, signals, children, (), own=(Phase.IN_STEP,))
     return 0
 
 

@@ -138,12 +138,18 @@ def _report(step: plan.Step) -> None:
 
 
 def stay(
-    pair: Pair, signals: Signals, children: daemons.Daemons, enough: Collection[Phase]
+    pair: Pair,
+    signals: Signals,
+    children: daemons.Daemons,
+    enough: Collection[Phase],
+    *,
+    own: Collection[Phase] = (),
 ) -> Phase | None:
     """Keeps the daemons running and prints changes, until a phase is reached.
 
     enough -- the phases that end it, besides the end of the move.  The last phase that was seen;
     of those that follow the copy, the first, so that a failed poll does not hide it.
+    own -- phases after which the command itself takes the next step, or has taken it.
     """
     troubles = set[str]()
     reached: Phase | None = None
@@ -158,7 +164,8 @@ def stay(
                     return reached
                 copies, lines = shown(found)
                 said = f"{seen.phase.value}: {seen.in_step} of {seen.tables} tables in sync"
-                advice = [f"next: {seen.next}"] if reached in READY else []
+                told = reached in READY and seen.phase not in own
+                advice = [f"next: {seen.next}"] if told else []
                 view(copies, [*lines, *(ViewLine(text, text) for text in (said, *advice))])
                 # After the switch it may be the other side that still copies.
                 copied = seen.phase is not Phase.SWITCHED or seen.in_step >= seen.tables

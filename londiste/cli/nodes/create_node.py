@@ -203,5 +203,11 @@ def _finish(
         return
     if count:
         output.message(f"node {node.name} is a {node.type.value} of queue {node.queue}")
+        root = node.type is NodeType.ROOT
+        output.next_step(
+            "londiste ticker, then londiste add-table TABLE"
+            if root
+            else "londiste worker, then londiste add-table TABLE --create"
+        )
     else:
         output.message(f"node {node.name} is already a {node.type.value}, nothing to do")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import click
@@ -45,6 +46,10 @@ def create(
                 output.message(f"queue {name} already exists")
             changes += admin.creating(conn, name, values)
         execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+    if changes and not explain:
+        output.next_step(
+            f"londiste queue register {shlex.quote(names[0])} CONSUMER; londiste ticker"
+        )
 
 
 @click.command()

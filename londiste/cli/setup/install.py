@@ -91,6 +91,14 @@ def install(
             output.message(f"{plan.component}/{path} waits: londiste install --after")
         for path in plan.leftovers:
             output.message(f"{plan.component}/{path}: left over from an earlier version")
+    if not explain and steps:
+        output.next_step(_next({plan.component for plan in plans}))
+
+
+def _next(installed: set[str]) -> str:
+    if "londiste" in installed:
+        return "londiste create-root NAME, or londiste create-leaf NAME --provider DSN"
+    return "londiste queue create QUEUE"
 
 
 def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:

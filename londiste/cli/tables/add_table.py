@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import NodeType
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.cli.tables.common import already, copy_node_of, sync_progress, table_names
@@ -277,7 +277,9 @@ def add_table(
                 " change-handler"
             )
         _examine(reach, settings, plan.steps)
-        execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
+        added = execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
+        if added and not wait_sync:
+            output.next_step(_next(nodes.get_node_info(reach.at(settings.db), settings.queue_name)))
         if wait_sync and not explain:
             conn = reach.at(settings.db)
             with sync_progress(conn, settings.queue_name) as progress:
@@ -298,6 +300,12 @@ def _examine(reach: Connections, settings: NodeSettings, steps: Sequence[Step]) 
     root = node.type is NodeType.ROOT
     provider = None if root else reach.at(reach.reach(node.provider_location))
     output.advise(table_findings(local, provider, names))
+
+
+def _next(node: NodeInfo) -> str:
+    if node.type is NodeType.ROOT:
+        return "the same command on each node below, with --create where the table is missing"
+    return "londiste wait-sync"
 
 
 def _merge(every: bool, alone: bool) -> str:

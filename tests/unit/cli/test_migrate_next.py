@@ -1,0 +1,27 @@
+"""``migrate run`` names the next step, unless it takes that step itself."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from londiste.cli.migrate import start
+from londiste.daemon.signals import Signals
+from londiste.migrate import daemons
+from londiste.migrate.phase import NEXT, Phase, Progress
+
+
+@pytest.mark.parametrize("own", [(), (Phase.IN_STEP,)])
+def test_a_step_that_the_command_takes_itself_is_not_named(
+    own: tuple[Phase, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = Phase.IN_STEP
+    seen = Progress(now, "old", 2, 2, 0.0, (), (), (), NEXT[now])
+    monkeypatch.setattr(start, "_look", lambda pair, troubles: seen)
+    monkeypatch.setattr(daemons, "watch", lambda children: None)
+    nothing = cast(Any, None)
+    assert start.stay(nothing, Signals(), nothing, (now,), own=own) is now
+    printed = capsys.readouterr().err
+    assert "in step: 2 of 2 tables in sync" in printed
+    assert ("next: londiste migrate verify" in printed) is (not own)
