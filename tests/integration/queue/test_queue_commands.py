@@ -94,7 +94,7 @@ def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
         " for each row execute function pgq.logutriga('q')"
     )
     refused = queue("drop", "q")
-    assert refused.code != 0 and '1 tables into queue q (public."Odd ""name")' in refused.err
+    assert refused.code != 0 and '1 table into queue q (public."Odd ""name")' in refused.err
     assert names(conn) == ["q"]
     conn.execute('alter table public."Odd ""name" disable trigger t')
     assert queue("drop", "q").code == 0
