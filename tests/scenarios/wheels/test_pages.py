@@ -14,7 +14,7 @@ from psycopg import conninfo
 
 from tests.docs.test_layers import ROOT
 from tests.fixtures.cluster import Database
-from tests.fixtures.wheels import Environment, environment, outside, wheels  # noqa: F401
+from tests.support.wheels import Environment, environment, outside, wheels  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

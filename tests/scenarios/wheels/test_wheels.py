@@ -10,7 +10,7 @@ import pytest
 import londiste
 from tests.docs.test_layers import ROOT
 from tests.fixtures.cluster import Database
-from tests.fixtures.wheels import environment, wheels  # noqa: F401
+from tests.support.wheels import environment, wheels  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
