@@ -39,5 +39,9 @@ class Stepped:
         """Not of interest here."""
         raise NotImplementedError
 
+    def starting(self) -> str:
+        """Nothing has to be started."""
+        return ""
+
     def close(self) -> None:
         """Nothing was started."""
