@@ -5,6 +5,9 @@ from __future__ import annotations
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import Command, Line
 
+#: A function that a type needs: --create creates types, and no functions.
+FITS = "create function fits(text) returns bool language sql immutable as 'select true'"
+
 
 def test_tables_added_on_the_root_appear_where_they_are_followed(
     line: Line, command: Command
@@ -19,7 +22,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
         auto_add_create="columns",
     )
     root.database.execute(
-        "create schema sales; create type mood as enum ('good');"
+        f"create schema sales; {FITS}; create domain mood as text check (fits(value));"
         "create table a (id serial primary key, v text); insert into a values (1, 'there');"
         'create table sales."B b" (id int primary key);'
         "create table odd (id int primary key, m mood);"
@@ -45,18 +48,18 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
     )
     shown = command(leaf, "status").out
     assert "ERR: follow: public.odd cannot be added:" in shown
-    assert "mood" in shown
+    assert "fits" in shown
     answer = command(leaf, "check", "--json")
     (found,) = [f for f in answer.json["findings"] if f["kind"] == "not-followed"]
     assert found["what"] == "node leaf: public.odd matches auto_add_tables and cannot be added"
-    assert "mood" in found["why"] and "auto_add_exclude" in found["do"]
+    assert "fits" in found["why"] and "auto_add_exclude" in found["do"]
     missing = line.run(leaf, "missing")
     assert "public.odd" in missing.out and "public.a_log" in missing.out
     # Nobody hears of it again when its worker dies.
     leaf.worker.kill()
-    leaf.database.execute("create type mood as enum ('good')")
+    leaf.database.execute(FITS)
     line.start(leaf)
-    line.wait(lambda: "public.odd" in kept(), "the table whose type is there now", 60)
+    line.wait(lambda: "public.odd" in kept(), "the table whose function is there now", 60)
     line.wait(lambda: "follow:" not in command(leaf, "status").out, "the reason to be gone")
     sequences = "select seq_name from londiste.seq_info where local"
     refused = line.run(leaf, "remove-table", "a")
