@@ -181,7 +181,8 @@ class CreateTables:
         objects = f" with {_listed(self.objects)}" if self.objects else ""
         names = _listed(list(map(str, self.dests)))
         if len(self.dests) > _SHOWN:
-            return f"{self.node}: create and add {len(self.dests)} tables: {names}{objects}"
+            more = f", with {len(self.objects)} sequences and types" if self.objects else ""
+            return f"{self.node}: create and add {len(self.dests)} tables: {names}{more}"
         word = "table" if len(self.dests) == 1 else "tables"
         rest = "; ".join(add.describe().removeprefix(f"{self.node}: ") for add in self.adds)
         return f"{self.node}: create {word} {names}{objects} and {rest}"
