@@ -225,8 +225,8 @@ def test_run_survives_its_daemons_and_leaves_none(
     assert sorted(stopped[-3:-1]) == ["worker n1", "worker n2"] and stopped[-1] == "ticker"
     # SIGKILL: the children notice the end of their parent.
     one_file.path.write_text(text)
-    again = program("-c", str(one_file.path), "run")
-    again.says("started with process id", times=3)
+    again = program("-c", str(one_file.path), "run", crash="run.started:3")
+    assert again.end(within=60) == -signal.SIGKILL
     children = list(processes(again.text).values())
-    again.kill()
+    assert len(children) == 3
     wait_for(lambda: living(children) == [], what="the end of the children")

@@ -14,7 +14,7 @@ from londiste.daemon import crash
 from tests.fixtures.cluster import Server
 from tests.fixtures.sinks import SINK_POINTS
 from tests.integration.compare import test_compare_audit, test_repair
-from tests.scenarios.cascade import test_interrupted, test_resurrect, test_scripts
+from tests.scenarios.cascade import test_interrupted, test_one_file, test_resurrect, test_scripts
 from tests.scenarios.copy import test_compare_spark
 from tests.scenarios.queue import test_consumer_contracts, test_lake_killed
 from tests.support.scenarios import oracles, writers
@@ -90,6 +90,7 @@ COMMANDS = {
     "compare.mid-wave": test_compare_audit,
     "repair.mid-plan": test_repair,
     "resurrect.before-commit": test_resurrect,
+    "run.started": test_one_file,
 }
 #: Killed in queries of Spark, by tests/engine/test_sink_queue.py and test_sink_table.py.
 SINK = SINK_POINTS
@@ -107,7 +108,7 @@ def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> No
     tested = (*daemons, tuple(COMMANDS), STEP)
     for point, module in COMMANDS.items():
         text = Path(module.__file__).read_text("utf-8")
-        named = f'(LONDISTE_CRASH(": |=)|standing[(])"{re.escape(point)}[:"]'
+        named = f'(LONDISTE_CRASH(": |=)|standing[(]|crash=)"{re.escape(point)}[:"]'
         assert re.search(named, text), point
     assert set().union(*tested) == set(crash.POINTS)
     answer = json.loads(cascade.londiste(None, "debug", "crash-points", "--json").out)
