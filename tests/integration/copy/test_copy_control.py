@@ -163,7 +163,7 @@ def test_no_more_chunks_at_a_time_than_tasks_are_allowed(
 ) -> None:
     fill(nodes, A)
     nodes.add(A)
-    assert "at most 1 chunks at a time" in copy("throttle", "--tasks", "1").err
+    assert "at most 1 chunk at a time" in copy("throttle", "--tasks", "1").err
     with held(nodes):
         nodes.start()
         wait_for(lambda: nodes.leaf.value(RUNNING) == 1, what="a chunk to begin")
