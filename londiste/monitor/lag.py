@@ -9,17 +9,19 @@ import psycopg
 
 from londiste.cascade import topology
 from londiste.daemon.durations import dhms
-from londiste.db.connection import session
+from londiste.db.connection import Connection, session
 from londiste.db.queries import query
 from londiste.errors import LondisteError
 from londiste.orchestration.connections import reach
+from londiste.pgq import counting
 
 
 @dataclass(frozen=True)
 class Behind:
     """Distance of a position to the last change in the root's queue.
 
-    ticks -- after the position.  events -- about, as rolled back ones are counted.
+    ticks -- after the position.
+    events -- counted up to ``counting.COUNTED``; above it an upper limit by the ids.
     seconds -- by the root's clock since the first tick with changes after the position.
     """
 
@@ -37,7 +39,9 @@ class Behind:
             return "idle"
         if not self.ticks:
             return f"about {self.events:,} events wait for a tick"
-        return f"behind by {self.ticks} ticks, about {self.events:,} events, {dhms(self.seconds)}"
+        ticks = "1 tick" if self.ticks == 1 else f"{self.ticks} ticks"
+        events = "1 event" if self.events == 1 else f"about {self.events:,} events"
+        return f"behind by {ticks}, {events}, {dhms(self.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -97,14 +101,25 @@ def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Posi
             rows = conn.execute(
                 query("tick_lags"), {"queue": queue, "ticks": list(ticks)}
             ).fetchall()
+            return {
+                int(tick): Position(
+                    float(age), _behind(conn, queue, tick, later, events, seconds), float(max_lag)
+                )
+                for tick, age, later, events, seconds, max_lag in rows
+            }
     except (LondisteError, psycopg.Error):
         return {}
-    return {
-        int(tick): Position(
-            float(age), Behind(int(later), int(events), float(seconds)), float(max_lag)
-        )
-        for tick, age, later, events, seconds, max_lag in rows
-    }
+
+
+def _behind(
+    conn: Connection, queue: str, tick: int, later: int, most: int, seconds: float
+) -> Behind:
+    """The distance with counted events: a forced tick consumes ids without events."""
+    if most <= 0:
+        return Behind(later, 0, 0.0)
+    events = counting.between(conn, queue, tick, tick + later, most) if later else 0
+    events = min(most, events + counting.since_tick(conn, queue, most))
+    return Behind(later, events, float(seconds) if events else 0.0)
 
 
 __all__ = ["Behind", "Latency", "Position", "positions"]
