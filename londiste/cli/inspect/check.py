@@ -76,6 +76,7 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
         output.as_json({"tables": len(facts), "sizes": sizes, "findings": rows})
     else:
         for one in found:
-            click.echo(f"{one.severity.word}: {one.what}\n  why: {one.why}\n  do:  {one.do}")
+            click.echo(f"{one.severity.word}: {output.cell(one.what)}")
+            click.echo(f"  why: {output.cell(one.why)}\n  do:  {output.cell(one.do)}")
         output.message(f"{len(facts)} tables checked, {len(found)} findings")
     return int(worst(found))

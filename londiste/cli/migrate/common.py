@@ -96,4 +96,5 @@ def rows(found: list[Finding]) -> list[dict[str, str]]:
 def say(found: list[Finding]) -> None:
     """Prints findings."""
     for one in found:
-        click.echo(f"{one.severity.word}: {one.what}\n  why: {one.why}\n  do:  {one.do}")
+        click.echo(f"{one.severity.word}: {output.cell(one.what)}")
+        click.echo(f"  why: {output.cell(one.why)}\n  do:  {output.cell(one.do)}")

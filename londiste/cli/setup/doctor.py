@@ -90,9 +90,8 @@ def doctor(
             output.message(f"findings without SQL: {left}; londiste doctor shows them")
     else:
         for one in found:
-            click.echo(
-                f"{one.severity.word}: {one.what} [{one.kind}]\n  why: {one.why}\n  do:  {one.do}"
-            )
+            click.echo(f"{one.severity.word}: {output.cell(one.what)} [{one.kind}]")
+            click.echo(f"  why: {output.cell(one.why)}\n  do:  {output.cell(one.do)}")
         output.message(_summary(found))
     return int(worst(found))
 

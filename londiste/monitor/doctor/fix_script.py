@@ -1,6 +1,7 @@
 """``londiste doctor --fix-sql``: the remedies of findings as a script for psql.
 
 Nothing is run here.  A statement that deletes rows or ends sessions is a comment in the script.
+Names of objects come from users of the databases: none ends a comment or begins a psql command.
 """
 
 from __future__ import annotations
@@ -31,19 +32,29 @@ def fix_script(findings: Iterable[Finding], databases: dict[str, str]) -> str:
 
 
 def _part(side: str, dsn: str, findings: Iterable[Finding]) -> Iterator[str]:
-    quoted = dsn.replace("\\", "\\\\").replace('"', '\\"')
+    # Between double quotes psql knows no backslash: a double quote is written twice.
+    quoted = dsn.replace('"', '""')
     yield f"-- {side} database"
-    yield f'\\connect "{quoted}"'
+    yield f'\\connect "{quoted}"' if dsn.isprintable() else _comment(f'\\connect "{quoted}"')
+    yield "set standard_conforming_strings = on;"
     done: set[str] = set()
     for one in findings:
         statements = [text for text in one.sql if text not in done]
         done.update(statements)
-        yield f"\n-- {one.kind}: {one.what}"
+        yield f"\n{_comment(f'{one.kind}: {one.what}')}"
         if one.admin:
             yield "-- as an administrator"
         for text in statements:
-            yield f"-- {text};" if text.startswith(_DESTRUCTIVE) else f"{text};"
+            if not text.isprintable():
+                yield "-- a name has control characters: write the statement yourself"
+            inactive = text.startswith(_DESTRUCTIVE) or not text.isprintable()
+            yield _comment(f"{text};") if inactive else f"{text};"
     yield ""
+
+
+def _comment(text: str) -> str:
+    """One line of comment, whatever the text contains."""
+    return "-- " + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 __all__ = ["fix_script"]

@@ -161,8 +161,37 @@ def test_script_has_each_statement_once_and_comments_what_deletes() -> None:
     assert "\n-- truncate t;" in made
     assert "-- as an administrator\ngrant x;" in made
     assert "dbname=s" not in made
-    assert '\\connect "dbname=\\"t\\""' in made
+    assert '\\connect "dbname=""t"""' in made
     assert fix_script([], {"source": "dbname=s"}) == ""
+
+
+def test_no_name_of_an_object_becomes_a_command_of_the_script() -> None:
+    evil = 'x"\n\\! touch /tmp/owned\r\ndrop table item;\x1b[2J'
+    name = TableName(f"a.{evil}", evil)
+    facts = changed(
+        FACTS,
+        tables=(
+            replace(T, name=name, keyed=False),
+            replace(T, name=TableName("public", evil), keyed=False),
+        ),
+    )
+    found = [*run_checks(Situation(facts))]
+    found += [replace(found[0], sql=(f"truncate {name.quoted}",))]
+    made = fix_script(found, {"source": f"dbname='{evil}'"})
+    assert {one.kind for one in found} == {"name", "key"}
+    lines = made.splitlines()
+    assert lines
+    assert [line for line in lines if line and not line.startswith("-- ")] == [
+        "set standard_conforming_strings = on;"
+    ]
+    assert "\x1b" not in made
+
+
+def test_a_schema_is_quoted_in_its_new_name() -> None:
+    facts = changed(FACTS, tables=(replace(T, name=TableName('a.b"; drop table t; --', "t")),))
+    made = fix_script(run_checks(Situation(facts)), {"source": "dbname=s"})
+    quoted = 'alter schema "a.b""; drop table t; --" rename to "a_b""; drop table t; --";'
+    assert f"\n{quoted}\n" in made
 
 
 IDS = [kind for one in ALL for kind in one.FINDINGS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from londiste.db.names import TableName
+from londiste.db.names import TableName, quote
 from londiste.monitor.doctor.situation import Situation, found, shortened
 from londiste.monitor.queues.model import Finding, Severity
 
@@ -31,8 +31,8 @@ def check(pair: Situation) -> Iterator[Finding]:
                 side=side,
                 object=str(table.name),
                 sql=[
-                    f'alter schema "{table.name.schema}" rename to'
-                    f' "{table.name.schema.replace(".", "_")}"'
+                    f"alter schema {quote(table.name.schema)} rename to"
+                    f" {quote(table.name.schema.replace('.', '_'))}"
                 ],
             )
         elif table.persistence == "u":
