@@ -1,6 +1,8 @@
 """Record of the objects that ``londiste replicate`` created in a target, and their removal.
 
 The record is an attribute of the node, written in the transaction that creates the objects.
+Every administrator of the queue can change it.  So it is no SQL: what is dropped are the objects
+of the catalog that it names.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.model import CREATED_OBJECTS, decode_attrs, encode_attrs
-from londiste.db.connection import Connection, describe_dsn
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import query
 from londiste.errors import StateError, from_database
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
+from londiste.replicate.databases import NAME
 
 #: Kinds in the order in which they are dropped; all tables go together, for their keys.
 _ORDER = ("table", "sequence", "function", "procedure", "aggregate", "type", "extension", "schema")
@@ -34,10 +37,21 @@ def objects(conn: Connection) -> set[Object]:
 
 
 def recorded(conn: Connection, queue: str) -> list[Object]:
-    """The objects that were created in the database of a node."""
+    """The objects that were created in the database of a node.  Raises StateError."""
     info = nodes.find_node_info(conn, queue)
     text = decode_attrs(info.attrs).get(CREATED_OBJECTS) if info is not None else None
-    return [(str(kind), str(name)) for kind, name in json.loads(text)] if text else []
+    try:
+        found = json.loads(text) if text else []
+        pairs = [(kind, name) for kind, name in found]
+        if not all(isinstance(word, str) for pair in pairs for word in pair):
+            raise TypeError
+    except (TypeError, ValueError):
+        raise StateError(
+            f"queue {queue}: the record of created objects on the node cannot be read",
+            detail="nothing was dropped",
+            hint="omit --drop-tables, and drop the tables yourself",
+        ) from None
+    return pairs
 
 
 def _record(conn: Connection, queue: str, made: Iterable[Object]) -> None:
@@ -68,9 +82,11 @@ class Recorded:
 
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.side.dsn) as conn:
-            before = objects(conn)
             self.step.run(sites)
-            made = objects(conn) - before
+            made = objects(conn)
+            # What another session sees was there before, or somebody else has created it meanwhile.
+            with session(self.side.dsn, name=NAME, autocommit=True) as other:
+                made -= objects(other)
             if made:
                 _record(conn, self.queue, made)
 
@@ -109,7 +125,7 @@ class DropCreated:
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.side.dsn) as conn:
             conn.execute("set local client_min_messages = warning")
-            for statement in drop_statements(self.found):
+            for statement in drop_statements(set(self.found) & objects(conn)):
                 try:
                     conn.execute(statement.encode())
                 except psycopg.errors.DependentObjectsStillExist as error:
