@@ -17,12 +17,13 @@ from londiste.cascadefile.wanted import Rule
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import fetch, query
+from londiste.dsn import without_secrets
 from londiste.errors import StateError, from_database
 from londiste.install.apply import plan_for
 from londiste.orchestration.connections import Connections
 from londiste.pgq import config
 from londiste.replication import sqlapi as tables
-from londiste.settings.cascade_file import CascadeFile, without_password
+from londiste.settings.cascade_file import CascadeFile
 
 #: A database without it is no node.
 _SCHEMA = "pgq_node"
@@ -165,7 +166,7 @@ def existing(sites: Connections, dsn: str, queue: str, *, extra: str = "") -> Ex
     return Exported(
         queue,
         found,
-        {name: without_password(scene.place(name).dsn) for name in found},
+        {name: without_secrets(scene.place(name).dsn) for name in found},
         {key: _normal(root, key, values.get(key)) for key in _EXPORTED if key in values},
     )
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import conninfo
 
+from londiste.dsn import SECRETS
+
 #: Options before the command that a hint repeats; they have a value.
 _IN_FRONT = ("-c", "--config", "--node")
 #: Options of commands that say where a database is.
@@ -97,9 +99,10 @@ def _is_secret(option: str, value: str) -> bool:
     if option in _IN_FRONT:
         return False
     try:
-        return "password" in conninfo.conninfo_to_dict(value)
+        return bool(conninfo.conninfo_to_dict(value).keys() & set(SECRETS))
     except psycopg.Error:
-        return "password" in value.lower()
+        # Where a password begins in a text that libpq cannot read, nobody can tell.
+        return not value.isalnum()
 
 
 __all__ = ["Given", "completed", "given"]

@@ -17,9 +17,9 @@ from psycopg import conninfo
 from psycopg.rows import TupleRow
 
 from londiste.db import pooler, tls
-from londiste.db.dsn import describe_dsn as describe_dsn
-from londiste.db.dsn import masked as masked
 from londiste.db.names import quote
+from londiste.dsn import describe_dsn as describe_dsn
+from londiste.dsn import masked as masked
 from londiste.errors import AccessDenied, BadOption, LondisteError, NotSecured, from_database
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from londiste.cascade.commands.endpoint import Endpoint, endpoint, secrets_of
+from londiste.cascade.commands.endpoint import Endpoint, endpoint
+from londiste.dsn import secrets_of
 from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections
 from londiste.settings import WorkerSettings

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from psycopg.errors import Error as DatabaseError
 
-from londiste.cascade.commands.endpoint import secrets_of
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import switchover
 from londiste.cascade.switching.cluster_state import ClusterState, look
@@ -19,6 +18,7 @@ from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import End
 from londiste.cascade.switching.switchover import Switchover
 from londiste.db.connection import describe_dsn, session, use_own_names
+from londiste.dsn import secrets_of
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
 from londiste.migrate import drift, setup
 from londiste.migrate.databases import NEW, OLD, Pair, Side

@@ -15,10 +15,11 @@ from pydantic import Field, field_validator
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import install_sql
-from londiste.cascade.commands.endpoint import Endpoint, endpoint, parameters, secrets_of
+from londiste.cascade.commands.endpoint import Endpoint, endpoint, parameters
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
+from londiste.dsn import secrets_of
 from londiste.errors import AccessDenied, BadOption, LondisteError, StateError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues

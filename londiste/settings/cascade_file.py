@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from psycopg import conninfo
-
 from londiste import configfile
+from londiste.dsn import without_secrets
 from londiste.errors import BadOption
 from londiste.settings.cascade_keys import (
     CREATE,
@@ -52,8 +50,6 @@ OWN_KEYS = frozenset(
         "databases",
     }
 )
-
-_SECRETS = ("password", "sslpassword")
 
 
 @dataclass(frozen=True)
@@ -290,7 +286,7 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
             raw["db"],
             raw["role"],
             raw.get("provider"),
-            raw.get("location") or without_password(raw["db"]),
+            raw.get("location") or without_secrets(raw["db"]),
             raw.get("worker") or f"{queue_name}_{name}",
             {key: value for key, value in raw.items() if key not in NODE_KEYS},
             tables(f"{section}.tables", raw.get("tables", {})),
@@ -377,18 +373,6 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     if close:
         return f"did you mean {close[0]}?"
     return f"use one of {', '.join(known)}" if len(known) < 20 else "londiste config lists them"
-
-
-def without_password(dsn: str) -> str:
-    """A connection string without its passwords; unchanged if it has none."""
-    try:
-        parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
-        # The error is reported when a session connects.
-        return dsn
-    if not parts.keys() & set(_SECRETS):
-        return dsn
-    return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k not in _SECRETS})
 
 
 def _after_providers(nodes: Mapping[str, NodeSection]) -> dict[str, NodeSection]:

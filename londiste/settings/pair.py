@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from psycopg import conninfo
-
+from londiste.dsn import secrets_of, without_secrets
 from londiste.errors import BadOption
 
 #: The key of ``--set`` that chooses a database of the pair.
@@ -67,13 +65,13 @@ def _of_node(section: Mapping[str, Any], file: Path, side: str) -> dict[str, Any
     queue = str(keys.get("pgq_queue_name") or keys.get("queue_name") or "")
     other = PROVIDER if side == SUBSCRIBER else SUBSCRIBER
     here, there = str(section[_DATABASES[side]]), str(section[_DATABASES[other]])
-    keys |= {"db": here, "public_node_location": without_password(here)}
-    if password := _password(there):
-        keys["remote_extra_connstr"] = conninfo.make_conninfo(password=password)
+    keys |= {"db": here, "public_node_location": without_secrets(here)}
+    if secrets := secrets_of(there):
+        keys["remote_extra_connstr"] = secrets
     if side == SUBSCRIBER:
         keys |= {
             "node_name": str(keys.get("job_name") or file.stem),
-            "initial_provider_location": without_password(there),
+            "initial_provider_location": without_secrets(there),
         }
         return keys
     # Several pairs may have this provider, so its names come from the queue.
@@ -83,19 +81,3 @@ def _of_node(section: Mapping[str, Any], file: Path, side: str) -> dict[str, Any
         path = Path(keys["pidfile"])
         keys["pidfile"] = str(path.with_name(f"{path.stem}.provider{path.suffix}"))
     return keys
-
-
-def without_password(dsn: str) -> str:
-    """The connection string that other nodes may read."""
-    if not _password(dsn):
-        return dsn
-    parts = conninfo.conninfo_to_dict(dsn).items()
-    return conninfo.make_conninfo("", **{k: v for k, v in parts if v and k != "password"})
-
-
-def _password(dsn: str) -> str:
-    try:
-        return str(conninfo.conninfo_to_dict(dsn).get("password") or "")
-    except psycopg.Error:
-        # The error is reported when a session connects.
-        return ""

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from psycopg import conninfo
 
 from londiste.cascade.commands import location_check
-from londiste.db.connection import masked
+from londiste.dsn import SECRETS, masked
 from londiste.errors import BadOption
-
-#: Parameters of a connection string that are not stored on a node.
-_SECRETS = ("password", "sslpassword")
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ def parameters(dsn: str) -> dict[str, str]:
 
 def public(dsn: str, **more: str) -> str:
     """A connection string without its secrets, and with other parameters added."""
-    kept = {key: value for key, value in parameters(dsn).items() if key not in _SECRETS}
+    kept = {key: value for key, value in parameters(dsn).items() if key not in SECRETS}
     return conninfo.make_conninfo("", **{**kept, **more})
 
 
@@ -51,9 +48,3 @@ def endpoint(name: str, dsn: str, worker: str, **more: str) -> Endpoint:
     more -- parameters that the stored location needs besides those of the string.
     """
     return Endpoint(name, dsn, location_check.check_location(public(dsn, **more)), worker)
-
-
-def secrets_of(dsn: str) -> str:
-    """The parameters of a connection string that are not in the stored location."""
-    kept = {key: value for key, value in parameters(dsn).items() if key in _SECRETS}
-    return conninfo.make_conninfo("", **kept)

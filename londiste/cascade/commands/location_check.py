@@ -7,6 +7,7 @@ from psycopg import conninfo
 
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, masked, session
+from londiste.dsn import SECRETS
 from londiste.errors import BadOption, LondisteError, from_database
 
 
@@ -19,7 +20,7 @@ def check_location(location: str) -> str:
             f"not a connection string: {masked(location)}",
             hint="write it as libpq does: host=… port=… dbname=…, or service=…",
         ) from error
-    for secret in ("password", "sslpassword"):
+    for secret in SECRETS:
         if parts.get(secret) is not None:
             raise BadOption(
                 f"the public connection string holds a {secret}",

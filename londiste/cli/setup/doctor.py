@@ -10,8 +10,8 @@ import click
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
 from londiste.cli.plan_output import sites
+from londiste.dsn import without_secrets
 from londiste.errors import BadOption, LondisteError
-from londiste.monitor.doctor.collect import public_dsn
 from londiste.monitor.doctor.examine import examine
 from londiste.monitor.doctor.fix_script import fix_script
 from londiste.monitor.queues.model import Finding
@@ -81,9 +81,9 @@ def doctor(
     if as_json:
         output.as_json({"findings": [as_row(one) for one in found]})
     elif fix_sql:
-        sides = {"source": public_dsn(source)}
+        sides = {"source": without_secrets(source)}
         if target is not None:
-            sides["target"] = public_dsn(target)
+            sides["target"] = without_secrets(target)
         click.echo(fix_script(found, sides), nl=False)
         left = sum(not one.sql for one in found)
         if left:

@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 import psycopg
 
-from londiste.cascade.commands import endpoint
 from londiste.cli import options, output
 from londiste.cli.setup import live_state, preflight
 from londiste.cli.sync_view import sync_view
@@ -21,7 +20,7 @@ from londiste.daemon import arguments, pidfile
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED
-from londiste.db.connection import masked
+from londiste.dsn import masked, secrets_of
 from londiste.errors import BadOption, StateError, TransientError
 from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
@@ -174,7 +173,7 @@ def _without_passwords(dsns: Sequence[str]) -> list[str]:
     """
     known = arguments.given()
     if not known:
-        arguments.hide({dsn: masked(dsn) for dsn in dsns if endpoint.secrets_of(dsn)})
+        arguments.hide({dsn: masked(dsn) for dsn in dsns if secrets_of(dsn)})
     return [known.get(dsn, dsn) for dsn in dsns]
 
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 import psycopg
-from psycopg import conninfo
 from psycopg.rows import dict_row
 
 from londiste.db import tls
 from londiste.db.connection import Connection, session, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
+from londiste.dsn import without_secrets
 from londiste.errors import (
     AccessDenied,
     InstallError,
@@ -56,7 +56,7 @@ def collect_server(conn: Connection, dsn: str) -> DatabaseFacts:
     return replace(
         _server(conn),
         replica=_may_be_replica(dsn),
-        more=MoreFacts(dsn=public_dsn(dsn), clock=ahead, spread=spread, **_decoded(more)),
+        more=MoreFacts(dsn=without_secrets(dsn), clock=ahead, spread=spread, **_decoded(more)),
     )
 
 
@@ -119,7 +119,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
     return replace(
         facts,
         more=MoreFacts(
-            dsn=public_dsn(dsn),
+            dsn=without_secrets(dsn),
             free_bytes=_free(place) if place and not _remote(conn) else None,
             address=conn.info.hostaddr or "",
             encrypted=bool(conn.pgconn.ssl_in_use),
@@ -192,13 +192,6 @@ def _free(place: str) -> int | None:
     except OSError:
         return None
     return status.f_bavail * status.f_frsize
-
-
-def public_dsn(dsn: str) -> str:
-    """The connection string without its secrets."""
-    parts = conninfo.conninfo_to_dict(dsn)
-    kept = {k: v for k, v in parts.items() if k not in {"password", "sslpassword"}}
-    return conninfo.make_conninfo("", **kept)
 
 
 def tables(conn: Connection) -> tuple[Table, ...]:

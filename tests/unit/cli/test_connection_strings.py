@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import string
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from psycopg import conninfo
+from psycopg import conninfo, pq
 
+from londiste.cascade.commands.location_check import check_location
 from londiste.db.connection import describe_dsn, masked
+from londiste.dsn import SECRETS, secrets_of, without_secrets
+from londiste.errors import BadOption
 
 # Letters that occur nowhere else in the strings, so that finding one of them is a leak.
 SECRET = st.text(alphabet="ZQXVWYKJ'\\ =@:/%?#&", min_size=6, max_size=20).filter(
@@ -51,3 +55,19 @@ def test_a_string_that_is_none_shows_no_password_either(rubbish: str, secret: st
     for dsn in (f"{rubbish} password={secret} host", f"postgresql://u:{secret}@h:notaport:x/"):
         assert secret not in masked(dsn)
         assert secret not in describe_dsn(dsn)
+
+
+#: Parameters that libpq itself does not show, and keys that are as good as the password.
+HIDDEN = {o.keyword.decode() for o in pq.Conninfo.get_defaults() if o.dispchar == b"*"} | {
+    o.keyword.decode() for o in pq.Conninfo.get_defaults() if o.keyword.startswith(b"scram_")
+}
+
+
+@pytest.mark.parametrize("key", sorted(HIDDEN))
+def test_each_secret_of_libpq_is_one(key: str) -> None:
+    assert key in SECRETS
+    dsn = conninfo.make_conninfo("host=h dbname=d", **{key: "geheim"})
+    assert "geheim" not in masked(dsn) + without_secrets(dsn)
+    assert conninfo.conninfo_to_dict(secrets_of(dsn)) == {key: "geheim"}
+    with pytest.raises(BadOption, match=key):
+        check_location(dsn)

@@ -40,6 +40,10 @@ def lookup(words: Sequence[str]) -> tuple[str, set[str]] | None:
         ("-c leaf.toml x", "start the ticker: londiste nonsense", None),
         ("queue drop q --db postgresql://u:secret@h/d", "londiste queue create q", None),
         ("queue drop q --db password=secret", "londiste queue create q", None),
+        ("queue drop q --db sslpassword=secret", "londiste queue create q", None),
+        # libpq reads neither: what part of them is a password is unknown.
+        ("queue drop q --db postgresql://u:secret@h/d?x=1", "londiste queue create q", None),
+        ("queue drop q --db=postgresql://u:secret@[h/d", "londiste queue create q", None),
         ("queue drop q", "londiste queue create q", None),
     ],
 )

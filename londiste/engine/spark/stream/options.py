@@ -17,6 +17,7 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.db.names import TableName
+from londiste.dsn import SECRETS
 from londiste.errors import BadOption
 from londiste.pgq.consumer_kinds import ConsumerKind
 
@@ -303,7 +304,7 @@ def read_dsn(options: Mapping[str, str]) -> str:
             "dsn: invalid connection string",
             hint="use libpq syntax: host=… port=… dbname=… user=…, or postgresql://…",
         ) from None
-    for secret in ("password", "sslpassword"):
+    for secret in SECRETS:
         if parts.get(secret):
             raise BadOption(
                 f"dsn: {secret} is not allowed",

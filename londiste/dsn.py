@@ -10,6 +10,15 @@ import os
 import psycopg
 from psycopg import conninfo
 
+#: Parameters that nobody else may see; libpq before release 18 knows only the first two.
+SECRETS = (
+    "password",
+    "sslpassword",
+    "oauth_client_secret",
+    "scram_client_key",
+    "scram_server_key",
+)
+
 
 def masked(dsn: str) -> str:
     """The connection string with every secret replaced by ``***``."""
@@ -19,11 +28,32 @@ def masked(dsn: str) -> str:
         # Where the password begins and ends in such a text, nobody can tell.
         return "(a string that libpq cannot read)"
     shown = {
-        key: ("***" if key in {"password", "sslpassword"} else value)
+        key: ("***" if key in SECRETS else value)
         for key, value in parts.items()
         if value is not None
     }
     return conninfo.make_conninfo("", **shown) if shown else "(defaults of libpq)"
+
+
+def without_secrets(dsn: str) -> str:
+    """A connection string without its secrets; unchanged if it has none, or cannot be read."""
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        # The error is reported when a session connects.
+        return dsn
+    if not parts.keys() & set(SECRETS):
+        return dsn
+    return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k not in SECRETS})
+
+
+def secrets_of(dsn: str) -> str:
+    """The secrets of a connection string as another one; '' if it has none, or cannot be read."""
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return ""
+    return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k in SECRETS})
 
 
 def describe_dsn(dsn: str) -> str:
