@@ -244,7 +244,7 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
             lists.get("include"),
             lists.get("exclude", ()),
             raw.get("create", "full"),
-            raw.get("copy_mode", ""),
+            str(raw.get("copy_mode", "")),
             raw.get("keyless", ""),
             rules,
         )
@@ -265,8 +265,12 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
         if not isinstance(raw, dict):
             raise wrong("nodes", name, f"nodes.{name} is no section", f"write [nodes.{name}]")
         known(section, raw, {*NODE_KEYS, *worker_keys})
+        for key in NODE_KEYS.keys() & raw.keys():
+            if not isinstance(raw[key], dict if key == "tables" else str):
+                hint = f"write [{section}.tables]" if key == "tables" else f'write {key} = "…"'
+                raise wrong(section, key, f"node {name}: {key} is of another type", hint)
         for key in ("db", "role"):
-            if not isinstance(raw.get(key), str):
+            if key not in raw:
                 raise wrong(
                     section, None, f"node {name}: {key} is missing", f'write {key} = "…" in it'
                 )
@@ -332,7 +336,7 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
                 raise wrong(JOBS[kind], name, f"{section} is no section", f"write [{section}]")
             if name in found:
                 raise wrong(section, None, f"{name} is also a node", "choose another name")
-            if raw.get("node", roots[0]) not in found:
+            if str(raw.get("node", roots[0])) not in found:
                 hint = did_you_mean(str(raw["node"]), found)
                 raise wrong(section, "node", f"unknown node {raw['node']}", hint)
     result = CascadeFile(

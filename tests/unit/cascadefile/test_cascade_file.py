@@ -159,6 +159,13 @@ def test_nodes_come_after_their_providers(file: Path) -> None:
         ('provider = "a"', 'provider = "b"', ":8: node c: its providers do not lead to the root",
          "correct provider"),
         ('provider = "a"\n', "", ":15: node b: a branch has a provider", 'write provider = "NODE"'),
+        ('provider = "b"', 'provider = ["b"]', ":8: node c: provider is of another type",
+         'write provider = "…"'),
+        ('worker = "old_name"', "worker = 7", ":19: node b: worker is of another type",
+         'write worker = "…"'),
+        ('provider = "b"', "tables = 7", ":8: node c: tables is of another type",
+         "write [nodes.c.tables]"),
+        ('node = "b"', 'node = ["b"]', ":36: unknown node ['b']", "use one of c, a, b"),
         ('node = "b"', 'node = "d"', ":36: unknown node d", "use one of c, a, b"),
     ],
 )  # fmt: skip
