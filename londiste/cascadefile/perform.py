@@ -79,9 +79,7 @@ class Performer:
             case Kind.RULE:
                 return self._run(self._rule(action))
             case Kind.POLICY:
-                found = change_policy.plan(
-                    *self._at(action.node), _texts(action.tables), action.policy
-                )
+                found = change_policy.plan(*self._at(action.node), action.tables, action.policy)
                 return self._run(found.steps)
             case Kind.WAIT:
                 conn = self.sites.at(self._dsn(action.node))
@@ -92,7 +90,7 @@ class Performer:
             case Kind.MOVE:
                 return self._move(action)
             case Kind.REMOVE:
-                found = remove_table.plan(*self._at(action.node), _texts(action.tables), force=True)
+                found = remove_table.plan(*self._at(action.node), action.tables, force=True)
                 return self._run(found.steps)
             case Kind.DROP:
                 steps = drop_node.drop(self.sites, self._scene(), action.node, force=False)
@@ -164,9 +162,7 @@ class Performer:
             choice=choice,
         )
         wanted = RegistrationFilter.of(self.settings(action.node))
-        found = add_table.plan(
-            *self._at(action.node), _texts(action.tables), options, wanted=wanted
-        )
+        found = add_table.plan(*self._at(action.node), action.tables, options, wanted=wanted)
         for line in found.notes:
             self.warn(line)
         return found.steps
@@ -184,7 +180,7 @@ class Performer:
                 k: v for k, v in filters.items() if any(k in t.attrs for t in known.values())
             }
         handler = choice.get(table_rules.HANDLER, "")
-        found = change_handler.plan(*self._at(action.node), _texts(action.tables), handler, filters)
+        found = change_handler.plan(*self._at(action.node), action.tables, handler, filters)
         return found.steps
 
     def _move(self, action: Action) -> int:
@@ -223,7 +219,3 @@ def _choice(action: Action) -> HandlerAttrs:
     """The rule of an action as options of a command."""
     attrs = dict(action.attrs)
     return HandlerAttrs.of({**attrs, table_rules.ON_ERROR: action.policy})
-
-
-def _texts(names: Sequence[TableName]) -> list[str]:
-    return [str(name) for name in names]

@@ -182,7 +182,7 @@ def _tables_of_root(
         wanted = [name for name in wanted if _possible(conn, name, options, warn)]
     if not wanted or node_of(conn, queue) is None:
         return []
-    found = add_table.plan(sites, source.dsn, queue, [str(name) for name in wanted], options)
+    found = add_table.plan(sites, source.dsn, queue, wanted, options)
     _say(found, warn)
     return list(found.steps)
 
@@ -226,7 +226,7 @@ def _tables_of(
             create_needs=True,
             choice=HandlerAttrs(where=selection.where),
         )
-        found = add_table.plan(sites, target.dsn, queue, [str(name) for name in wanted], options)
+        found = add_table.plan(sites, target.dsn, queue, wanted, options)
         _say(found, warn)
         return [
             Recorded(step, target, queue) if isinstance(step, CreateTables) else step

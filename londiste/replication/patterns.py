@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from londiste.db.names import TableName
 from londiste.errors import LondisteError
 
+#: A name or pattern as users write it; or one object, whose name may contain * and ?.
+Pattern = str | TableName
+
 
 @dataclass(frozen=True)
 class Selected:
@@ -19,7 +22,7 @@ class Selected:
 
 
 def select(
-    patterns: Sequence[str],
+    patterns: Sequence[Pattern],
     candidates: Collection[TableName],
     done: Collection[TableName],
     unknown: Callable[[str], LondisteError],
@@ -36,8 +39,9 @@ def select(
     chosen: dict[TableName, None] = {}
     already: dict[TableName, None] = {}
     for text in patterns:
-        wanted = TableName.parse(text)
-        if is_pattern(text):
+        wanted = parsed(text)
+        several = isinstance(text, str) and is_pattern(text)
+        if several:
             match = _matcher(str(wanted))
             fresh = [name for name in candidates if match(str(name))]
             old = [name for name in done if match(str(name))]
@@ -45,8 +49,8 @@ def select(
             fresh = [wanted] if wanted in candidates else []
             old = [wanted] if wanted in done else []
         if not fresh and not old:
-            if not force or is_pattern(text):
-                raise unknown(text)
+            if not force or several:
+                raise unknown(str(text))
             fresh = [wanted]
         chosen.update(dict.fromkeys(fresh))
         if not fresh:
@@ -64,6 +68,12 @@ def settled(picked: Selected, candidates: Collection[TableName]) -> Selected:
     strange = tuple(name for name in picked.chosen if name not in candidates)
     chosen = tuple(name for name in picked.chosen if name in candidates)
     return Selected(chosen, picked.already + strange)
+
+
+def parsed(text: Pattern) -> TableName:
+    """The name that a pattern is, or consists of.  Raises BadOption."""
+    # A TableName is a tuple, so no text.
+    return text if isinstance(text, TableName) else TableName.parse(text)
 
 
 def is_pattern(text: str) -> bool:

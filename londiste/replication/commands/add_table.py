@@ -50,6 +50,7 @@ from londiste.replication.model import (
     with_copy_mode,
     with_trigger,
 )
+from londiste.replication.patterns import Pattern, parsed
 from londiste.replication.registration_filter import ALL as EVERYTHING
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync import copy_source
@@ -62,7 +63,7 @@ def plan(
     sites: Connections,
     dsn: str,
     queue: str,
-    patterns: Sequence[str],
+    patterns: Sequence[Pattern],
     options: TableOptions,
     *,
     every: bool = False,
@@ -114,7 +115,7 @@ def _on_root(
     sites: Connections,
     dsn: str,
     node: NodeInfo,
-    patterns: Sequence[str],
+    patterns: Sequence[Pattern],
     options: TableOptions,
     every: bool,
     force: bool,
@@ -127,7 +128,7 @@ def _on_root(
         for m in tables.local_show_missing(local, node.queue)
         if m.kind == "r"
     ]
-    named = [TableName.parse(pattern) for pattern in patterns]
+    named = [parsed(pattern) for pattern in patterns]
     if options.dest is None:
         named = [name for name in named if _in_tree(local, name)]
     candidates = [*missing, *(name for name in named if name not in {*missing, *done})]
@@ -159,7 +160,7 @@ def _below(
     sites: Connections,
     dsn: str,
     node: NodeInfo,
-    patterns: Sequence[str],
+    patterns: Sequence[Pattern],
     options: TableOptions,
     every: bool,
     force: bool,

@@ -10,11 +10,11 @@ from londiste.db.names import TableName, quote
 from londiste.errors import BadOption, UnknownTable, UsageError
 from londiste.replication.commands import add_table_options
 from londiste.replication.model import ReplicatedTable, TableOptions
-from londiste.replication.patterns import Selected, select
+from londiste.replication.patterns import Pattern, Selected, select
 
 
 def pick(
-    patterns: Sequence[str],
+    patterns: Sequence[Pattern],
     candidates: Sequence[TableName],
     done: Sequence[TableName],
     every: bool,

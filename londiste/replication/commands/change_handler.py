@@ -29,7 +29,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs, with_trigger
-from londiste.replication.patterns import select
+from londiste.replication.patterns import Pattern, select
 from londiste.replication.tablesync.cancel import CopyAgain
 
 _LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
@@ -41,7 +41,7 @@ def plan(
     sites: Connections,
     dsn: str,
     queue: str,
-    patterns: Sequence[str],
+    patterns: Sequence[Pattern],
     handler: str | None,
     filters: Mapping[str, str] | None = None,
 ) -> CommandPlan:

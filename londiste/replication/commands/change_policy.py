@@ -16,11 +16,11 @@ from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors
 from londiste.replication.model import encode_attrs
-from londiste.replication.patterns import select
+from londiste.replication.patterns import Pattern, select
 
 
 def plan(
-    sites: Connections, dsn: str, queue: str, patterns: Sequence[str], policy: str
+    sites: Connections, dsn: str, queue: str, patterns: Sequence[Pattern], policy: str
 ) -> CommandPlan:
     """The steps that set the conflict resolution of tables of the node at ``dsn``.
 

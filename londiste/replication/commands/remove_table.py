@@ -17,7 +17,7 @@ from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys
-from londiste.replication.patterns import Selected, select, settled
+from londiste.replication.patterns import Pattern, Selected, select, settled
 from londiste.replication.tablesync.cancel import (
     StopCopy,
     copy_consumer,
@@ -30,7 +30,7 @@ def plan(
     sites: Connections,
     dsn: str,
     queue: str,
-    patterns: Sequence[str],
+    patterns: Sequence[Pattern],
     *,
     every: bool = False,
     force: bool = False,

@@ -66,3 +66,12 @@ def test_attributes_survive_encoding() -> None:
     assert encode_attrs({}) is None
     assert decode_attrs(None) == {}
     assert decode_attrs("skip_truncate=1&x=a+b%2c") == {"skip_truncate": "1", "x": "a b,"}
+
+
+def test_one_object_is_itself_even_if_its_name_looks_like_a_pattern() -> None:
+    star = TableName("public", "a*")
+    assert select([star], [*ALL, star], [], unknown).chosen == (star,)
+    assert select([star], ALL, [star], unknown).already == (star,)
+    assert select([star], ALL, [], unknown, force=True).chosen == (star,)
+    with pytest.raises(UnknownTable, match=r"no public\.a"):
+        select([star], ALL, [], unknown)
