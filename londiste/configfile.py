@@ -6,11 +6,12 @@ The meaning of the keys is in ``londiste.settings``.
 from __future__ import annotations
 
 import configparser
+import json
 import re
 import socket
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,12 @@ def line(text: str, section: str, key: str | None) -> int:
             if name and key.endswith(name.group(1).strip('"')):
                 return number
     return 1
+
+
+def toml_value(value: str | Sequence[str]) -> str:
+    """A string or list of strings as TOML.  Pure."""
+    # As JSON, but TOML has no pairs of surrogates, and no DEL that is not escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def refuse_readable_password(file: Path, key: str, value: Any, where: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from londiste.cascade.model import NodeType
 from londiste.cascadefile.decide import NodeState
 from londiste.cascadefile.wanted import Rule
+from londiste.configfile import toml_value
 from londiste.db.names import TableName
 from londiste.handlers import registry, table_rules
 from londiste.handlers.table_rules import HandlerAttrs
@@ -38,28 +38,28 @@ def _lines(cascade: Exported) -> Iterator[str]:
     order = _ordered(cascade.nodes)
     root = cascade.nodes[order[0]]
     common, special = _rules(cascade.nodes, order)
-    yield from ["[queue]", f"name = {_value(cascade.queue)}"]
+    yield from ["[queue]", f"name = {toml_value(cascade.queue)}"]
     for key, value in cascade.parameters.items():
-        yield f"{key} = {_value(value)}"
+        yield f"{key} = {toml_value(value)}"
     for name in order:
         node = cascade.nodes[name]
         assert node.type is not None
-        yield from ["", f"[nodes.{_key(name)}]", f"db = {_value(cascade.dsns[name])}"]
-        yield f"role = {_value(node.type.value)}"
+        yield from ["", f"[nodes.{_key(name)}]", f"db = {toml_value(cascade.dsns[name])}"]
+        yield f"role = {toml_value(node.type.value)}"
         if node.type is not NodeType.ROOT:
-            yield f"provider = {_value(node.provider)}"
+            yield f"provider = {toml_value(node.provider)}"
         if node.location and node.location != cascade.dsns[name]:
-            yield f"location = {_value(node.location)}"
+            yield f"location = {toml_value(node.location)}"
         if node.worker != f"{cascade.queue}_{name}":
-            yield f"worker = {_value(node.worker)}"
+            yield f"worker = {toml_value(node.worker)}"
         if node.type is not NodeType.ROOT:
             above = cascade.nodes[node.provider].tables
             missing = [str(table) for table in above if table not in node.tables]
             if missing:
-                yield from ["", f"[nodes.{_key(name)}.tables]", f"exclude = {_value(missing)}"]
+                yield from ["", f"[nodes.{_key(name)}.tables]", f"exclude = {toml_value(missing)}"]
         for table, rule in special.get(name, {}).items():
             yield from _section(f"nodes.{_key(name)}.tables", table, rule)
-    yield from ["", "[tables]", f"include = {_value([str(table) for table in root.tables])}"]
+    yield from ["", "[tables]", f"include = {toml_value([str(table) for table in root.tables])}"]
     for table, rule in common.items():
         yield from _section("tables", table, rule)
 
@@ -94,27 +94,24 @@ def _rules(
 def _section(head: str, table: TableName, rule: Rule) -> Iterator[str]:
     """The section of a rule."""
     found = HandlerAttrs.of({**dict(rule.attrs), table_rules.ON_ERROR: rule.policy})
-    yield from ["", f"[{head}.{_value(str(table))}]"]
+    yield from ["", f"[{head}.{toml_value(str(table))}]"]
     if found.handler:
         name, options = registry.split(found.handler)
-        yield f"handler = {_value(name)}"
+        yield f"handler = {toml_value(name)}"
         if options:
-            pairs = ", ".join(f"{_key(key)} = {_value(value)}" for key, value in options.items())
+            pairs = ", ".join(
+                f"{_key(key)} = {toml_value(value)}" for key, value in options.items()
+            )
             yield f"handler_args = {{ {pairs} }}"
     if found.where:
-        yield f"where = {_value(found.where)}"
+        yield f"where = {toml_value(found.where)}"
     if found.columns:
-        yield f"columns = {_value(list(found.columns))}"
+        yield f"columns = {toml_value(list(found.columns))}"
     if found.skip_columns:
-        yield f"skip_columns = {_value(list(found.skip_columns))}"
+        yield f"skip_columns = {toml_value(list(found.skip_columns))}"
     if found.on_error != "halt":
-        yield f"on_error = {_value(table_rules.resolution(found.on_error))}"
+        yield f"on_error = {toml_value(table_rules.resolution(found.on_error))}"
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
-
-
-def _value(value: str | list[str]) -> str:
-    # Strings of JSON are strings of TOML.
-    return json.dumps(value, ensure_ascii=False)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)

@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
+from londiste.configfile import toml_value
+from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.replicate.databases import Replication
 from londiste.replicate.setup import Selection
+from londiste.replication.patterns import matches
 
 
 def text(replication: Replication, selection: Selection) -> str:
     """Pure: the file; without passwords."""
     source = replication.source
-    lines = ["[queue]", f"name = {_string(replication.queue)}", ""]
+    lines = ["[queue]", f"name = {toml_value(replication.queue)}", ""]
     for node in replication.all:
         lines += [
-            f"[nodes.{_string(node.name)}]",
-            f"db = {_string(node.location)}",
-            f"role = {_string('root' if node is source else 'leaf')}",
+            f"[nodes.{toml_value(node.name)}]",
+            f"db = {toml_value(node.location)}",
+            f"role = {toml_value('root' if node is source else 'leaf')}",
         ]
         if node is not source:
-            lines.append(f"provider = {_string(source.name)}")
-        lines += [f"worker = {_string(node.worker)}", ""]
-    include = selection.patterns or tuple(f"{name}.*" for name in selection.schemas) or ("*.*",)
-    lines += ["[tables]", f"include = {_strings(include)}"]
+            lines.append(f"provider = {toml_value(source.name)}")
+        lines += [f"worker = {toml_value(node.worker)}", ""]
+    lines += ["[tables]", f"include = {toml_value(_include(selection))}"]
     if selection.exclude:
-        lines.append(f"exclude = {_strings(selection.exclude)}")
+        lines.append(f"exclude = {toml_value(selection.exclude)}")
     if selection.where:
-        lines += ["", '[tables."*.*"]', f"where = {_string(selection.where)}"]
-    lines += ["", "[worker]", f"engine = {_string(replication.settings.engine)}"]
+        lines += ["", '[tables."*.*"]', f"where = {toml_value(selection.where)}"]
+    lines += ["", "[worker]", f"engine = {toml_value(replication.settings.engine)}"]
     return "\n".join(lines) + "\n"
 
 
+def _include(selection: Selection) -> list[str]:
+    """Patterns of the selected tables: those of the given patterns in the given schemas."""
+    if not selection.schemas:
+        return list(selection.patterns) or ["*.*"]
+    wanted = [TableName.parse(text) for text in selection.patterns] or [TableName("*", "*")]
+    return [
+        f"{schema}.{one.name}"
+        for one in wanted
+        for schema in selection.schemas
+        if matches(TableName(schema, "x"), [f"{one.schema}.x"])
+    ]
+
+
 def require_free(path: Path, content: str) -> None:
-    """Raises BadOption for a file with another content."""
-    if path.exists() and path.read_text(encoding="utf-8") != content:
+    """Raises BadOption for a file with another content, or one that cannot be read."""
+    try:
+        same = path.read_bytes() == content.encode()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadOption(
+            f"--save {path}: {error.strerror}", hint="choose a file in a directory that exists"
+        ) from None
+    if not same:
         raise BadOption(
             f"--save {path}: the file exists, with another content",
             hint="choose another name, or remove the file",
@@ -56,11 +78,3 @@ def write(path: Path, content: str) -> None:
         ) from None
     with os.fdopen(file, "w", encoding="utf-8") as opened:
         opened.write(content)
-
-
-def _string(value: str) -> str:
-    return json.dumps(value)
-
-
-def _strings(values: tuple[str, ...]) -> str:
-    return json.dumps(list(values))

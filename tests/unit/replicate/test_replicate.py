@@ -115,6 +115,10 @@ def test_the_file_has_nodes_and_tables_and_no_password(tmp_path: Path) -> None:
         "tables": {"include": ["*.*"], "exclude": ["x"], "*.*": {"where": "n = 'ä\"'"}},
         "worker": {"engine": "local"},
     }
+    odd = "x = '\U0001f600\x7f\\'"
+    assert tomllib.loads(save.text(_replication(), Selection(where=odd)))["tables"]["*.*"] == {
+        "where": odd
+    }
     path = tmp_path / "londiste.toml"
     save.write(path, content)
     save.write(path, content)
@@ -130,3 +134,30 @@ def test_one_place_for_the_same_databases(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert one == state_file(settings, "dbname=x host=a", "host=b dbname=y user=me", "pid")
     assert one != state_file(settings, "dbname=x host=a", "host=c dbname=y", "pid")
     assert one.parent == tmp_path / "londiste"
+
+
+@pytest.mark.parametrize(
+    ("selection", "include"),
+    [
+        (Selection(schemas=("a", "b")), ["a.*", "b.*"]),
+        (Selection(patterns=("t", "a.x*")), ["t", "a.x*"]),
+        (
+            Selection(patterns=("*.log", "a.x*", "c.y"), schemas=("a", "b")),
+            ["a.log", "b.log", "a.x*"],
+        ),
+    ],
+)
+def test_the_file_has_no_table_that_was_not_selected(
+    selection: Selection, include: list[str]
+) -> None:
+    content = tomllib.loads(save.text(_replication(), selection))
+    assert content["tables"]["include"] == include
+
+
+def test_a_file_that_is_no_text_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "londiste.toml"
+    path.write_bytes(b"\xff")
+    with pytest.raises(BadOption, match="another content"):
+        save.write(path, "x")
+    with pytest.raises(BadOption, match="Not a directory"):
+        save.require_free(path / "x", "x")
