@@ -38,6 +38,24 @@ def rows(database: Database) -> list[tuple[Any, ...]]:
         ).fetchall()
 
 
+def test_a_daemon_that_has_done_nothing_does_not_seem_to(pgq_db: Database) -> None:
+    pgq_db.execute("select pgq.create_queue('q')")
+    report = (
+        "select pgq.report_daemon('worker', 'q', 'w', '', 'h', 7, '4.1', 60, 10, {idle},"
+        " {seconds}, {seconds}, false)"
+    )
+    found = "select worked_age, fetch_seconds, apply_seconds from pgq.get_daemons('q')"
+    pgq_db.execute(report.format(idle="null", seconds="null"))
+    assert pgq_db.execute(found) == [(None, None, None)]
+    # Numbers that JSON does not have.
+    for value, kept in (("'NaN'", 1e9), ("'Infinity'", 1e9), ("'-Infinity'", 0.0), ("-1", 0.0)):
+        pgq_db.execute(report.format(idle=1, seconds=value))
+        assert pgq_db.execute(found)[0][1:] == (kept, kept)
+    # The last batch stays known while the daemon is idle.
+    pgq_db.execute(report.format(idle="null", seconds="null"))
+    assert pgq_db.execute(found)[0][0] > 0.9
+
+
 def test_a_role_reports_for_what_it_may_run(queue: Database) -> None:
     as_role(queue, "daemon", REPORT, "worker", "q", "w", "host", 2.0)
     as_role(queue, "daemon", REPORT, "ticker", "", "host", "host", 2.0)

@@ -40,7 +40,11 @@ declare
     v_consumer int4;
     v_now timestamptz := clock_timestamp();
     v_started timestamptz := v_now - make_interval(secs => least(greatest(i_up, 0), 1e9));
-    v_worked timestamptz := v_now - make_interval(secs => least(greatest(i_idle, 0), 1e9));
+    -- greatest() ignores null, which means that nothing is known.
+    v_worked timestamptz := case when i_idle is not null
+        then v_now - make_interval(secs => least(greatest(i_idle, 0), 1e9)) end;
+    v_fetch float8 := case when i_fetch is not null then least(greatest(i_fetch, 0), 1e9) end;
+    v_apply float8 := case when i_apply is not null then least(greatest(i_apply, 0), 1e9) end;
     v_host text := left(i_host, 255);
     v_version text := left(i_version, 100);
     v_period float8 := least(greatest(i_period, 1), 3600);
@@ -83,8 +87,8 @@ begin
         dm_seen = v_now,
         dm_period = v_period,
         dm_worked = coalesce(v_worked, dm_worked),
-        dm_fetch = coalesce(i_fetch, dm_fetch),
-        dm_apply = coalesce(i_apply, dm_apply),
+        dm_fetch = coalesce(v_fetch, dm_fetch),
+        dm_apply = coalesce(v_apply, dm_apply),
         dm_stopped = v_stopped,
         dm_backend = pg_backend_pid(),
         dm_backend_start = v_backend_start
@@ -108,7 +112,7 @@ begin
         dm_seen, dm_period, dm_worked, dm_fetch, dm_apply, dm_stopped, dm_backend, dm_backend_start)
     values (
         i_kind, i_queue_name, i_name, i_part, v_role, v_host, i_pid, v_version,
-        v_started, v_now, v_period, v_worked, i_fetch, i_apply, v_stopped, pg_backend_pid(),
+        v_started, v_now, v_period, v_worked, v_fetch, v_apply, v_stopped, pg_backend_pid(),
         v_backend_start)
     on conflict on constraint daemon_pkey do nothing;
     return true;
