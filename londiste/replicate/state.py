@@ -44,7 +44,7 @@ class NodeState:
     @property
     def in_sync(self) -> bool:
         """Whether all tables are in sync, and no event waits."""
-        caught_up = self.root or (self.ticks is not None and self.ticks <= 1 and not self.events)
+        caught_up = self.root or (self.ticks is not None and self.ticks <= 1 and self.events == 0)
         return caught_up and self.ok == self.tables and not self.errors
 
 

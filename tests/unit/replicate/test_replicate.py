@@ -81,6 +81,8 @@ def test_in_sync_means_all_tables_no_event_and_no_error() -> None:
         NodeState("b", False, 1, 1, 2, 0, 0.5),
         NodeState("b", False, 1, 1, 0, 1, 0.5),
         NodeState("b", False, 1, 1, None, None, None),
+        # The source does not know its worker: how many events wait is unknown.
+        NodeState("b", False, 1, 1, 0, None, None),
         NodeState("b", False, 1, 1, 0, 0, 0.5, ("broken",)),
     ):
         assert not other.in_sync
