@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -120,10 +121,8 @@ def status(
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
     def draw(found: Status) -> list[str]:
-        def paint(text: str) -> str:
-            return click.style(text, fg="red") if colour else text
-
-        return (tree_view.compact if compact else tree_view.tree)(found, paint)
+        view = tree_view.compact if compact else tree_view.tree
+        return shown(view(found, lambda text: f"{_RED}{text}{_PLAIN}"), colour=colour)
 
     if watch is None:
         found = collect()
@@ -137,13 +136,28 @@ def status(
         try:
             return draw(collect())
         except LondisteError as error:
-            return [f"error: {error.message}"]
+            return shown([f"error: {error.message}"], colour=False)
 
     if as_json:
         again_and_again(watch, lambda: output.as_json(collect()))
     else:
         again_and_again(watch, lambda: [f"{datetime.now():%Y-%m-%d %H:%M:%S}", *look()])
     return 0
+
+
+#: What stands for the colour until all control characters of other texts are gone.
+_RED, _PLAIN = "\ue000", "\ue001"
+
+
+def shown(lines: Iterable[str], *, colour: bool) -> list[str]:
+    """Lines without control characters, which names and errors may contain."""
+    codes = {_RED: "\x1b[31m", _PLAIN: "\x1b[0m"} if colour else {_RED: "", _PLAIN: ""}
+    return [
+        "".join(
+            codes[c] if c in codes else c if c.isprintable() else f"\\x{ord(c):02x}" for c in line
+        )
+        for line in lines
+    ]
 
 
 def _check(context: options.Context, allowed: Allowed, *, as_json: bool) -> int:
@@ -161,7 +175,7 @@ def _check(context: options.Context, allowed: Allowed, *, as_json: bool) -> int:
         if as_json:
             output.as_json({"severity": "unknown", "reason": text, "findings": [], "nodes": []})
         else:
-            click.echo(f"LONDISTE UNKNOWN - {text}")
+            click.echo(output.cell(f"LONDISTE UNKNOWN - {text}"))
         return EXIT_UNKNOWN
     problems = verdict.findings(found, allowed)
     if as_json:
@@ -175,5 +189,5 @@ def _check(context: options.Context, allowed: Allowed, *, as_json: bool) -> int:
             }
         )
     else:
-        click.echo(verdict.one_line(found, problems, allowed))
+        click.echo(output.cell(verdict.one_line(found, problems, allowed)))
     return int(worst(problems))

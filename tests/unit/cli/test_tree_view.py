@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from londiste.cli.nodes.status import shown
 from londiste.daemon.durations import dhms
 from londiste.monitor.status import NodeStatus, Status, TableCounts
 from londiste.monitor.tree_view import compact, tree
@@ -97,3 +98,9 @@ def test_spans_of_time_are_short() -> None:
         "1h0m0s",
         "1d1h1m1s",
     ]
+
+
+def test_a_name_or_error_writes_no_control_characters() -> None:
+    lines = ["n1\x1b[2J (root)", "\ue000ERR: a\nb\ue001"]
+    assert shown(lines, colour=False) == ["n1\\x1b[2J (root)", "ERR: a\\x0ab"]
+    assert shown(lines, colour=True)[1] == "\x1b[31mERR: a\\x0ab\x1b[0m"
