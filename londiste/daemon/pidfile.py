@@ -109,6 +109,12 @@ def send(path: Path, number: signal.Signals) -> int:
             + ("is stale: its process has died" if path.exists() else "does not exist"),
             hint="start it: -d",
         )
+    if not _is_of_user(path, pid):
+        raise StateError(
+            f"pid file {path} belongs to another user than process {pid}",
+            detail="no signal was sent",
+            hint="choose a pid file in a directory that no other user may write",
+        )
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -220,6 +226,19 @@ def _is_at(path: Path, file: int) -> bool:
         return False
     ours = os.fstat(file)
     return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def _is_of_user(path: Path, pid: int) -> bool:
+    """Whether a pid file belongs to the user of the process: others could name any process."""
+    try:
+        user = Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        # No /proc here, or the process has just ended.
+        user = os.geteuid()
+    try:
+        return path.stat().st_uid == user
+    except FileNotFoundError:
+        return True
 
 
 def _pid_of(path: Path) -> int | None:

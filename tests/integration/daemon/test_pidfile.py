@@ -51,6 +51,21 @@ def test_a_number_that_now_belongs_to_another_process_is_never_signalled(tmp_pat
         assert pidfile.running(path) == os.getpid()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a file of another user")
+def test_a_file_of_another_user_leads_to_no_signal(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        with PidFile(path):
+            path.write_text(f"{other.pid}\n")
+            os.chown(path, 12345, 12345)
+            with pytest.raises(StateError, match="belongs to another user than process"):
+                pidfile.send(path, signal.SIGKILL)
+            os.chown(path, 0, 0)
+            assert pidfile.send(path, signal.SIGCONT) == other.pid
+        other.communicate(b"\n")
+        assert other.returncode == 0
+
+
 def test_a_file_left_by_a_killed_process_does_not_stop_the_next(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     program = (
