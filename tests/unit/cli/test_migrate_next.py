@@ -19,7 +19,7 @@ def test_a_step_that_the_command_takes_itself_is_not_named(
 ) -> None:
     now = Phase.IN_STEP
     seen = Progress(now, "old", 2, 2, 0.0, (), (), (), NEXT[now])
-    monkeypatch.setattr(start, "_look", lambda pair, troubles: seen)
+    monkeypatch.setattr(start, "_look", lambda pair, troubles: (seen, []))
     monkeypatch.setattr("londiste.cli.errors._call", Given())
     monkeypatch.setattr(daemons, "watch", lambda children: None)
     nothing = cast(Any, None)
