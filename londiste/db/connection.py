@@ -66,6 +66,14 @@ _NETWORK_OF_SERVER: dict[str, str] = {
     "tcp_user_timeout": "30000",
 }
 
+#: Limits of the server for whole sessions and transactions, and the release that has them first.
+_LIMITS_SINCE: dict[str, int] = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
+
+
+def without_limits(version: int) -> dict[str, str]:
+    """The settings that let a session wait, and a transaction work, on a server of this version."""
+    return {name: "0" for name, since in _LIMITS_SINCE.items() if version >= since}
+
 
 def limit_answers(conn: Connection, seconds: float | None, *, unless_busy: bool = False) -> None:
     """Changes the ``answer_seconds`` of a session (``connect``).
@@ -157,6 +165,7 @@ def connect(
     settings = {
         **TEXT_SETTINGS,
         **_NETWORK_OF_SERVER,
+        **without_limits(conn.info.server_version),
         "lock_timeout": str(lock_timeout_ms),
         "statement_timeout": str(statement_timeout_ms),
         "idle_in_transaction_session_timeout": str(idle_timeout_ms),

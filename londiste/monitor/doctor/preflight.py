@@ -20,7 +20,6 @@ NODE = frozenset(
         "read-only",
         "replica",
         "connections",
-        "timeouts",
         "encoding",
         "clock",
     )

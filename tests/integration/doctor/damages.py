@@ -81,7 +81,9 @@ DAMAGES: dict[str, Damage] = {
         "connections", target="alter role {user} connection limit 6", role=True, level=WARNING
     ),
     "idle sessions end": Damage(
-        "timeouts", source="alter database {db} set idle_session_timeout = '10min'", level=WARNING
+        "statement-timeout",
+        source="alter database {db} set idle_session_timeout = '10min'",
+        level=OK,
     ),
     "statements end": Damage(
         "statement-timeout", target="alter database {db} set statement_timeout = '5s'", level=OK

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import psycopg
+import pytest
 from psycopg import conninfo
 
+from londiste.monitor.doctor.examine import examine
+from londiste.monitor.queues.model import Severity
 from tests.fixtures.cascade import CommandLine, Nodes
 from tests.fixtures.cluster import Database
 
@@ -34,24 +38,33 @@ def test_a_leaf_whose_worker_could_not_apply_is_refused(
         assert leaf.value("select count(*) from pgq_node.node_info") == 0
         assert root.db.value("select count(*) from pgq_node.subscriber_info") == 0
         leaf.execute(grant.strip())
-        assert londiste(leaf, *as_role, *call).code == 0
+        leaf.execute(f"alter role {ROLE} connection limit 9")
+        made = londiste(leaf, *as_role, *call)
+        assert (made.code, f"warning: role {ROLE} accepts" in made.err) == (0, True), str(made)
     finally:
         leaf.execute(f"drop owned by {ROLE}; drop role {ROLE}")
 
 
-def test_a_time_limit_of_the_node_is_reported(
-    nodes_of: Nodes, new_database: Callable[..., Database], londiste: CommandLine
+@pytest.mark.parametrize("server", ["database", "database16"])
+def test_time_limits_of_a_database_do_not_end_sessions(
+    server: str, request: pytest.FixtureRequest
 ) -> None:
-    root, leaf = nodes_of.root(), new_database(pgq=True)
-    leaf.execute(f"alter database {leaf.name} set idle_session_timeout = '1h'")
-    made = londiste(leaf, "create-leaf", "leaf", "--provider", root.dsn)
-    assert made.code == 0
-    assert "warning: idle_session_timeout is 3600000 ms" in made.err
-    other = new_database(pgq=True)
-    other.execute(f"alter database {other.name} set idle_session_timeout = '1h'")
-    made = londiste(other, "create-root", "root")
-    assert made.code == 0
-    assert "warning: idle_session_timeout is 3600000 ms" in made.err
+    there: Database = request.getfixturevalue(server)
+    with there.connect() as conn:
+        version = conn.info.server_version
+    limits = ["idle_session_timeout"] + ["transaction_timeout"] * (version >= 170000)
+    for name in limits:
+        there.execute(f"alter database {there.name} set {name} = '1h'")
+    with psycopg.connect(there.dsn) as other:
+        assert other.execute("show idle_session_timeout").fetchone() == ("1h",)
+    with there.connect() as conn:
+        assert [conn.execute(f"show {name}").fetchone() for name in limits] == [("0",)] * len(
+            limits
+        )
+    found = examine(there.dsn)
+    assert [(one.kind, one.severity) for one in found if "timeout" in one.what] == [
+        ("statement-timeout", Severity.OK)
+    ] * len(limits)
 
 
 def test_added_tables_are_examined_and_no_others(nodes_of: Nodes, londiste: CommandLine) -> None:

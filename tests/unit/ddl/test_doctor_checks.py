@@ -65,7 +65,7 @@ BOTH = ("source", "target")
         ({"server_free": 9}, "connections", "warning", BOTH),
         ({"server_free": -1}, "connections", "critical", BOTH),
         ({"address": "10.1.1.1", "encrypted": False}, "connection", "warning", BOTH),
-        ({"settings": {"transaction_timeout": "5000"}}, "timeouts", "warning", BOTH),
+        ({"settings": {"transaction_timeout": "5000"}}, "statement-timeout", "ok", BOTH),
         ({"settings": {"synchronous_commit": "off"}}, "synchronous-commit", "warning", BOTH[:1]),
         ({"free_bytes": 1999}, "space", "warning", ("target",)),
         ({"free_bytes": 999}, "space", "critical", ("target",)),

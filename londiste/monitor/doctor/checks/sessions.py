@@ -1,4 +1,4 @@
-"""Checks of limits of connections, and of time limits that end sessions of Londiste."""
+"""Checks of limits of connections, and of time limits that Londiste's sessions override."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from londiste.monitor.queues.model import Finding, Severity
 
 FINDINGS = {
     "connections": "too few free connections",
-    "timeouts": "time limits that end sessions or transactions of Londiste",
     "statement-timeout": "time limits that Londiste's own sessions override",
 }
 
-#: Time limits that ``db.connection.connect`` does not set.
-_ENDS = {
-    "idle_session_timeout": "a worker or ticker that waits for events loses its connection",
-    "transaction_timeout": "copies of large tables and large batches cannot finish",
-}
-_OVERRIDDEN = ("statement_timeout", "idle_in_transaction_session_timeout")
+#: Time limits that ``db.connection.connect`` sets.
+_OVERRIDDEN = (
+    "statement_timeout",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "transaction_timeout",
+)
 
 
 def check(pair: Situation) -> Iterator[Finding]:
@@ -64,17 +64,6 @@ def _connections(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[F
 def _timeouts(side: str, facts: DatabaseFacts) -> Iterator[Finding]:
     user, database = quote(facts.user), quote(facts.more.database)
     settings = facts.more.settings
-    for name, why in _ENDS.items():
-        if settings.get(name, "0") != "0":
-            yield found(
-                Severity.WARNING,
-                "timeouts",
-                f"{name} is {settings[name]} ms for {facts.user} in the {side} database",
-                why,
-                side=side,
-                object=facts.user,
-                sql=[f"alter role {user} in database {database} set {name} = 0"],
-            )
     for name in _OVERRIDDEN:
         if settings.get(name, "0") != "0":
             yield found(
