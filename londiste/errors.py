@@ -14,8 +14,9 @@ one imperative sentence), and the exit code of its class:
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -404,6 +405,12 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
         detail=detail,
         hint=hint or "check that the server runs and that host and port are right",
     )
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The hint for a word that is none of these: the nearest of them, else ``otherwise``."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def first_line(text: str) -> str:

@@ -94,6 +94,7 @@ class Context:
             {**self.overrides, **chosen},
             node=self.node or self._named_by_command(),
             anywhere=_command_name() in ANYWHERE,
+            others=_queue_parameters,
         )
         if isinstance(found, settings.NodeSettings):
             from londiste.handlers import registry
@@ -145,6 +146,15 @@ class Context:
         named = next((ctx.params.get(name) for name in own), None)
         found = cascade_file.read(self.config) if isinstance(named, str) else None
         return named if found is not None and named in found.nodes else None
+
+
+def _queue_parameters() -> dict[str, str]:
+    """Parameters of queues, which are no settings, with a hint for each."""
+    from londiste.pgq.config import PARAMETERS
+
+    return {
+        name: f"set it for a queue: londiste queue config QUEUE {name}=VALUE" for name in PARAMETERS
+    }
 
 
 def _implied() -> Path | None:

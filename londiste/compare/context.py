@@ -26,7 +26,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.combined_queue import other_queues
 from londiste.replication.forwarding.upstream_filters import held_above
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.patterns import select
+from londiste.replication.patterns import select, table_meant
 from londiste.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -208,7 +208,7 @@ def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[Replica
         return UnknownTable(
             f"table {text}: not replicated on this node",
             detail=f"queue {queue} has {len(local)} tables on this node",
-            hint="londiste tables",
+            hint=table_meant(text, local, "londiste tables"),
         )
 
     chosen = [local[name] for name in select(wanted, list(local), [], unknown).chosen]

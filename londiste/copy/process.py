@@ -46,6 +46,7 @@ from londiste.pgq.liveness import Beat
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.notifications import TableNotifications
+from londiste.replication.patterns import table_meant
 from londiste.replication.tablesync import states as sync
 
 log = logging.getLogger(__name__)
@@ -396,7 +397,7 @@ class CopyProcess:
             if name not in known:
                 raise UnknownTable(
                     f"table {name}: not replicated on this node",
-                    hint=f"add it: londiste add-table {name}",
+                    hint=table_meant(str(name), known, f"add it: londiste add-table {name}"),
                 )
             if sync.from_text(known[name].state) == sync.Missing():
                 raise StateError(

@@ -6,9 +6,8 @@ closest existing name, and a change that destroys data reports first what is los
 
 from __future__ import annotations
 
-import difflib
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from londiste.errors import (
     StateError,
     UnknownConsumer,
     UnknownQueue,
+    did_you_mean,
 )
 from londiste.pgq import batches, coop, counting, dead_letters, delayed, queues, spark_epochs
 from londiste.pgq.spark_epochs import Sink
@@ -37,7 +37,7 @@ def find_queue(conn: Connection, name: str) -> QueueInfo:
     raise UnknownQueue(
         f"no queue {name}",
         detail=f"in {whereabouts(conn)}",
-        hint=_meant(name, known, "londiste queue list"),
+        hint=did_you_mean(name, known, "londiste queue list"),
     )
 
 
@@ -58,7 +58,7 @@ def find_consumer(conn: Connection, queue: str, name: str) -> ConsumerInfo:
     raise UnknownConsumer(
         f"no consumer {name} on queue {queue}",
         detail=f"in {whereabouts(conn)}",
-        hint=_meant(name, known, f"londiste queue consumers {queue}"),
+        hint=did_you_mean(name, known, f"londiste queue consumers {queue}"),
     )
 
 
@@ -364,11 +364,6 @@ def _one(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...]:
 def _first(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...] | None:
     rows = tuples(conn, name, **parameters)
     return rows[0] if rows else None
-
-
-def _meant(name: str, known: Iterable[str], otherwise: str) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else otherwise
 
 
 __all__ = [

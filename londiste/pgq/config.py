@@ -5,14 +5,13 @@ Values are texts, in the notation that ``set_queue_config`` takes.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from londiste.db.connection import Connection
 from londiste.db.queries import query, translated
-from londiste.errors import BadOption
+from londiste.errors import BadOption, did_you_mean
 
 _TRUE = {"true", "t", "yes", "y", "on", "1"}
 _FALSE = {"false", "f", "no", "n", "off", "0"}
@@ -59,10 +58,9 @@ def parameter(name: str) -> str:
     plain = name.strip().lower().removeprefix("queue_")
     if plain in PARAMETERS:
         return plain
-    close = difflib.get_close_matches(plain, PARAMETERS, n=1)
     raise BadOption(
         f"no queue parameter {name}",
-        hint=f"did you mean {close[0]}?" if close else "parameters: " + ", ".join(PARAMETERS),
+        hint=did_you_mean(plain, PARAMETERS, "parameters: " + ", ".join(PARAMETERS)),
     )
 
 

@@ -29,7 +29,7 @@ from londiste.replication.commands import add_table
 from londiste.replication.commands.add_table_checks import check_table
 from londiste.replication.commands.create_table import CreateTables
 from londiste.replication.model import TableOptions
-from londiste.replication.patterns import matches, select
+from londiste.replication.patterns import matches, select, table_meant
 
 Report = Callable[[Step], None]
 Warn = Callable[[str], None]
@@ -64,16 +64,18 @@ class Selection:
         """
         found: Sequence[TableName] = candidates
         if self.patterns:
-            found = select(self.patterns, candidates, (), lambda text: _unknown(text, where)).chosen
+            found = select(
+                self.patterns, candidates, (), lambda text: _unknown(text, where, candidates)
+            ).chosen
         return [name for name in found if self.wants(name)]
 
 
-def _unknown(text: str, where: str) -> UnknownTable:
+def _unknown(text: str, where: str, known: Sequence[TableName]) -> UnknownTable:
     return UnknownTable(
         f"table {text} does not exist in {where}, or cannot be replicated",
         detail="unlogged, temporary and foreign tables, views and tables of the system are not"
         " replicated; nothing was changed",
-        hint="name tables as schema.table, a pattern as 'schema.*'",
+        hint=table_meant(text, known, "name tables as schema.table, a pattern as 'schema.*'"),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from londiste.db.names import TableName
@@ -74,6 +75,21 @@ def parsed(text: Pattern) -> TableName:
     """The name that a pattern is, or consists of.  Raises BadOption."""
     # A TableName is a tuple, so no text.
     return text if isinstance(text, TableName) else TableName.parse(text)
+
+
+def table_meant(text: Pattern, known: Iterable[TableName], otherwise: str) -> str:
+    """The hint for a name that is none of these: the nearest of them, else ``otherwise``.
+
+    The same name in another schema is nearer than another name.
+    """
+    if not isinstance(text, TableName) and is_pattern(text):
+        return otherwise
+    wanted = parsed(text)
+    names = sorted(known, key=lambda one: one.schema != wanted.schema)
+    close = [one for one in names if one.name == wanted.name]
+    for name in difflib.get_close_matches(wanted.name, [one.name for one in names], n=1):
+        close += [one for one in names if one.name == name]
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def is_pattern(text: str) -> bool:

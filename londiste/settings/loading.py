@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from londiste import configfile
-from londiste.errors import BadOption
+from londiste.errors import BadOption, did_you_mean
 from londiste.settings import cascade_file, pair
 from londiste.settings.cascade_file import OWN_KEYS, CascadeFile
 from londiste.settings.earlier import INSTEAD, OTHER_NAMES, RENAMED, WITHOUT_EFFECT
@@ -42,6 +42,7 @@ def load(
     defaults: Mapping[str, Any] | None = None,
     node: str | None = None,
     anywhere: bool = True,
+    others: Callable[[], Mapping[str, str]] = dict,
 ) -> S:
     """Reads the settings of one kind.
 
@@ -50,6 +51,7 @@ def load(
         of the root.
     given -- from the command line; wins over everything.
     defaults -- from the program, in place of those of the kind.
+    others -- names that are no settings, and the hint for each of them.
 
     Raises BadOption, with file and line where there is one, for an unknown key, a missing
     required one, or a value that does not fit.
@@ -84,7 +86,7 @@ def load(
         elif key in kind.model_fields:
             found[key] = _Value(value, f"--set {key}")
         elif not _known_elsewhere(key):
-            raise _unknown(key, kind, "--set")
+            raise _not_set(key, kind, others())
     if "job_name" in kind.model_fields and "job_name" not in found and file is not None:
         found["job_name"] = _Value(file.stem, str(file))
     try:
@@ -242,11 +244,20 @@ def _known_elsewhere(key: str) -> bool:
 
 
 def _unknown(key: str, kind: type[Settings], where: str) -> BadOption:
-    close = difflib.get_close_matches(key, list(kind.model_fields), n=1)
+    rest = "londiste config lists the settings"
     return BadOption(
-        f"{where}: unknown setting {key}",
-        hint=f"did you mean {close[0]}?" if close else "londiste config lists the settings",
+        f"{where}: unknown setting {key}", hint=did_you_mean(key, kind.model_fields, rest)
     )
+
+
+def _not_set(key: str, kind: type[Settings], others: Mapping[str, str]) -> BadOption:
+    """The error for ``--set``, which may name a setting of any program."""
+    fields = [name for one in (kind, *_kinds()) for name in one.model_fields]
+    close = difflib.get_close_matches(key, [*fields, *others], n=1)
+    hint = did_you_mean(key, close, "londiste config lists the settings")
+    if close and close[0] not in fields:
+        hint = others[close[0]]
+    return BadOption(f"--set: unknown setting {key}", hint=hint)
 
 
 def _add_spark(found: dict[str, _Value], key: str, value: str, source: str) -> None:

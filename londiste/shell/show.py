@@ -11,7 +11,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
-from londiste.errors import StateError, UnknownNode, UnknownTable
+from londiste.errors import StateError, UnknownNode, UnknownTable, did_you_mean
 from londiste.install import ledger, source
 from londiste.pgq import admin, batches, config, counting, queues
 from londiste.replication import sqlapi as tables
@@ -101,7 +101,11 @@ def show_node(conn: Connection, queue: str, node: str | None) -> Result:
     if node not in (None, "*") and node not in {one.name for one in members}:
         raise UnknownNode(
             f"no node {node} of queue {queue}",
-            hint="nodes: " + ", ".join(one.name for one in members),
+            hint=did_you_mean(
+                str(node),
+                [one.name for one in members],
+                "nodes: " + ", ".join(one.name for one in members),
+            ),
         )
     wanted = local.name if node is None else node
     rows = []

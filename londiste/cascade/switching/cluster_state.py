@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from londiste.cascade import sqlapi as nodes
@@ -12,7 +12,7 @@ from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.topology import Asker, Topology
-from londiste.errors import NodeUnreachable, StateError, UnknownNode
+from londiste.errors import NodeUnreachable, StateError, UnknownNode, did_you_mean
 from londiste.orchestration.connections import Connections
 
 
@@ -55,10 +55,7 @@ class ClusterState:
         """A node that must answer.  Raises UnknownNode, NodeUnreachable."""
         view = self.topology.views.get(name)
         if view is None:
-            raise UnknownNode(
-                f"queue {self.queue} has no node {name}",
-                hint=f"the nodes are {', '.join(sorted(self.topology.views))}",
-            )
+            raise self._unknown(name, self.topology.views)
         if view.info is None:
             raise NodeUnreachable(
                 f"node {name} does not answer: {view.error}",
@@ -86,11 +83,15 @@ class ClusterState:
     def place(self, name: str) -> NodeAddress:
         """The address of a node.  Raises UnknownNode."""
         if name not in self.places:
-            raise UnknownNode(
-                f"queue {self.queue} has no node {name}",
-                hint=f"the nodes are {', '.join(sorted(self.places))}",
-            )
+            raise self._unknown(name, self.places)
         return self.places[name]
+
+    def _unknown(self, name: str, known: Iterable[str]) -> UnknownNode:
+        names = sorted(known)
+        return UnknownNode(
+            f"queue {self.queue} has no node {name}",
+            hint=did_you_mean(name, names, f"the nodes are {', '.join(names)}"),
+        )
 
     def providers(self, name: str) -> list[str]:
         """The providers above ``name``, from the nearest to the last one that answers."""

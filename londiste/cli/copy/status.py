@@ -18,6 +18,7 @@ from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.errors import UnknownTable
 from londiste.replication import sqlapi as tables
+from londiste.replication.patterns import table_meant
 from londiste.settings import NodeSettings
 
 _COLUMNS = (
@@ -70,7 +71,7 @@ def status(
             if name not in known:
                 raise UnknownTable(
                     f"table {name}: not replicated on this node",
-                    hint="londiste tables lists the replicated tables",
+                    hint=table_meant(name, map(TableName.parse, known), "londiste tables"),
                 )
         if done:
             _show_done(conn, settings, wanted, as_json=as_json)

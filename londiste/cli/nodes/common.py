@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from londiste.cascade import sqlapi as nodes
-from londiste.errors import UnknownNode
+from londiste.errors import UnknownNode, did_you_mean
 from londiste.orchestration.connections import Connections
 from londiste.settings import NodeSettings
 
@@ -22,7 +22,8 @@ def dsn_of(where: Connections, settings: NodeSettings, name: str | None) -> str:
             dsn = where.reach(member.location)
             where.call_them({dsn: name})
             return dsn
+    names = [m.name for m in members]
     raise UnknownNode(
         f"queue {settings.queue_name} has no node {name}",
-        hint=f"the nodes are {', '.join(m.name for m in members)}",
+        hint=did_you_mean(name, names, f"the nodes are {', '.join(names)}"),
     )

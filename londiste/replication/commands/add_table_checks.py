@@ -10,7 +10,7 @@ from londiste.db.names import TableName, quote
 from londiste.errors import BadOption, UnknownTable, UsageError
 from londiste.replication.commands import add_table_options
 from londiste.replication.model import ReplicatedTable, TableOptions
-from londiste.replication.patterns import Pattern, Selected, select
+from londiste.replication.patterns import Pattern, Selected, select, table_meant
 
 
 def pick(
@@ -57,7 +57,8 @@ def pick(
         return UnknownTable(
             f"table {text} does not exist in {describe_dsn(conn.info.dsn)}",
             detail="nothing was added",
-            hint=add_table_options.name_hint(text) or "londiste missing",
+            hint=add_table_options.name_hint(text)
+            or table_meant(text, [*candidates, *done], "londiste missing"),
         )
 
     return select(patterns, candidates, done, unknown, force=force)

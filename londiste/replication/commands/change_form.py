@@ -18,7 +18,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.commands import root_trigger
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import TRIGGERS
-from londiste.replication.patterns import select
+from londiste.replication.patterns import select, table_meant
 
 FORMS = ("row", "statement", "auto")
 
@@ -90,7 +90,7 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated here",
             detail="nothing was changed",
-            hint="londiste tables",
+            hint=table_meant(text, known, "londiste tables"),
         )
 
     picked = select(patterns, list(known), [], unknown, force=False)
@@ -154,7 +154,7 @@ def plan_trigger(
         return UnknownTable(
             f"table {text} is not captured here",
             detail="nothing was changed",
-            hint="londiste tables -v",
+            hint=table_meant(text, captured, "londiste tables -v"),
         )
 
     chosen = captured if every else select(patterns, captured, [], unknown, force=False).chosen

@@ -29,7 +29,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs, with_trigger
-from londiste.replication.patterns import Pattern, select
+from londiste.replication.patterns import Pattern, select, table_meant
 from londiste.replication.tablesync.cancel import CopyAgain
 
 _LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
@@ -64,7 +64,7 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated here",
             detail="nothing was changed",
-            hint="londiste tables",
+            hint=table_meant(text, known, "londiste tables"),
         )
 
     steps: list[Step] = []

@@ -16,7 +16,7 @@ from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors
 from londiste.replication.model import encode_attrs
-from londiste.replication.patterns import Pattern, select
+from londiste.replication.patterns import Pattern, select, table_meant
 
 
 def plan(
@@ -48,7 +48,7 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated on node {node.name}",
             detail="nothing was changed",
-            hint="londiste tables lists the replicated tables",
+            hint=table_meant(text, known, "londiste tables lists the replicated tables"),
         )
 
     chosen = select(patterns, list(known), [], unknown).chosen

@@ -23,6 +23,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.ddl.sqlapi import refresh_captures
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.patterns import table_meant
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def _pairs(sites: Connections, dsn: str, queue: str, names: Sequence[TableName])
         if name not in mine:
             raise UnknownTable(
                 f"table {name} is not replicated here",
-                hint="londiste tables",
+                hint=table_meant(str(name), mine, "londiste tables"),
             )
     theirs = {t.name: t for t in tables.get_table_list(provider, queue) if t.local}
     chosen = [t for n, t in mine.items() if (not names or n in names) and n in theirs]

@@ -25,6 +25,7 @@ from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.ddl_lock import with_table
+from londiste.replication.patterns import table_meant
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         if str(name) not in known:
             raise UnknownTable(
                 f"table {name} is not replicated here",
-                hint="londiste tables",
+                hint=table_meant(str(name), map(TableName.parse, known), "londiste tables"),
             )
     wanted = {str(name) for name in names}
     return [one for one in found if wanted & {one.from_table, one.to_table}]

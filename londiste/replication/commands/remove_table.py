@@ -17,7 +17,7 @@ from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys
-from londiste.replication.patterns import Pattern, Selected, select, settled
+from londiste.replication.patterns import Pattern, Selected, select, settled, table_meant
 from londiste.replication.tablesync.cancel import (
     StopCopy,
     copy_consumer,
@@ -54,7 +54,7 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated on node {node.name}",
             detail="nothing was removed",
-            hint="londiste tables",
+            hint=table_meant(text, mine, "londiste tables"),
         )
 
     if every == bool(patterns):

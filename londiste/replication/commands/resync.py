@@ -15,7 +15,7 @@ from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable, with_copy_mode
 from londiste.replication.model import copy_mode as mode_of
-from londiste.replication.patterns import Selected, select
+from londiste.replication.patterns import Selected, select, table_meant
 from londiste.replication.tablesync import copy_source
 from londiste.replication.tablesync.cancel import reset_copy, terminate_work
 
@@ -52,7 +52,7 @@ def plan(
         return UnknownTable(
             f"table {text} is not replicated on node {node.name}",
             detail="nothing was changed",
-            hint="londiste tables",
+            hint=table_meant(text, mine, "londiste tables"),
         )
 
     if every == bool(patterns):

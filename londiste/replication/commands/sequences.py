@@ -22,7 +22,7 @@ from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import registry_sync
-from londiste.replication.patterns import Selected, select, settled
+from londiste.replication.patterns import Selected, select, settled, table_meant
 from londiste.replication.registration_filter import ALL, RegistrationFilter
 
 
@@ -154,7 +154,11 @@ def _pick(
         )
     if every:
         return Selected(tuple(candidates))
-    return select(patterns, candidates, done, lambda text: _unknown(text, hint), force=force)
+
+    def unknown(text: str) -> UnknownTable:
+        return _unknown(text, table_meant(text, [*candidates, *done], hint))
+
+    return select(patterns, candidates, done, unknown, force=force)
 
 
 def _unknown(text: str, hint: str) -> UnknownTable:

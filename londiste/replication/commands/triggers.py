@@ -25,6 +25,7 @@ from londiste.replication.commands import change_form
 from londiste.replication.commands.change_handler import trigger_words
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import TRIGGERS, ReplicatedTable
+from londiste.replication.patterns import table_meant
 
 _FIRES = {"O": "application", "R": "replication", "A": "always", "D": "never"}
 
@@ -227,6 +228,6 @@ def _chosen(conn: Connection, queue: str, names: Sequence[TableName]) -> list[Re
         if all(name != t.name for t in known):
             raise UnknownTable(
                 f"table {name} is not replicated here",
-                hint="londiste tables",
+                hint=table_meant(str(name), (t.name for t in known), "londiste tables"),
             )
     return [t for t in known if not names or t.name in names]

@@ -13,6 +13,7 @@ from londiste.errors import StateError, TransientError, UnknownTable
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.patterns import table_meant
 from londiste.replication.tablesync import current
 
 _POLL_SECONDS = 0.2
@@ -44,7 +45,7 @@ def wait_sync(
             if name not in {t.name for t in mine}:
                 raise UnknownTable(
                     f"table {name} is not replicated here",
-                    hint="londiste tables",
+                    hint=table_meant(str(name), (t.name for t in mine), "londiste tables"),
                 )
         if only:
             mine = [t for t in mine if t.name in only]

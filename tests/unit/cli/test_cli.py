@@ -61,6 +61,16 @@ def test_the_old_form_of_a_call_means_the_same(given: list[str], meant: list[str
             "error: unknown command pause\n",
             "londiste queue pause-consumer",
         ),
+        (
+            ["--set", "tikcer_period=2", "queue", "list"],
+            "error: --set: unknown setting tikcer_period\n",
+            "did you mean ticker_period?",
+        ),
+        (
+            ["--set", "ticker_maxlag=1s", "queue", "list"],
+            "error: --set: unknown setting ticker_maxlag\n",
+            "londiste queue config QUEUE ticker_max_lag=VALUE",
+        ),
         (["help", "statu"], "error: unknown command statu\n", "did you mean: londiste status"),
         (["queue", "lst"], "error: unknown command lst\n", "did you mean: londiste queue list"),
         (["tables", "--nonsense"], "error: no such option", "--help"),

@@ -7,7 +7,7 @@ import pytest
 from londiste.db.names import TableName
 from londiste.errors import UnknownTable
 from londiste.replication.model import decode_attrs, encode_attrs
-from londiste.replication.patterns import select
+from londiste.replication.patterns import select, table_meant
 
 A, AB, OTHER, ODD = (
     TableName("public", "a"),
@@ -75,3 +75,17 @@ def test_one_object_is_itself_even_if_its_name_looks_like_a_pattern() -> None:
     assert select([star], ALL, [], unknown, force=True).chosen == (star,)
     with pytest.raises(UnknownTable, match=r"no public\.a"):
         select([star], ALL, [], unknown)
+
+
+def test_a_name_without_a_match_has_the_nearest_one_as_its_hint() -> None:
+    known = [
+        TableName("public", "orders"),
+        TableName("sales", "orders"),
+        TableName("sales", "items"),
+    ]
+    assert table_meant("ordrs", known, "list") == "did you mean public.orders?"
+    assert table_meant("sales.ordrs", known, "list") == "did you mean sales.orders?"
+    # The same schema makes no names alike, and another schema is a mistake, too.
+    assert table_meant("sales.xy", known, "list") == "list"
+    assert table_meant("public.items", known, "list") == "did you mean sales.items?"
+    assert table_meant("ord?rss*", known, "list") == "list"
