@@ -164,9 +164,9 @@ class Consumer:
         """Processes batches until a stop request: SIGTERM, SIGINT, or ``signals.stop()``.
 
         Then it finishes the batch; a second signal breaks it off.  Errors at the start are raised
-        at once: not registered, another process, no connection.  It waits for a server that is
-        starting or recovering.  Later the loop retries temporary failures and raises the others:
-        EventError, PositionLost, Superseded.
+        at once: not registered, another process, a refused login.  It waits for a server that
+        does not answer, starts or recovers.  Later the loop retries temporary failures and raises
+        the others: EventError, PositionLost, Superseded.
         """
         own = None
         if signals is None:
@@ -176,7 +176,7 @@ class Consumer:
         self.signals = signals
         try:
             with signals.handled(), self._bound():
-                if not started(self._start, signals):
+                if not started(self._start, signals, longest_pause=self.settings.max_retry_delay):
                     return
                 Loop(
                     self.work,

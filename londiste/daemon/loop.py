@@ -18,7 +18,13 @@ import psycopg
 
 from londiste.daemon import logcontext
 from londiste.daemon.signals import Interrupted, Signals
-from londiste.errors import LondisteError, ServerStarting, Superseded, from_database
+from londiste.errors import (
+    LondisteError,
+    NodeUnreachable,
+    ServerStarting,
+    Superseded,
+    from_database,
+)
 
 log = logging.getLogger(__name__)
 
@@ -139,20 +145,25 @@ class Loop:
             log.error("settings not reloaded, the old ones stay: %s", describe(error))
 
 
-def started(start: Callable[[], None], signals: Signals) -> bool:
-    """Starts the work; waits while a server starts or recovers.  False: a stop was requested.
+def started(
+    start: Callable[[], None], signals: Signals, *, longest_pause: float = LONGEST_PAUSE
+) -> bool:
+    """Starts the work; waits while its server is unreachable.  False: a stop was requested.
 
-    Raises everything else that ``start`` raises.
+    A host may start its daemons before its database, or its network.  Raises everything else that
+    ``start`` raises.
     """
     trouble = Trouble()
     try:
         while not signals.stopping:
             try:
                 start()
-            except ServerStarting as error:
+            except NodeUnreachable as error:
                 if trouble.failed(error):
                     report(error, trouble)
-                signals.wait(STARTING_PAUSE)
+                starting = isinstance(error, ServerStarting)
+                longest = STARTING_PAUSE if starting else longest_pause
+                signals.wait(pause(trouble.failures, longest=longest, chance=random.random()))
             else:
                 trouble.over()
                 return True

@@ -139,13 +139,14 @@ class Worker:
     def run(self) -> None:
         """Runs until a stop is requested.
 
-        Errors at the start are raised at once: no such node, another worker, no connection to this
-        node.  A server that is starting or recovering is waited for.  Later errors are retried,
+        Errors at the start are raised at once: no such node, another worker, a refused login.  A
+        server that does not answer, starts or recovers is waited for.  Later errors are retried,
         except Superseded.
         """
         with self._bound():
             try:
-                if started(self._start, self.signals):
+                longest = self.settings.max_retry_delay
+                if started(self._start, self.signals, longest_pause=longest):
                     self._loop.run()
             finally:
                 self.close()

@@ -1,4 +1,4 @@
-"""A daemon that is started while its own server recovers waits for it, as it does later."""
+"""A daemon waits for its own server, which is down or recovers at its start, as it does later."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ HELD = {
 
 
 def recovering(server: Cluster) -> threading.Thread:
-    """Starts a server that recovers until it may go on."""
-    server.stop("immediate")
+    """Starts a server, which is down, that recovers until it may go on."""
     signal = server.data / "recovery.signal"
     signal.touch()
     server_account().own(signal, 0o600)
@@ -45,7 +44,7 @@ def refusal(server: Cluster) -> str:
     return ""
 
 
-def test_a_worker_waits_while_its_server_recovers(
+def test_a_worker_waits_while_its_server_is_down_and_recovers(
     new_cluster: Callable[..., Cluster], line: Line
 ) -> None:
     server = new_cluster("leaf", settings=HELD)
@@ -55,9 +54,11 @@ def test_a_worker_waits_while_its_server_recovers(
     line.tick()
     line.once(leaf)
     line.add(leaf, "public.a")
+    server.stop("immediate")
+    worker = line.start(leaf)
+    line.wait(lambda: "connection to server " in worker.said(), "a server that is down")
     starting = recovering(server)
     try:
-        worker = line.start(leaf)
         line.wait(lambda: "the database system is " in worker.said(), "a server that recovers")
         assert worker.running()
         again = line.run(leaf, "worker", "--once")
