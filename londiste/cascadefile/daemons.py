@@ -8,11 +8,12 @@ from londiste.daemon.supervisor import Daemon
 from londiste.errors import BadOption
 from londiste.settings import WorkerSettings
 from londiste.settings.cascade_file import CascadeFile, did_you_mean
+from londiste.settings.reload import OF_A_WORKER, OF_THE_PROCESS
 
 TICKER, WORKER, JOB = range(3)
 
 #: Settings of a worker that only a restart changes.
-_FIXED = ("db", "queue_name", "consumer", "logfile", "log_config", "syslog", "syslog_address")
+_FIXED = (*OF_A_WORKER, *OF_THE_PROCESS)
 _COMMANDS = {"lake": ("lake", "run"), "dispatch": ("dispatch",)}
 
 

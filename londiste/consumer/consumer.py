@@ -51,6 +51,7 @@ from londiste.pgq.consumer_kinds import ConsumerKind
 from londiste.pgq.liveness import Beat
 from londiste.pgq.types import Batch, Event
 from londiste.settings import ConsumerSettings
+from londiste.settings.reload import taken_over
 
 log = logging.getLogger(__name__)
 
@@ -353,11 +354,8 @@ class Consumer:
             ) from error
 
     def _reload(self) -> None:
-        new = self._read()
-        fixed = ("db", "queue_name", "consumer", "subconsumer_name")
-        if any(getattr(new, key) != getattr(self.settings, key) for key in fixed):
-            log.warning("db, queue and consumer change with a restart only")
-            return
+        fixed = ("db", "queue_name", "job_name", "consumer_name", "subconsumer_name")
+        new = taken_over(self.settings, self._read(), fixed)
         self._parts = self.parts_class(type(self), new, self._stopping)
         self.settings = new
         if self._runner is not None:

@@ -11,7 +11,7 @@ from typing import Self
 from londiste.daemon.loop import Loop, as_londiste, describe
 from londiste.daemon.signals import Signals
 from londiste.db.names import TableName
-from londiste.errors import LondisteError, Superseded
+from londiste.errors import BadOption, LondisteError, Superseded
 from londiste.lake import source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.table import LakeTable
@@ -103,7 +103,14 @@ class LakeWorker:
             signals=signals,
             delay=self.settings.lake_period,
             longest_pause=self.settings.max_retry_delay,
+            on_reload=_refuse_reload,
         ).run()
+
+
+def _refuse_reload() -> None:
+    raise BadOption(
+        "a lake reads its settings at the start", hint="restart the process: -s, then -d"
+    )
 
 
 __all__ = ["LakeWorker"]

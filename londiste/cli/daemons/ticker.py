@@ -15,6 +15,7 @@ from londiste.daemon.process import process
 from londiste.db.connection import masked
 from londiste.errors import BadOption
 from londiste.settings import TickerSettings
+from londiste.settings.reload import taken_over
 from londiste.ticker.database import Periods
 from londiste.ticker.service import Duty, Service, run_once
 
@@ -57,8 +58,11 @@ def ticker(
             TickerSettings, databases=tuple(dsns) or None, discover=discover or None
         )
 
+    known: list[TickerSettings] = []
+
     def duty() -> Duty:
-        settings = read()
+        settings = taken_over(known[0], read(), ()) if known else read()
+        known[:] = [settings]
         databases, sources = places(settings)
         return Duty(
             databases=databases,

@@ -24,7 +24,7 @@ class Copies:
 
     def __init__(self, argv: Sequence[str], *, longest_pause: float) -> None:
         self._argv = list(argv)
-        self._longest_pause = longest_pause
+        self.longest_pause = longest_pause
         self._child: Child | None = None
         self._started = 0.0
         self._next_start = 0.0
@@ -67,7 +67,7 @@ class Copies:
         if now - self._started > HEALTHY_AFTER:
             self.failures = 0
         self.failures += 1
-        wait = pause(self.failures, longest=self._longest_pause)
+        wait = pause(self.failures, longest=self.longest_pause)
         self._next_start = now + wait
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         log.warning("copy process ended with %s, restarting in %.1f s", how, wait)

@@ -59,6 +59,7 @@ from londiste.replication.worker.fkey_validator import ForeignKeys
 from londiste.replication.worker.sessions import Sessions
 from londiste.replication.worker.watermarks import Watermarks
 from londiste.settings import WorkerSettings
+from londiste.settings.reload import OF_A_WORKER, taken_over
 
 log = logging.getLogger(__name__)
 
@@ -212,20 +213,15 @@ class Worker:
         )
 
     def _reload(self) -> None:
-        new = self.read()
-        if (new.db, new.queue_name, new.consumer) != (
-            self.settings.db,
-            self.settings.queue_name,
-            self.settings.consumer,
-        ):
-            log.warning("a change of db, queue_name or consumer_name needs a restart")
-            return
+        new = taken_over(self.settings, self.read(), OF_A_WORKER)
         self.settings = self._sessions.settings = self._watermarks.settings = new
         self._parts.settings, self._parts.follower = new, AutoAdd(new)
         self._sessions.close_engine()
         self._steps.lock_timeout = new.execute_lock_timeout
         self._parts.statistics.period = new.stats_period
-        self._loop.longest_pause = new.max_retry_delay
+        self._loop.longest_pause = self.copies.longest_pause = new.max_retry_delay
+        if self.copies.alive:
+            log.info("the running copy process keeps its settings until it ends")
         # The next unit makes it anew, with the new settings.
         self._sessions.close_source()
 

@@ -231,16 +231,17 @@ def test_sighup_reads_the_settings_again(
     conns = [queue_in(one), queue_in(two)]
     file = tmp_path / "ticker.toml"
 
-    def write(*databases: str, period: float = 0.05) -> None:
+    def write(*databases: str, period: float = 0.05, more: str = "") -> None:
         file.write_text(
-            f"[ticker]\nticker_period = {period}\ndatabases = {json.dumps(databases)}\n"
+            f"[ticker]\nticker_period = {period}\ndatabases = {json.dumps(databases)}\n{more}"
         )
 
     write(one.dsn)
     daemon = program("-c", str(file), "ticker")
     wait_for_tick(conns[0])
-    write(one.dsn, two.dsn, period=0.04)
+    write(one.dsn, two.dsn, period=0.04, more=f'logfile = "{tmp_path}/log"\n')
     daemon.signal(signal.SIGHUP)
+    daemon.says("changed settings that need a restart: logfile")
     for conn in conns:
         wait_for_tick(conn)
     file.write_text("[ticker]\nticker_perod = 1\n")
