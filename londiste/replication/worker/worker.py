@@ -201,6 +201,8 @@ class Worker:
         target = self._sessions.node()
         state = nodes.get_worker_state(target, self.settings.queue_name)
         self._check_name(state)
+        # An error of an earlier process: the first batch may take long.
+        self._errors.clear(target, state)
         for text in (self.settings.pgq_keep_lag, self.settings.pgq_batch_collect_interval):
             connections.interval(target, text)
         log.info(

@@ -16,6 +16,7 @@ from londiste.lake.settings import LakeSettings
 from londiste.lake.worker import LakeWorker
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
+from tests.fixtures.cascade import Nodes
 from tests.support.waiting import wait_for
 
 NOWHERE = "host=127.0.0.1 port=1 dbname=none"
@@ -69,3 +70,14 @@ def test_a_lake_says_that_it_needs_a_restart(
         wait_for(lambda: "hint: restart the process" in caplog.text, what="the refusal")
         signals.stop()
         thread.join(10)
+
+
+def test_a_worker_that_starts_again_has_no_old_error(nodes_of: Nodes) -> None:
+    leaf = nodes_of.below(nodes_of.root(), "leaf")
+    error = "select cur_error from pgq_node.local_state where consumer_name = %s"
+    leaf.db.execute("select pgq_node.set_consumer_error('q', %s, 'broken')", leaf.worker)
+    assert leaf.db.value(error, leaf.worker) == "broken"
+    settings = WorkerSettings(db=leaf.dsn, queue_name="q", job_name=leaf.worker)
+    with closing(Signals()) as signals:
+        Worker(lambda: settings, signals).try_out()
+    assert leaf.db.value(error, leaf.worker) is None
