@@ -65,6 +65,7 @@ docs: $(VENV)/.made
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_handlers.py
 	$(BIN)/python docs/generate_settings.py
+	$(BIN)/python docs/generate_metrics.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

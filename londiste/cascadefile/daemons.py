@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 from londiste.daemon.supervisor import Daemon
 from londiste.errors import BadOption
@@ -51,3 +52,18 @@ def daemons(
                 argv = (*program, "--node", name, *_COMMANDS[kind])
                 found.append(Daemon(f"{kind} {name}", argv, JOB, fixed))
     return found
+
+
+def refuse_shared(path: Path, addresses: Collection[tuple[str, str]]) -> None:
+    """Raises BadOption if two daemons of one process have the same address.
+
+    addresses -- (section, address).
+    """
+    seen: dict[str, str] = {}
+    for section, address in addresses:
+        if address and address in seen:
+            raise BadOption(
+                f"{path}: metrics = {address} in {seen[address]} and in {section}",
+                hint="set metrics in [run] only: it shows all nodes",
+            )
+        seen[address] = section

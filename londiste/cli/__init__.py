@@ -133,6 +133,7 @@ COMMANDS: dict[str, Entry] = {
         CHECKS,
         aliases=("apply-errors",),
     ),
+    "metrics": Entry("inspect.metrics", "Print metrics, alert rules or a dashboard.", CHECKS),
     "batch": Entry("inspect.batch", "Show the open batch of a consumer.", CHECKS),
     "provider": Entry(
         "pair.provider", "Generation 2: manage the provider of a pair.", SETUP, hidden=True

@@ -33,6 +33,7 @@ ANYWHERE = frozenset(
         "execute status",
         "export",
         "members",
+        "metrics",
         "rename-node",
         "show-handlers",
         "status",

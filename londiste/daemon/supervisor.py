@@ -95,6 +95,7 @@ class _Running:
         self.daemon = daemon
         self.child: Child | None = None
         self.failures = 0
+        self.failed = 0
         self.started = 0.0
         self.due = 0.0
         self.reader: threading.Thread | None = None
@@ -138,6 +139,12 @@ class Supervisor:
         finally:
             self._stop([one.daemon for one in self._running.values()])
 
+    def health(self) -> dict[str, tuple[bool, int]]:
+        """Whether the process of each daemon runs, and how often it has failed."""
+        return {
+            name: (one.child is not None, one.failed) for name, one in list(self._running.items())
+        }
+
     def _add(self, daemon: Daemon) -> None:
         self._running[daemon.name] = _Running(daemon)
         self._start(self._running[daemon.name])
@@ -166,6 +173,7 @@ class Supervisor:
             if code is not None:
                 healthy = now - one.started >= _HEALTHY
                 one.failures = 1 if healthy else one.failures + 1
+                one.failed += 1
                 one.child = None
                 wait = delay(one.failures, self._longest)
                 one.due = now + wait

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import psycopg
 
@@ -12,7 +13,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import InstallError, LondisteError, from_database
 from londiste.monitor.queues import collect, rules
-from londiste.monitor.queues.model import Finding, Limits, Severity
+from londiste.monitor.queues.model import Finding, Limits, MonitorFacts, Severity
 
 #: Age of an event table in transactions from which on the server is near its limit of 2 billion.
 CRITICAL_AGE = 1_600_000_000
@@ -20,21 +21,49 @@ CRITICAL_AGE = 1_600_000_000
 _AUDIT = "audit"
 
 
-def collect_alarms(
-    conn: Connection, queue: str, subscribers: list[Subscriber], limits: Limits, *, has_queue: bool
-) -> tuple[Finding, ...]:
-    """What the database of a node shows; the worst first."""
-    found = [*_drift(conn, queue)]
-    if has_queue:
-        facts = collect.collect(conn, queue)
+@dataclass(frozen=True)
+class DatabaseFacts:
+    """What the database of a node shows.
+
+    queues -- of its queue; None on a leaf.  subscribers -- nodes below.
+    differing -- rows that the audit found to differ, by table.
+    age, allowed_age -- transactions: of the oldest event table, and the server's
+        autovacuum_freeze_max_age.
+    """
+
+    queue: str
+    queues: MonitorFacts | None
+    subscribers: tuple[Subscriber, ...]
+    differing: dict[str, int]
+    age: int = 0
+    allowed_age: int = 0
+
+
+def collect_facts(
+    conn: Connection, queue: str, subscribers: list[Subscriber], *, has_queue: bool
+) -> DatabaseFacts:
+    """The facts of a node's database, for ``alarms``."""
+    differing = _differing(conn, queue)
+    if not has_queue:
+        return DatabaseFacts(queue, None, (), differing)
+    age, allowed = _age(conn, queue)
+    facts = collect.collect(conn, queue)
+    return DatabaseFacts(queue, facts, tuple(subscribers), differing, age, allowed)
+
+
+def alarms(facts: DatabaseFacts, limits: Limits) -> tuple[Finding, ...]:
+    """Pure: findings about a node's database; the worst first."""
+    found = drift_findings(facts.queue, facts.differing)
+    if facts.queues is not None:
+        below = list(facts.subscribers)
         found += [
             one
-            for one in rules.findings(facts, limits)
+            for one in rules.findings(facts.queues, limits)
             # Nodes below have a lag of their own.
             if one.kind not in ("consumer-lags", "consumer-inactive")
-            or not consumer_kind(one.consumer, subscribers).is_of_cascade
+            or not consumer_kind(one.consumer, below).is_of_cascade
         ]
-        found += age_findings(queue, *_age(conn, queue))
+        found += age_findings(facts.queue, facts.age, facts.allowed_age)
     return tuple(sorted(found, key=lambda one: -one.severity))
 
 
@@ -84,12 +113,12 @@ def differing_rows(conn: Connection, queue: str) -> dict[str, int]:
     return dict(rows)
 
 
-def _drift(conn: Connection, queue: str) -> list[Finding]:
+def _differing(conn: Connection, queue: str) -> dict[str, int]:
     try:
-        return drift_findings(queue, differing_rows(conn, queue))
+        return differing_rows(conn, queue)
     except LondisteError:
         # No right to see it.
-        return []
+        return {}
 
 
 def _age(conn: Connection, queue: str) -> tuple[int, int]:
@@ -100,4 +129,11 @@ def _age(conn: Connection, queue: str) -> tuple[int, int]:
     return int(rows[0][0]), int(rows[0][1])
 
 
-__all__ = ["age_findings", "collect_alarms", "differing_rows", "drift_findings"]
+__all__ = [
+    "DatabaseFacts",
+    "age_findings",
+    "alarms",
+    "collect_facts",
+    "differing_rows",
+    "drift_findings",
+]

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 
 import psycopg
 
+from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
+from londiste.cascade.model import NodeType
 from londiste.daemon.durations import dhms
 from londiste.db.connection import Connection, session
 from londiste.db.queries import query
 from londiste.errors import LondisteError
 from londiste.orchestration.connections import reach
 from londiste.pgq import counting
+
+#: Levels of a cascade after which the search for its root ends.
+_DEEPEST = 16
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,13 @@ class Position:
     """A tick in the root's queue, in relation to its newest.
 
     age -- seconds since the tick.  max_lag -- the longest time an event waits for its tick.
+    events -- of the queue, before the tick.
     """
 
     age: float
     behind: Behind
     max_lag: float
+    events: int
 
 
 @dataclass(frozen=True)
@@ -103,9 +110,12 @@ def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Posi
             ).fetchall()
             return {
                 int(tick): Position(
-                    float(age), _behind(conn, queue, tick, later, events, seconds), float(max_lag)
+                    float(age),
+                    _behind(conn, queue, tick, later, events, seconds),
+                    float(max_lag),
+                    int(before),
                 )
-                for tick, age, later, events, seconds, max_lag in rows
+                for tick, age, later, events, seconds, max_lag, before in rows
             }
     except (LondisteError, psycopg.Error):
         return {}
@@ -122,4 +132,23 @@ def _behind(
     return Behind(later, events, float(seconds) if events else 0.0)
 
 
-__all__ = ["Behind", "Latency", "Position", "positions"]
+def find_root(location: str, queue: str, extra: str) -> str | None:
+    """The connection string of the root above a node's provider; None: a node does not answer."""
+    try:
+        for _ in range(_DEEPEST):
+            with session(
+                reach(location, f"{extra} connect_timeout={topology.CONNECT_SECONDS}"),
+                name="londiste status",
+                autocommit=True,
+                answer_seconds=topology.ANSWER_SECONDS + 2,
+            ) as conn:
+                info = nodes.get_node_info(conn, queue)
+            if info.type is NodeType.ROOT:
+                return reach(location, extra)
+            location = info.provider_location
+    except (LondisteError, psycopg.Error):
+        return None
+    return None
+
+
+__all__ = ["Behind", "Latency", "Position", "find_root", "positions"]

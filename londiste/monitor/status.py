@@ -22,10 +22,10 @@ from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
 from londiste.errors import InstallError, LondisteError
 from londiste.monitor import consumers, exposure, partitions
-from londiste.monitor.alarms import collect_alarms
+from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
-from londiste.monitor.lag import Behind, Latency, Position, positions
+from londiste.monitor.lag import Behind, Latency, Position, find_root, positions
 from londiste.monitor.nodes.rules import REWRITTEN
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
@@ -76,7 +76,7 @@ class NodeStatus:
     daemons -- the worker, the ticker of its queue, and other daemons that have reported there.
     halted -- events that stop a consumer of the node.
     alarms -- findings of its database, if they were asked for.
-    tick -- that it has reached.
+    tick -- that it has reached.  applied_events -- of the queue, up to that tick; about.
     errors -- (consumer, first line of its message); (``capture``, what is not captured);
         (``follow``, tables of auto_add_tables that cannot be added).
     unreachable -- why there was no answer.
@@ -118,6 +118,7 @@ class NodeStatus:
     daemons: tuple[Running, ...] = ()
     halted: tuple[Halted, ...] = ()
     alarms: tuple[Finding, ...] = ()
+    applied_events: int | None = None
 
     @property
     def worker(self) -> Running | None:
@@ -127,12 +128,24 @@ class NodeStatus:
     @property
     def current(self) -> bool:
         """Whether the node applies changes, as far as is known."""
-        if self.type == NodeType.ROOT.value:
-            return True
+        return self.table_state == "ok"
+
+    @property
+    def table_state(self) -> str:
+        """The state of its copied tables: ok, or why it applies nothing, as ``tables`` shows it."""
         worker = self.worker
+        if self.type == NodeType.ROOT.value:
+            return "ok"
+        if self.unreachable:
+            return "unreachable"
+        if self.halted:
+            return "halted"
+        if worker is not None and any(name == worker.name for name, _ in self.errors):
+            return "failing"
+        if self.paused:
+            return "paused"
         ended = worker is not None and not worker.life.runs and worker.life is not Life.NEVER
-        failing = worker is not None and any(name == worker.name for name, _ in self.errors)
-        return not (self.unreachable or self.halted or self.paused or ended or failing)
+        return "stale" if ended else "ok"
 
 
 @dataclass(frozen=True)
@@ -191,11 +204,25 @@ class _Answer:
     alarms: tuple[Finding, ...] = ()
 
 
-def collect(dsn: str, queue: str, *, extra: str = "", limits: Limits | None = None) -> Status:
+#: Takes the session of a node, its name, and the facts of its database.
+Visit = Callable[[Connection, str, DatabaseFacts], None]
+
+
+def collect(
+    dsn: str,
+    queue: str,
+    *,
+    extra: str = "",
+    limits: Limits | None = None,
+    only_local: bool = False,
+    visit: Visit | None = None,
+) -> Status:
     """Asks the node at ``dsn`` for the members, and then all of them.
 
     extra -- connection parameters added to every location.
     limits -- also collect ``alarms``, by these limits.
+    only_local -- ask no other node, except the root for the lag.
+    visit -- with ``limits``: called with the facts of each node that answers, in several threads.
     Raises UnknownNode and NodeUnreachable for the first node only.
     """
     with session(
@@ -207,6 +234,8 @@ def collect(dsn: str, queue: str, *, extra: str = "", limits: Limits | None = No
         local = nodes.get_node_info(conn, queue)
         members = nodes.get_queue_locations(conn, queue)
     asker = topology.Asker.one_of(local.name, members)
+    if only_local:
+        members = [member for member in members if member.name == local.name]
 
     def question(conn: Connection, member: Member) -> _Answer:
         info = topology.own_info(conn, queue, member, asker)
@@ -251,6 +280,11 @@ def collect(dsn: str, queue: str, *, extra: str = "", limits: Limits | None = No
             keeper = held(queues.get_consumer_info(conn, queue), below)
         seen = consumers.of_node(conn, queue)
         sessions = exposure.find(conn)
+        facts = None
+        if limits is not None:
+            facts = collect_facts(conn, queue, below, has_queue=info.type is not NodeType.LEAF)
+            if visit is not None:
+                visit(conn, info.name, facts)
         return _Answer(
             info,
             counts,
@@ -267,11 +301,7 @@ def collect(dsn: str, queue: str, *, extra: str = "", limits: Limits | None = No
                 for e in _known(missing, lambda: apply_errors.get_apply_errors(conn, queue)) or ()
                 if e.state == "halted"
             ),
-            ()
-            if limits is None
-            else collect_alarms(
-                conn, queue, below, limits, has_queue=info.type is not NodeType.LEAF
-            ),
+            () if limits is None or facts is None else alarms(facts, limits),
         )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
@@ -374,10 +404,16 @@ def _with_lag(
     extra: str,
 ) -> list[NodeStatus]:
     root = next((n.name for n in found if n.type == NodeType.ROOT.value), None)
-    if root is None:
+    if root == local.name:
+        root_dsn: str | None = dsn
+    elif root is not None:
+        root_dsn = reach(next(m.location for m in members if m.name == root), extra)
+    elif len(found) == 1 and found[0].provider is not None:
+        root_dsn = find_root(local.provider_location, queue, extra)
+    else:
+        root_dsn = None
+    if root_dsn is None:
         return list(found)
-    location = next(m.location for m in members if m.name == root)
-    root_dsn = dsn if root == local.name else reach(location, extra)
     at = positions(root_dsn, queue, [n.tick for n in found if n.tick is not None])
     return [n if n.tick not in at else _placed(n, at[n.tick]) for n in found]
 
@@ -387,4 +423,10 @@ def _placed(node: NodeStatus, position: Position) -> NodeStatus:
     parts = Latency(position.max_lag)
     if worker is not None and node.type != NodeType.ROOT.value:
         parts = replace(parts, fetch=worker.fetch_seconds, apply=worker.apply_seconds)
-    return replace(node, lag=position.age, behind=position.behind, latency=parts)
+    return replace(
+        node,
+        lag=position.age,
+        behind=position.behind,
+        latency=parts,
+        applied_events=position.events,
+    )

@@ -37,7 +37,7 @@ class Allowed:
 def findings(status: Status, allowed: Allowed | None = None) -> list[Finding]:
     """Pure: all findings about a cascade, the worst first."""
     allowed = allowed or Allowed()
-    found = [one for node in status.nodes for one in _node(node, status, allowed)]
+    found = [one for node in status.nodes for one in of_node(node, status, allowed)]
     if not any(node.type == "root" for node in status.nodes):
         found.append(
             _finding(
@@ -62,7 +62,8 @@ def _finding(
     return Finding(severity, kind, f"node {node}: {what}" if node else what, why, do, queue)
 
 
-def _node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Finding]:
+def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Finding]:
+    """Pure: the findings about one node."""
     queue = status.queue
 
     def add(severity: Severity, kind: str, what: str, why: str, do: str) -> Finding:
@@ -174,4 +175,4 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("|", "/").split())
 
 
-__all__ = ["Allowed", "findings", "one_line"]
+__all__ = ["Allowed", "findings", "of_node", "one_line"]

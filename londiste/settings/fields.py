@@ -33,6 +33,24 @@ def spark_texts(value: Any) -> Any:
     return value
 
 
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT`` or ``[HOST]:PORT``.  Raises ValueError."""
+    host, colon, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not colon or not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ValueError("not an address HOST:PORT, such as 127.0.0.1:9187")
+    return host, int(port)
+
+
+def _address(value: str) -> str:
+    if value:
+        split_address(value)
+    return value
+
+
 #: Values between commas or line ends; a value may contain blanks.
 CommaList = Annotated[tuple[str, ...], _split(r"[,\n]")]
 #: Values between commas or white space.
@@ -41,6 +59,8 @@ WordList = Annotated[tuple[str, ...], _split(r"[\s,]+")]
 LineList = Annotated[tuple[str, ...], _split(r"\n")]
 #: A path, in which ``~`` is the home directory.
 HomePath = Annotated[Path, AfterValidator(Path.expanduser)]
+#: ``HOST:PORT`` to listen on; empty: nothing listens.
+Address = Annotated[str, AfterValidator(_address)]
 SparkSettings = Annotated[dict[str, str], BeforeValidator(spark_texts)]
 
 
@@ -151,6 +171,24 @@ class BatchFields(BaseModel):
     )
     pgq_keep_lag: str | None = Field(
         None, description="Apply with this delay (PostgreSQL interval, for example 1 hour)."
+    )
+
+
+class MetricsFields(BaseModel):
+    """The HTTP endpoint of a daemon."""
+
+    metrics: Address = Field(
+        "",
+        description="Address (HOST:PORT) of /metrics, /healthz and /readyz, for example"
+        " 127.0.0.1:9187; needs the extra web (default: none).",
+    )
+
+
+class ReadyFields(MetricsFields):
+    """The HTTP endpoint of a daemon that reports about nodes."""
+
+    metrics_max_lag: float = Field(
+        60.0, gt=0, description="Lag in seconds up to which a node is ready (/readyz)."
     )
 
 

@@ -15,7 +15,9 @@ from londiste.settings.fields import (
     EngineFields,
     LineList,
     LoopFields,
+    MetricsFields,
     QueueFields,
+    ReadyFields,
     Settings,
     WordList,
 )
@@ -102,7 +104,7 @@ class NodeSettings(QueueFields, DatabaseSettings):
         return self
 
 
-class WorkerSettings(LoopFields, BatchFields, EngineFields, NodeSettings):
+class WorkerSettings(LoopFields, BatchFields, EngineFields, ReadyFields, NodeSettings):
     """The worker, its copies, and compare."""
 
     engine: Literal["spark", "local"] = Field(
@@ -203,7 +205,7 @@ class ConsumerSettings(LoopFields, BatchFields, QueueFields, DatabaseSettings):
     )
 
 
-class TickerSettings(Settings):
+class TickerSettings(MetricsFields, Settings):
     """The ticker, for one or several databases."""
 
     sections: ClassVar[tuple[str, ...]] = ("ticker", "pgqd")
@@ -243,7 +245,7 @@ class TickerSettings(Settings):
     )
 
 
-class RunSettings(Settings):
+class RunSettings(ReadyFields, Settings):
     """The process that runs the daemons of a cascade file."""
 
     sections: ClassVar[tuple[str, ...]] = ("run",)

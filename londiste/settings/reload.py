@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Settings)
 
-#: What every process reads once: it opens its log and its pid file at the start.
+#: What every process reads once: it opens its log, pid file and metrics at the start.
 OF_THE_PROCESS = (
     "logfile",
     "log_config",
@@ -21,6 +21,7 @@ OF_THE_PROCESS = (
     "syslog_facility",
     "syslog_address",
     "pidfile",
+    "metrics",
 )
 
 #: What names a worker, and what its session on the node was opened with: that has its lock.

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, Trouble
@@ -71,15 +72,30 @@ class Counts:
         )
 
 
+class Observer(Protocol):
+    """Takes what tickers do, from their threads."""
+
+    def round(self, dsn: str, seconds: float) -> None:
+        """A round of ticks of a database was finished."""
+
+    def count(self, done: Counts) -> None:
+        """Something was done."""
+
+
 class DatabaseTicker:
     """The two threads of one database; they survive its restarts."""
 
-    def __init__(self, dsn: str, periods: Periods) -> None:
+    def __init__(self, dsn: str, periods: Periods, observer: Observer | None = None) -> None:
         self.dsn = dsn
+        self.since = time.monotonic()
+        self._observer = observer
         self.place = describe_dsn(dsn)
         self.counts = Counts()
         self._lock = threading.Lock()
-        self._rounds = [_Ticks(dsn, periods, self._count), _Housekeeping(dsn, periods, self._count)]
+        self._rounds: list[_Round] = [
+            _Ticks(dsn, periods, self._count, observer),
+            _Housekeeping(dsn, periods, self._count),
+        ]
         self._threads = [self._thread(one) for one in self._rounds]
 
     def start(self) -> None:
@@ -133,6 +149,8 @@ class DatabaseTicker:
     def _count(self, done: Counts) -> None:
         with self._lock:
             self.counts += done
+        if self._observer is not None:
+            self._observer.count(done)
 
 
 def once(dsn: str) -> Counts:
@@ -241,8 +259,15 @@ class _Round:
 class _Ticks(_Round):
     name = "ticks"
 
-    def __init__(self, dsn: str, periods: Periods, count: Callable[[Counts], None]) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        periods: Periods,
+        count: Callable[[Counts], None],
+        observer: Observer | None = None,
+    ) -> None:
         super().__init__(dsn, periods, count)
+        self.observer = observer
         self.lock_timeout_ms = min(self.lock_timeout_ms, TICK_LOCK_TIMEOUT_MS)
         self.troubles: dict[str, Trouble] = {}
         self.listener: Listener | None = None
@@ -275,6 +300,8 @@ class _Ticks(_Round):
         made = tick.run_once(conn, self.troubles, self._in_turn(started, forced))
         crash.point("ticker.after-tick")
         now = time.monotonic()
+        if self.observer is not None:
+            self.observer.round(self.dsn, now - started)
         if made:
             self.count(Counts(ticks=made))
             self.ticked = now

@@ -23,7 +23,7 @@ from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
 from londiste.install import ledger
 from londiste.ticker import original, schedule
-from londiste.ticker.database import Counts, DatabaseTicker, Periods, once
+from londiste.ticker.database import Counts, DatabaseTicker, Observer, Periods, once
 from londiste.ticker.schedule import Task
 
 log = logging.getLogger(__name__)
@@ -56,9 +56,13 @@ class Service:
     """The running daemon.
 
     read -- gives the configuration; called at the start and after SIGHUP.
+    observer -- takes what the tickers do.
     """
 
-    def __init__(self, read: Callable[[], Duty], signals: Signals) -> None:
+    def __init__(
+        self, read: Callable[[], Duty], signals: Signals, observer: Observer | None = None
+    ) -> None:
+        self._observer = observer
         self.read = read
         self.signals = signals
         self.duty = read()
@@ -140,7 +144,7 @@ class Service:
         self._stop([self.tickers.pop(dsn) for dsn in gone])
         for dsn in wanted:
             if dsn not in self.tickers:
-                self.tickers[dsn] = DatabaseTicker(dsn, self.duty.periods)
+                self.tickers[dsn] = DatabaseTicker(dsn, self.duty.periods, self._observer)
                 self.tickers[dsn].start()
                 log.info("serving %s", self.tickers[dsn].place)
 
@@ -154,6 +158,10 @@ class Service:
             ticker.cancel()
         for ticker in slow:
             ticker.join(time.monotonic() + 1.0)
+
+    def served(self) -> dict[str, float]:
+        """The connection strings of the databases, and when each was first served (monotonic)."""
+        return {dsn: ticker.since for dsn, ticker in list(self.tickers.items())}
 
     def _log_statistics(self) -> None:
         total = Counts()

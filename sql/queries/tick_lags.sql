@@ -2,7 +2,8 @@
  * How far behind the last change positions are, by this server's clock; ticks that are gone have no
  * row.  Per tick: its age in seconds; ticks and events after it; seconds since the first tick after
  * it that has events, or of the events without a tick what exceeds the usual time until a tick; and
- * the longest time in seconds that an event waits for its tick.
+ * the longest time in seconds that an event waits for its tick; and the
+ * number of events of the queue before it.
  *
  * %(queue)s -- the queue; %(ticks)s -- their ids.
  */
@@ -17,7 +18,8 @@ select
             extract(epoch from pg_catalog.clock_timestamp() - newest.tick_time
                 - q.queue_ticker_idle_period)::float8
         end, 0), 0),
-    extract(epoch from q.queue_ticker_max_lag)::float8
+    extract(epoch from q.queue_ticker_max_lag)::float8,
+    t.tick_event_seq
 from pgq.queue q
 join pgq.tick t on t.tick_queue = q.queue_id
 cross join lateral (

@@ -84,6 +84,11 @@ def test_the_page_of_settings_is_what_the_script_makes() -> None:
             assert f"| `{key}` |" in made
 
 
+def test_the_page_of_metrics_is_what_the_script_makes() -> None:
+    generate = runpy.run_path(str(DOCS / "generate_metrics.py"))
+    assert text("reference/metrics.md") == generate["page"](), "run make docs"
+
+
 def test_every_error_class_and_sqlstate_is_documented() -> None:
     page = text("reference/errors.md")
     classes = [errors.LondisteError]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Sequence
 
 import click
 
 from londiste import settings
-from londiste.cascadefile.daemons import daemons
+from londiste.cascadefile.daemons import daemons, refuse_shared
 from londiste.cli import options, output
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.daemon.supervisor import Daemon, Supervisor, lines
+from londiste.metrics.endpoint import listening
 from londiste.settings import RunSettings, WorkerSettings
+from londiste.settings.cascade_file import CascadeFile
+from londiste.settings.fields import ENV_PREFIX
 
 #: Groups of daemons that stop one after the other: lakes and dispatchers, workers, tickers.
 _GROUPS = 3
@@ -52,31 +56,60 @@ def run(
         output.message(f"sent signal to process {pid}")
         return
 
+    # The endpoint of this process is none of its children.
+    os.environ.pop(f"{ENV_PREFIX}METRICS", None)
+    of_children = {key: value for key, value in context.overrides.items() if key != "metrics"}
+    program = _program(dataclasses.replace(context, overrides=of_children))
+
     def read() -> list[Daemon]:
         file = context.cascade_file()
+        addresses = [("[run]", own.metrics), ("[ticker]", _metrics_of_ticker(file))]
 
         def of_worker(node: str) -> WorkerSettings:
-            return settings.load(WorkerSettings, file.path, context.overrides, node=node)
+            found = settings.load(WorkerSettings, file.path, of_children, node=node)
+            addresses.append((f"the worker of {node}", found.metrics))
+            return found
 
-        return daemons(file, chosen, _program(context), of_worker)
+        wanted = daemons(file, chosen, program, of_worker)
+        refuse_shared(file.path, addresses)
+        return wanted
 
     # Wrong settings are reported before the start in the background.
     read()
-    with process(
-        pid=own.pidfile,
-        log=LogTarget.of(own),
-        background=daemon,
-        quiet=context.quiet,
-        verbose=context.verbose,
-        stop_timeout=_GROUPS * own.stop_timeout + 5,
-    ) as signals:
-        Supervisor(
+    with (
+        listening(own.metrics) as endpoint,
+        process(
+            pid=own.pidfile,
+            log=LogTarget.of(own),
+            background=daemon,
+            quiet=context.quiet,
+            verbose=context.verbose,
+            stop_timeout=_GROUPS * own.stop_timeout + 5,
+        ) as signals,
+    ):
+        supervisor = Supervisor(
             read,
             signals,
             stop_timeout=own.stop_timeout,
             longest=own.max_retry_delay,
             output=lines(own.logfile, console=not daemon),
-        ).run()
+        )
+        if endpoint is not None:
+            from londiste.metrics.daemons import of_run, places
+
+            endpoint.serve(
+                of_run(
+                    lambda: places(context.cascade_file(), of_children),
+                    chosen,
+                    supervisor,
+                    own.metrics_max_lag,
+                )
+            )
+        supervisor.run()
+
+
+def _metrics_of_ticker(file: CascadeFile) -> str:
+    return str(file.common["ticker"].get("metrics", ""))
 
 
 def _program(context: options.Context) -> list[str]:

@@ -14,6 +14,8 @@ from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.db.connection import masked
 from londiste.errors import BadOption
+from londiste.metrics.endpoint import listening
+from londiste.metrics.tally import TickerTally
 from londiste.settings import TickerSettings
 from londiste.settings.reload import taken_over
 from londiste.ticker.database import Periods
@@ -97,14 +99,23 @@ def ticker(
         return
     # Wrong settings are reported here, not in the log of a daemon nobody sees start.
     duty()
-    with process(
-        pid=settings.pidfile,
-        log=LogTarget.of(settings),
-        background=daemon,
-        quiet=ctx.quiet,
-        verbose=ctx.verbose,
-    ) as signals:
-        Service(duty, signals).run()
+    with (
+        listening(settings.metrics) as endpoint,
+        process(
+            pid=settings.pidfile,
+            log=LogTarget.of(settings),
+            background=daemon,
+            quiet=ctx.quiet,
+            verbose=ctx.verbose,
+        ) as signals,
+    ):
+        tally = TickerTally()
+        service = Service(duty, signals, tally)
+        if endpoint is not None:
+            from londiste.metrics.daemons import of_ticker
+
+            endpoint.serve(of_ticker(service, tally))
+        service.run()
 
 
 def places(settings: TickerSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -13,6 +13,8 @@ from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
 from londiste.errors import BadOption
+from londiste.metrics.endpoint import listening
+from londiste.metrics.tally import WorkerTally
 from londiste.replication.worker.rewind import rewind
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
@@ -71,15 +73,23 @@ def worker(
         # What is wrong at the start is said here, not in a log that nobody reads yet.
         with closing(Signals()) as none:
             Worker(read, none).try_out()
-    with process(
-        pid=None if once else settings.pidfile,
-        log=LogTarget.of(settings),
-        background=daemon and not once,
-        quiet=ctx.quiet,
-        verbose=ctx.verbose,
-    ) as signals:
+    with (
+        listening("" if once else settings.metrics) as endpoint,
+        process(
+            pid=None if once else settings.pidfile,
+            log=LogTarget.of(settings),
+            background=daemon and not once,
+            quiet=ctx.quiet,
+            verbose=ctx.verbose,
+        ) as signals,
+    ):
         copy_argv = [sys.executable, "-m", "londiste", *copy_arguments(ctx)]
-        work = Worker(read, signals, copy_argv=copy_argv)
+        tally = WorkerTally()
+        work = Worker(read, signals, copy_argv=copy_argv, observe=tally.batch)
+        if endpoint is not None:
+            from londiste.metrics.daemons import of_worker
+
+            endpoint.serve(of_worker(lambda: work.settings, tally))
         if once:
             work.run_once()
         else:

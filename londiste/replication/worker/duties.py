@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from londiste.cascade import fencing
@@ -60,6 +60,7 @@ class WorkerParts:
     statistics: BatchStatistics
     follower: AutoAdd
     beat: Beat
+    observe: Callable[[int, float], None] | None = None
 
 
 class _Duties:
@@ -205,6 +206,8 @@ class ApplyDuties(_Duties):
             self._parts.statistics.count(
                 stats.events, stats.seconds, {"ignored": stats.ignored, **conflicts}
             )
+            if self._parts.observe is not None:
+                self._parts.observe(stats.events, stats.seconds)
             self._watermarks.report(self._sessions.node(), source, state, duty, batch)
             self._keys.look_after(self._sessions.node(), outlook.tables)
             source.finish(batch)

@@ -73,6 +73,7 @@ class Worker:
     read -- returns the settings; called at the start and after SIGHUP.
     copy_argv -- command line of the copy process.
     sessions -- opens its sessions.
+    observe -- called after each batch with its events and the seconds that it took.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Worker:
         *,
         copy_argv: Sequence[str] = (),
         sessions: Callable[[WorkerSettings], Sessions] = Sessions,
+        observe: Callable[[int, float], None] | None = None,
     ) -> None:
         self.read = read
         self.settings = read()
@@ -122,6 +124,7 @@ class Worker:
             BatchStatistics(self.settings.stats_period, always=["ignored"]),
             AutoAdd(self.settings),
             Beat("worker", self.settings.queue_name, self.settings.consumer),
+            observe,
         )
         self._root = RootDuties(self._parts)
         self._apply = ApplyDuties(self._parts)

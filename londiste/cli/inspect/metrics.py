@@ -1,0 +1,86 @@
+"""``londiste metrics``: prints metrics once, the alert rules, or the dashboard."""
+
+from __future__ import annotations
+
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from londiste.cli import options
+from londiste.errors import BadOption, LondisteError
+from londiste.metrics import collect, exposition, samples
+from londiste.metrics.cache import Outcome
+from londiste.metrics.catalog import Sample
+from londiste.metrics.collect import Counted, Place
+from londiste.metrics.daemons import place, places
+from londiste.settings import WorkerSettings, cascade_file
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Print the metrics of the cascade.")
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --once: replace this file in one step.",
+)
+@click.option("--rules", is_flag=True, help="Print the alert rules for Prometheus (YAML).")
+@click.option("--dashboard", is_flag=True, help="Print the dashboard for Grafana (JSON).")
+@options.pass_context
+def metrics(
+    context: options.Context, once: bool, output: Path | None, rules: bool, dashboard: bool
+) -> None:
+    """Print metrics, alert rules or a dashboard.
+
+    With --once: for the textfile collector of node_exporter, the same as /metrics of londiste run.
+    If no node answers, londiste_collect_success is 0, and the command fails.
+    """
+    if once + rules + dashboard != 1:
+        raise BadOption(
+            "give one of --once, --rules and --dashboard", hint="londiste metrics --once"
+        )
+    if output is not None and not once:
+        raise BadOption("--output requires --once", hint="londiste metrics --once --output FILE")
+    if rules or dashboard:
+        name = "rules.yml" if rules else "dashboard.json"
+        shipped = resources.files("londiste.metrics") / "share" / name
+        click.echo(shipped.read_text(encoding="utf-8"), nl=False)
+        return
+    exposition.require()
+    try:
+        found = Counted(collect.cascade(_places(context)))
+    except LondisteError:
+        _write(output, list(samples.process(Outcome(None, ok=False, age=0.0, seconds=0.0))))
+        raise
+    done: Outcome[Counted] = Outcome(found, ok=True, age=0.0, seconds=0.0)
+    _write(output, [*samples.process(done), *samples.cascade(found)])
+
+
+def _places(context: options.Context) -> list[Place]:
+    file = None if context.config is None else cascade_file.read(context.config)
+    if file is not None and context.node is None:
+        return places(file, context.overrides)
+    return [place(context.settings(WorkerSettings))]
+
+
+def _write(output: Path | None, found: list[Sample]) -> None:
+    """Prints the samples, or replaces a file: its readers never see a part."""
+    text = exposition.render(found)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with tempfile.NamedTemporaryFile(
+            dir=output.parent, prefix=f".{output.name}.", delete=False
+        ) as file:
+            file.write(text)
+        # Another user reads it.
+        Path(file.name).chmod(0o644)
+        Path(file.name).replace(output)
+    except OSError as error:
+        raise BadOption(
+            f"{output}: cannot be written: {error.strerror}",
+            hint="choose a directory that exists: londiste metrics --once --output FILE",
+        ) from error

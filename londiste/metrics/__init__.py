@@ -1,0 +1,1 @@
+"""Metrics for Prometheus, and the health of a daemon: facts, names, exposition, HTTP."""

@@ -1,0 +1,171 @@
+"""Collects the facts that metrics are made of: a cascade, or the queues of databases."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from londiste.copy import progress
+from londiste.copy.progress import Progress
+from londiste.db.connection import Connection, describe_dsn, session
+from londiste.errors import LondisteError
+from londiste.metrics.catalog import MOST_DATABASES
+from londiste.monitor import status as monitor
+from londiste.monitor.alarms import DatabaseFacts
+from londiste.monitor.queues import collect as queues
+from londiste.monitor.queues.model import Limits, MonitorFacts
+from londiste.monitor.status import Status
+
+#: Seconds for which a silent server is waited for.
+_ANSWER_SECONDS = 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node that is asked for its cascade; extra -- ``remote_extra_connstr``."""
+
+    dsn: str
+    queue: str
+    extra: str = ""
+
+
+@dataclass(frozen=True)
+class NodeMeasures:
+    """Facts of one node beside its status; database -- where it is."""
+
+    database: str
+    facts: DatabaseFacts
+    copies: tuple[Progress, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """A cascade, or one node of it; measures -- by name, of the nodes that answered."""
+
+    status: Status
+    measures: dict[str, NodeMeasures]
+
+
+@dataclass(frozen=True)
+class Databases:
+    """Queues of databases; facts of a database are None if it does not answer."""
+
+    facts: dict[str, MonitorFacts | None]
+
+
+def cascade(places: Sequence[Place], *, only_local: bool = False) -> Cascade:
+    """The cascade as the first place that answers knows it.
+
+    Raises the error of the first place if none answers.
+    """
+    first: LondisteError | None = None
+    for place in places:
+        try:
+            return _cascade(place, only_local)
+        except LondisteError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _cascade(place: Place, only_local: bool) -> Cascade:
+    lock = threading.Lock()
+    measures: dict[str, NodeMeasures] = {}
+
+    def visit(conn: Connection, name: str, facts: DatabaseFacts) -> None:
+        copies: tuple[Progress, ...] = ()
+        # Older schemas know no progress.
+        with contextlib.suppress(LondisteError):
+            copies = tuple(progress.read(conn, place.queue))
+        with lock:
+            measures[name] = NodeMeasures(describe_dsn(conn.info.dsn), facts, copies)
+
+    status = monitor.collect(
+        place.dsn,
+        place.queue,
+        extra=place.extra,
+        limits=Limits(),
+        only_local=only_local,
+        visit=visit,
+    )
+    return Cascade(status, measures)
+
+
+def databases(dsns: Iterable[str]) -> Databases:
+    """The queues of databases, one after the other."""
+    found: dict[str, MonitorFacts | None] = {}
+    for dsn in list(dsns)[:MOST_DATABASES]:
+        try:
+            with session(
+                dsn, name="londiste metrics", autocommit=True, answer_seconds=_ANSWER_SECONDS
+            ) as conn:
+                found[describe_dsn(dsn)] = queues.collect(conn)
+        except LondisteError:
+            found[describe_dsn(dsn)] = None
+    return Databases(found)
+
+
+class CopiedBytes:
+    """Sums the bytes of copies over their ends and new starts."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, dict[str, int]] = {}
+        self._totals: dict[str, int] = {}
+
+    def add(self, found: Cascade) -> dict[str, int]:
+        """The bytes by node since the first call; nodes that do not answer keep theirs."""
+        for name, measures in found.measures.items():
+            before = self._before.get(name)
+            now = {one.table: one.bytes for one in measures.copies}
+            grown = 0
+            if before is not None:
+                grown = sum(
+                    size - before.get(table, 0) if size >= before.get(table, 0) else size
+                    for table, size in now.items()
+                )
+            self._totals[name] = self._totals.get(name, 0) + grown
+            self._before[name] = now
+        return dict(self._totals)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A cascade, and the bytes that its copies have moved by node; None: not counted."""
+
+    cascade: Cascade
+    copied: dict[str, int] | None = None
+
+
+def counting(collect: Callable[[], Cascade]) -> Callable[[], Counted]:
+    """``collect`` with the bytes of copies since the first call."""
+    copied = CopiedBytes()
+
+    def counted() -> Counted:
+        found = collect()
+        return Counted(found, copied.add(found))
+
+    return counted
+
+
+def only(found: Cascade, names: Iterable[str]) -> Cascade:
+    """The cascade without the other nodes."""
+    chosen = set(names)
+    nodes = tuple(one for one in found.status.nodes if one.name in chosen)
+    return dataclasses.replace(found, status=dataclasses.replace(found.status, nodes=nodes))
+
+
+__all__ = [
+    "Cascade",
+    "CopiedBytes",
+    "Counted",
+    "Databases",
+    "NodeMeasures",
+    "Place",
+    "cascade",
+    "counting",
+    "databases",
+    "only",
+]

@@ -1,0 +1,89 @@
+"""Endpoints of the daemons: which facts each of them shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from londiste import settings
+from londiste.daemon.supervisor import Supervisor
+from londiste.db.connection import describe_dsn
+from londiste.metrics import collect, pages
+from londiste.metrics.cache import Cache
+from londiste.metrics.catalog import Sample
+from londiste.metrics.collect import Cascade, Counted, Place
+from londiste.metrics.endpoint import Routes
+from londiste.metrics.tally import TickerTally, WorkerTally
+from londiste.settings import WorkerSettings
+from londiste.settings.cascade_file import CascadeFile
+from londiste.ticker.service import Service
+
+#: Seconds beyond its period after which a round of ticks is late.
+_TICK_GRACE = 30.0
+
+
+def place(of: WorkerSettings) -> Place:
+    """The node of these settings."""
+    return Place(of.db, of.queue_name, of.remote_extra_connstr)
+
+
+def of_worker(current: Callable[[], WorkerSettings], tally: WorkerTally) -> Routes:
+    """The pages of a worker: its own node, and its batches."""
+
+    def found() -> Cascade:
+        return collect.cascade([place(current())], only_local=True)
+
+    cache = Cache(collect.counting(found))
+    return pages.of_cascade(cache, tally.samples, lambda: current().metrics_max_lag)
+
+
+def of_ticker(service: Service, tally: TickerTally) -> Routes:
+    """The pages of a ticker: the queues of its databases, and its ticks."""
+
+    def late() -> list[str]:
+        allowed = service.duty.periods.tick + _TICK_GRACE
+        served = service.served()
+        found = tally.late(served, allowed)
+        # At the start it is ready with its first ticks.
+        found += [d for d in served if d not in found and not tally.ticked(d)]
+        return [describe_dsn(dsn) for dsn in found] if served else ["no database is served yet"]
+
+    def own() -> Iterator[Sample]:
+        behind = len(tally.late(service.served(), service.duty.periods.tick + _TICK_GRACE))
+        yield from tally.samples()
+        for state, number in (("ok", len(service.served()) - behind), ("late", behind)):
+            yield Sample("londiste_ticker_databases", number, {"state": state})
+
+    return pages.of_ticker(Cache(lambda: collect.databases(service.served())), own, late)
+
+
+def of_run(
+    places: Callable[[], list[Place]],
+    chosen: Collection[str],
+    supervisor: Supervisor,
+    max_lag: float,
+) -> Routes:
+    """The pages of ``londiste run``: the whole cascade, and its processes.
+
+    chosen -- nodes that it runs; only these are shown, if there are any.
+    """
+
+    def found() -> Cascade:
+        all_nodes = collect.cascade(places())
+        return collect.only(all_nodes, chosen) if chosen else all_nodes
+
+    def own() -> Iterator[Sample]:
+        for name, (runs, failed) in sorted(supervisor.health().items()):
+            yield Sample("londiste_run_daemon_up", runs, {"daemon": name})
+            yield Sample("londiste_run_failures_total", failed, {"daemon": name})
+
+    return pages.of_cascade(Cache[Counted](collect.counting(found)), own, lambda: max_lag)
+
+
+def places(file: CascadeFile, overrides: dict[str, str]) -> list[Place]:
+    """The nodes of a cascade's file, the root first: the first one that answers knows the rest."""
+    return [
+        place(settings.load(WorkerSettings, file.path, overrides, node=name)) for name in file.nodes
+    ]
+
+
+__all__ = ["of_run", "of_ticker", "of_worker", "place", "places"]

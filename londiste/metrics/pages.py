@@ -1,0 +1,101 @@
+"""Pages of an endpoint: ``/metrics``, ``/healthz`` and ``/readyz`` of each kind of daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+
+from londiste.daemon.durations import dhms
+from londiste.metrics import exposition, samples
+from londiste.metrics.cache import Cache, Outcome
+from londiste.metrics.catalog import Sample
+from londiste.metrics.collect import Cascade, Counted, Databases
+from londiste.metrics.endpoint import Response, Routes
+from londiste.monitor.status import NodeStatus
+from londiste.monitor.verdict import Allowed
+
+
+def of_cascade(
+    cache: Cache[Counted],
+    own: Callable[[], Iterator[Sample]],
+    max_lag: Callable[[], float],
+) -> Routes:
+    """Pages of a worker, or of ``run``.
+
+    own -- samples of the process.  max_lag -- seconds up to which a node is ready.
+    """
+
+    def metrics() -> Iterator[Sample]:
+        outcome = cache.get()
+        yield from samples.process(outcome)
+        if outcome.value is not None:
+            yield from samples.cascade(outcome.value, Allowed(lag=max_lag()))
+        yield from own()
+
+    def ready() -> list[str]:
+        return not_ready(cache.get(), max_lag())
+
+    return _routes(metrics, ready)
+
+
+def of_ticker(
+    cache: Cache[Databases],
+    own: Callable[[], Iterator[Sample]],
+    late: Callable[[], list[str]],
+) -> Routes:
+    """Pages of a ticker; late -- its databases without a round of ticks."""
+
+    def metrics() -> Iterator[Sample]:
+        outcome = cache.get()
+        yield from samples.process(outcome)
+        if outcome.value is not None:
+            yield from samples.databases(outcome.value)
+        yield from own()
+
+    def ready() -> list[str]:
+        return [f"no round of ticks: {database}" for database in late()]
+
+    return _routes(metrics, ready)
+
+
+def not_ready(outcome: Outcome[Counted], max_lag: float) -> list[str]:
+    """Pure: why the nodes are not in sync within the limit; names and numbers only."""
+    if outcome.value is None or not outcome.ok:
+        return ["the databases do not answer"]
+    found: Cascade = outcome.value.cascade
+    return [line for node in found.status.nodes for line in _not_ready(node, max_lag)]
+
+
+def _not_ready(node: NodeStatus, max_lag: float) -> Iterator[str]:
+    def line(text: str) -> str:
+        return f"node {node.name}: {text}"
+
+    if node.table_state != "ok":
+        yield line(node.table_state)
+        return
+    if node.unreachable:
+        yield line("unreachable")
+        return
+    if node.tables is not None and node.tables.half:
+        yield line(f"{node.tables.half} tables are not in sync")
+    if node.behind is None:
+        yield line("lag unknown")
+    elif node.behind.seconds > max_lag:
+        yield line(f"behind by {dhms(node.behind.seconds)}, allowed: {dhms(max_lag)}")
+
+
+def _routes(metrics: Callable[[], Iterator[Sample]], ready: Callable[[], list[str]]) -> Routes:
+    def metrics_page() -> Response:
+        return Response(exposition.render(metrics()), type=exposition.content_type())
+
+    def readyz() -> Response:
+        reasons = ready()
+        if not reasons:
+            return Response(b"ok\n")
+        text = "".join(f"{reason}\n" for reason in reasons)
+        return Response(text.encode("utf-8", "replace"), HTTPStatus.SERVICE_UNAVAILABLE)
+
+    return {"/metrics": metrics_page, "/healthz": lambda: Response(b"ok\n"), "/readyz": readyz}
+
+
+__all__ = ["not_ready", "of_cascade", "of_ticker"]
