@@ -55,6 +55,11 @@ class Databases:
 
     facts: dict[str, MonitorFacts | None]
 
+    @property
+    def complete(self) -> bool:
+        """Whether all databases answered."""
+        return None not in self.facts.values()
+
 
 def cascade(places: Sequence[Place], *, only_local: bool = False) -> Cascade:
     """The cascade as the first place that answers knows it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http import HTTPStatus
 
 from londiste.daemon.durations import dhms
@@ -47,7 +48,8 @@ def of_ticker(
 
     def metrics() -> Iterator[Sample]:
         outcome = cache.get()
-        yield from samples.process(outcome)
+        complete = outcome.value is not None and outcome.value.complete
+        yield from samples.process(replace(outcome, ok=outcome.ok and complete))
         if outcome.value is not None:
             yield from samples.databases(outcome.value)
         yield from own()

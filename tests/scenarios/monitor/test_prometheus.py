@@ -75,14 +75,18 @@ def test_prometheus_answers_every_query_and_raises_an_alert(
 ) -> None:
     one_file.write(
         {"n1": "root", "n2": "leaf of n1"},
-        '\n[tables]\ninclude = ["public.*"]\n[run]\nmetrics = "127.0.0.1:0"\n'
-        '[worker]\nengine = "local"\n',
+        '\n[tables]\ninclude = ["public.*"]\n[worker]\nengine = "local"\n',
     )
     root, leaf = one_file.db["n1"], one_file.db["n2"]
     root.execute("create table t (id int primary key, v text); insert into t values (1, 'a')")
     assert one_file("apply").code == 0
     run = line.processes.start(
-        "run", [sys.executable, "-m", "londiste", "-c", str(one_file.path), "run"]
+        "run",
+        [
+            *(sys.executable, "-m", "londiste", "-c", str(one_file.path)),
+            *("--set", "metrics=127.0.0.1:0", "run"),
+        ],
+        {"LONDISTE_METRICS": "127.0.0.1:1"},
     )
     address = base(run, line)
     prometheus = Prometheus(line, tmp_path, address.removeprefix("http://"))
@@ -101,6 +105,8 @@ def test_prometheus_answers_every_query_and_raises_an_alert(
         result = prometheus.query(plain)
         if not any(word in plain for word in EMPTY):
             assert result, plain
+    # Its children have no endpoint of their own.
+    assert run.said().count("metrics at ") == 1
     metadata = prometheus.get("metadata")
     assert metadata["londiste_applied_events_total"][0]["type"] == "counter"
 

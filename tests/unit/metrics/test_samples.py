@@ -16,10 +16,10 @@ import yaml
 from londiste.cascade.daemons import Life, Running
 from londiste.copy.progress import Progress
 from londiste.metrics import samples
-from londiste.metrics.cache import Outcome
+from londiste.metrics.cache import Cache, Outcome
 from londiste.metrics.catalog import BY_NAME, METRICS, MOST_CONSUMERS, OTHERS, Kind, Sample
 from londiste.metrics.collect import Cascade, CopiedBytes, Counted, Databases, NodeMeasures
-from londiste.metrics.pages import not_ready
+from londiste.metrics.pages import not_ready, of_ticker
 from londiste.metrics.tally import TickerTally, WorkerTally
 from londiste.monitor.alarms import DatabaseFacts
 from londiste.monitor.lag import Behind, Latency
@@ -62,6 +62,7 @@ def everything() -> list[Sample]:
     ticker, worker = TickerTally(), WorkerTally()
     ticker.round("d", 0.003)
     ticker.count(Counts(1, 2, 3))
+    worker.batch(10, 0.003)
     worker.batch(10, 99.0)
     late = MonitorFacts("d", (QueueFacts("q", tick_age=9999.0),))
     return [
@@ -128,7 +129,7 @@ def test_a_daemon_that_never_reported_is_not_down() -> None:
 
 def test_consumers_are_bounded_and_copies_are_one() -> None:
     names = [f"c{number:03}" for number in range(MOST_CONSUMERS + 20)]
-    names += [f"w.copy.public.t{number}" for number in range(500)]
+    names += [f"a.copy.public.t{number}" for number in range(500)]
     consumers = tuple(replace(CONSUMER, name=name, pending=1) for name in names)
     found = list(samples.queues("d@h:1", replace(QUEUES, consumers=consumers)))
     pending = values(found, "queue_events_pending", "consumer")
@@ -199,9 +200,20 @@ def test_promtool_finds_nothing_in_the_metrics() -> None:
 
     text = exposition.render(everything())
     assert b'londiste_lag_seconds{node="leaf",queue="q"} 12.5\n' in text
-    assert b'londiste_worker_batch_duration_seconds_bucket{le="60.0"} 0.0\n' in text
-    assert b'londiste_worker_batch_duration_seconds_bucket{le="+Inf"} 1.0\n' in text
+    assert b'londiste_worker_batch_duration_seconds_bucket{le="60.0"} 1.0\n' in text
+    assert b'londiste_worker_batch_duration_seconds_bucket{le="+Inf"} 2.0\n' in text
     promtool("check", "metrics", stdin=text)
+
+
+@pytest.mark.parametrize(("facts", "success"), [(QUEUES, 1.0), (None, 0.0)])
+def test_a_ticker_says_that_a_database_does_not_answer(
+    facts: MonitorFacts | None, success: float
+) -> None:
+    pytest.importorskip("prometheus_client", reason="needs the extra web")
+    cache = Cache(lambda: Databases({"a": QUEUES, "b": facts}))
+    pages = of_ticker(cache, lambda: iter(()), lambda: [] if facts else ["b"])
+    assert f"londiste_collect_success {success}\n".encode() in pages["/metrics"]().body
+    assert (pages["/readyz"]().status == 200) is bool(success)
 
 
 def test_hostile_names_stay_in_their_label() -> None:
