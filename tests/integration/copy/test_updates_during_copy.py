@@ -107,6 +107,7 @@ def test_each_row_is_there_once_however_the_rows_move(nodes: Nodes, seed: int, w
     mover = Mover(nodes, seed)
     engine = Stepped(mover.between)
     nodes.engine = engine
+    nodes.up_to_the_newest = True
     nodes.resumable_from = 0 if way == "resumable" else 1 << 40
     nodes.add(A)
     nodes.start()
