@@ -15,7 +15,7 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import create_node
 from londiste.cascade.commands.create_node import NewNode
-from londiste.cascade.commands.install_sql import Install, installed
+from londiste.cascade.commands.install_sql import Install, has_nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
@@ -46,7 +46,7 @@ def mark(pair: Pair) -> str:
 def node(sites: Connections, side: Side, queue: str) -> NodeInfo | None:
     """The node that a side is; None where it is none, or where the SQL is not installed."""
     conn = sites.at(side.dsn)
-    if not installed(conn):
+    if not has_nodes(conn):
         return None
     found = nodes.find_node_info(conn, queue)
     if found is not None and found.name != side.name:

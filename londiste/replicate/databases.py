@@ -178,7 +178,7 @@ def _endpoint(conn: Connection, dsn: str, name: str, worker: str | None) -> Endp
 
 def node_of(conn: Connection, queue: str) -> NodeInfo | None:
     """The node that a database is; None where it is none, or where the SQL is not installed."""
-    return nodes.find_node_info(conn, queue) if install_sql.installed(conn) else None
+    return nodes.find_node_info(conn, queue) if install_sql.has_nodes(conn) else None
 
 
 def _source(conn: Connection, dsn: str, queue: str) -> NodeInfo | None:

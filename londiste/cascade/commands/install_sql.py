@@ -73,6 +73,12 @@ def installed(conn: Connection) -> bool:
     return row is not None and bool(row[0])
 
 
+def has_nodes(conn: Connection) -> bool:
+    """Whether the SQL of nodes is in a database: it is installed after that of the queue."""
+    row = conn.execute("select pg_catalog.to_regnamespace('pgq_node') is not null").fetchone()
+    return row is not None and bool(row[0])
+
+
 def administers(conn: Connection) -> bool:
     """Whether this user may write events that replication applies; True without group roles."""
     row = conn.execute(

@@ -87,7 +87,7 @@ def test_a_worker_that_runs_notices_it_by_the_batch(line: Line) -> None:
     )
     set_back(root, lost)
     assert write(line, root, 3) == lost
-    line.wait(lambda: "cannot continue at tick" in (line.error(leaf) or ""), "refusal")
+    line.wait(lambda: "is not that of this node" in (line.error(leaf) or ""), "refusal")
     worker.stop()
     assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
 

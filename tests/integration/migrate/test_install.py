@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from londiste.cascade.commands import install_sql
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import connect
@@ -19,6 +20,7 @@ from londiste.install import adopt, apply, compat, ledger, remove
 from londiste.install.compat import Compat
 from londiste.install.script import script
 from londiste.install.source import load
+from londiste.replicate.databases import node_of
 from tests.fixtures.cluster import Database
 from tests.fixtures.sources import ledger_rows, psql, write_component
 
@@ -318,6 +320,15 @@ def test_a_position_of_a_consumer_elsewhere_is_not_lost_silently(pgq_db: Databas
     remove.uninstall(conn, ["pgq_ext"], force=True)
     assert "pgq_ext" not in schemas(pgq_db)
     assert "pgq" in schemas(pgq_db)
+
+
+def test_a_database_is_no_node_while_only_the_queue_is_installed(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    assert install_sql.has_nodes(conn)
+    remove.uninstall(conn, ["pgq_node", "londiste"])
+    assert install_sql.installed(conn)
+    assert not install_sql.has_nodes(conn)
+    assert node_of(conn, "q") is None
 
 
 def test_required_component_is_not_removed_alone(pgq_db: Database) -> None:

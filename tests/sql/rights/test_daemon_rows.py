@@ -11,6 +11,8 @@ import pytest
 from tests.fixtures.cluster import Database
 
 ROLES = {"daemon": "pgq_admin", "other": "pgq_admin", "owner": "pgq_reader", "reader": "pgq_reader"}
+#: A ticker of another test may look into all databases of the server.
+HERE = "pgq.get_daemons('q') where host in ('h', 'host', 'here', 'elsewhere')"
 REPORT = "select pgq.report_daemon(%s, %s, %s, '', %s, 7, '4.1', 60, 10, %s, null, 0.5, false)"
 
 
@@ -34,7 +36,7 @@ def as_role(database: Database, role: str, statement: str, *values: Any) -> Any:
 def rows(database: Database) -> list[tuple[Any, ...]]:
     with database.connect() as conn:
         return conn.execute(
-            "select kind, queue_name, daemon_name, role_name, host from pgq.get_daemons('q')"
+            f"select kind, queue_name, daemon_name, role_name, host from {HERE}"
         ).fetchall()
 
 
@@ -44,7 +46,7 @@ def test_a_daemon_that_has_done_nothing_does_not_seem_to(pgq_db: Database) -> No
         "select pgq.report_daemon('worker', 'q', 'w', '', 'h', 7, '4.1', 60, 10, {idle},"
         " {seconds}, {seconds}, false)"
     )
-    found = "select worked_age, fetch_seconds, apply_seconds from pgq.get_daemons('q')"
+    found = f"select worked_age, fetch_seconds, apply_seconds from {HERE}"
     pgq_db.execute(report.format(idle="null", seconds="null"))
     assert pgq_db.execute(found) == [(None, None, None)]
     # Numbers that JSON does not have.
