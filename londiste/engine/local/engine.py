@@ -203,6 +203,7 @@ def _patiently(task: Callable[[T], R], item: T) -> R:
 
 def _kill(pool: ProcessPoolExecutor) -> None:
     processes = list((pool._processes or {}).values())
+    manager = getattr(pool, "_executor_manager_thread", None)
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         with contextlib.suppress(OSError, ValueError):
@@ -210,3 +211,6 @@ def _kill(pool: ProcessPoolExecutor) -> None:
     for process in processes:
         with contextlib.suppress(OSError, ValueError):
             process.join(5)
+    # An exit of Python while this thread closes its pipe prints a traceback.
+    if manager is not None:
+        manager.join(5)
