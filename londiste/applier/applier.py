@@ -42,6 +42,7 @@ from londiste.applier.row_by_row import RowWriter, must_replace
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
+from londiste.db.queries import translated
 from londiste.db.relation import Relation, versions_later
 from londiste.errors import from_database
 
@@ -250,11 +251,8 @@ class Applier:
         for shape, rows in copies:
             self._copy(shape, rows)
         if also is not None and copies:
-            try:
-                with self._conn.pipeline():
-                    check = also()
-            except psycopg.Error as error:
-                raise from_database(error, where=self._node) from error
+            with translated(self._node), self._conn.pipeline():
+                check = also()
         if check is not None:
             # It was the last, the end of the transaction takes the savepoint along.
             check()

@@ -18,7 +18,8 @@ from psycopg import sql
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.errors import EventError, PositionLost, StateError, from_database
+from londiste.db.queries import translated
+from londiste.errors import EventError, PositionLost, StateError
 from londiste.pgq import queues
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch
@@ -84,17 +85,14 @@ class Forwarder:
             queues.prove_forwarded(self.conn, self.queue, proven)
             self._said = True
         rows = b"" if alone else self._rows(events, ids)
-        try:
-            with self.conn.cursor() as cursor, cursor.copy(statement) as copy:
-                if alone:
-                    # A long event is a block of its own and must not be copied in memory.
-                    head, rest = self._row(events.data, ids)
-                    copy.write(head)
-                    copy.write(rest)
-                else:
-                    copy.write(rows)
-        except psycopg.Error as error:
-            raise from_database(error, where=describe_dsn(self.conn.info.dsn)) from error
+        with translated(self.conn), self.conn.cursor() as cursor, cursor.copy(statement) as copy:
+            if alone:
+                # A long event is a block of its own and must not be copied in memory.
+                head, rest = self._row(events.data, ids)
+                copy.write(head)
+                copy.write(rest)
+            else:
+                copy.write(rows)
         return len(events)
 
     def _rows(self, events: EventBlock, ids: bool) -> bytes:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import psycopg
-
 from londiste.cascade import sqlapi as nodes
-from londiste.db.connection import Connection, whereabouts
-from londiste.errors import PositionLost, from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import translated
+from londiste.errors import PositionLost
 from londiste.pgq import position_check
 from londiste.pgq.types import Batch
 
@@ -63,11 +62,8 @@ class NodeProgress:
 
         Raises Superseded when another process has moved it.
         """
-        try:
-            with self.conn.pipeline():
-                check = self.completing(batch)
-        except psycopg.Error as error:
-            raise from_database(error, where=whereabouts(self.conn)) from error
+        with translated(self.conn), self.conn.pipeline():
+            check = self.completing(batch)
         check()
 
     def completing(self, batch: Batch) -> Callable[[], None]:

@@ -6,8 +6,6 @@ the others.
 
 from __future__ import annotations
 
-import psycopg
-
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching.cluster_state import ClusterState, look
@@ -16,9 +14,9 @@ from londiste.cascadefile.export import Exported
 from londiste.cascadefile.wanted import Rule
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import fetch, query
+from londiste.db.queries import fetch, query, translated
 from londiste.dsn import without_secrets
-from londiste.errors import StateError, from_database
+from londiste.errors import StateError
 from londiste.install.apply import plan_for
 from londiste.orchestration.connections import Connections
 from londiste.pgq import config
@@ -205,8 +203,6 @@ def _normal(conn: Connection, key: str, value: str | None) -> str:
         return "null"
     if config.PARAMETERS[key].kind != "interval":
         return value
-    try:
+    with translated(conn):
         row = conn.execute(query("interval_text"), [value]).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error) from error
     return str(row[0]) if row is not None else value

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import psycopg
-
 from londiste.compare.checksum import PIECE_BYTES, Piece
 from londiste.compare.column_pairing import Pairing
 from londiste.db import catalog
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.ddl import literal
 from londiste.db.names import quote
-from londiste.errors import from_database
+from londiste.db.queries import translated
 
 #: Rows of a bucket, about.
 BUCKET_ROWS = 4_000
@@ -114,7 +112,5 @@ def _bounds(
         f" where n < total and n * {count} / total <> (n - 1) * {count} / total"
         " order by n"
     )
-    try:
+    with translated(conn):
         return [tuple(map(str, row)) for row in conn.execute(statement.encode())]
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error

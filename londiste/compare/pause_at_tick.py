@@ -22,11 +22,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import psycopg
-
 from londiste.cascade import sqlapi as nodes
-from londiste.db.connection import Connection, connect, describe_dsn
-from londiste.errors import StateError, TransientError, from_database
+from londiste.db.connection import Connection, connect
+from londiste.db.queries import translated
+from londiste.errors import StateError, TransientError
 from londiste.pgq import queues
 
 log = logging.getLogger(__name__)
@@ -109,15 +108,12 @@ def _release(dsn: str, queue: str, consumer: str) -> None:
 def _tick_with_snapshot(
     root: Connection, reader: Connection, node: Connection, queue: str, consumer: str
 ) -> tuple[str, int]:
-    try:
-        with root.transaction():
-            queues.lock_ticks(root, queue)
-            exported, seen = _export(reader)
-            tick = queues.tick_at_snapshot(root, queue, seen)
-            # Committed before the tick is: the worker cannot see the tick without the hold.
-            nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(root.info.dsn)) from error
+    with translated(root), root.transaction():
+        queues.lock_ticks(root, queue)
+        exported, seen = _export(reader)
+        tick = queues.tick_at_snapshot(root, queue, seen)
+        # Committed before the tick is: the worker cannot see the tick without the hold.
+        nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
     return exported, tick
 
 

@@ -33,7 +33,7 @@ from londiste.db import catalog, owner
 from londiste.db.connection import Connection, describe_dsn, keep_role, session
 from londiste.db.ddl import literal
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.engine.tasks import key_hash
 from londiste.errors import StateError, TransientError, from_database
 from londiste.settings import WorkerSettings
@@ -170,15 +170,13 @@ def _at_tick(
             if moved(root, node, table):
                 return None
         fresh, stale = _sorted_out(plan, now)
-        try:
+        with translated(describe_dsn(dsn)):
             keep_role(node)
             node.execute("set constraints all deferred")
             for change in in_order(fresh):
                 _one(node, change, paired[change.table].pair.dest)
                 crash.point("repair.mid-plan")
             node.commit()
-        except psycopg.Error as error:
-            raise from_database(error, where=describe_dsn(dsn)) from error
     # A row that is deleted and inserted counts once.
     twice = sum(c.verb == "insert" and c.difference.kind == DIFFERS for c in fresh)
     return Applied(at.tick_id, len(fresh) - twice, tuple(stale))

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import psycopg
-
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import Row
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
+from londiste.db.queries import translated
 from londiste.engine.tasks import key_hash
-from londiste.errors import from_database
 from londiste.pgq.blocks import unescaped
 
 _AS_THEY_ARE = {"text", "uuid", "integer", "bigint", "json"}
@@ -28,14 +26,11 @@ _AS_THEY_ARE = {"text", "uuid", "integer", "bigint", "json"}
 def lines(conn: Connection, dsn: str, statement: str) -> Iterator[bytes]:
     """The lines of a COPY, without their ends; a value's line break is escaped in them."""
     rest = b""
-    try:
-        with conn.cursor().copy(statement.encode()) as stream:
-            for block in stream:
-                data = rest + bytes(block)
-                *whole, rest = data.split(b"\n")
-                yield from whole
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(dsn)) from error
+    with translated(describe_dsn(dsn)), conn.cursor().copy(statement.encode()) as stream:
+        for block in stream:
+            data = rest + bytes(block)
+            *whole, rest = data.split(b"\n")
+            yield from whole
 
 
 def fields(line: bytes) -> Row:

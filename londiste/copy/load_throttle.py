@@ -21,8 +21,8 @@ from psycopg.rows import dict_row
 from londiste.copy import progress
 from londiste.copy.sqlapi.control import copy_hold
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.queries import query
-from londiste.errors import LondisteError, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import LondisteError
 
 log = logging.getLogger(__name__)
 
@@ -184,10 +184,7 @@ class LoadWatch:
 
 def load(conn: Connection, where: str) -> Load:
     """The current load of a server."""
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            row = cursor.execute(query("server_load")).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=where) from error
+    with translated(where), conn.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(query("server_load")).fetchone()
     assert row is not None
     return Load(where, row["sessions"], row["lag"], row["hidden"])

@@ -15,10 +15,11 @@ from psycopg import sql
 
 from londiste.copy.sqlapi import attempts
 from londiste.db import catalog, ddl, owner
-from londiste.db.connection import Connection, run_stored, whereabouts
+from londiste.db.connection import Connection, run_stored
 from londiste.db.names import TableName
+from londiste.db.queries import translated
 from londiste.engine.spec import Chunk
-from londiste.errors import NoKey, Superseded, UsageError, from_database
+from londiste.errors import NoKey, Superseded, UsageError
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.model import ReplicatedTable
@@ -52,21 +53,16 @@ def empty(conn: Connection, queue: str, table: ReplicatedTable) -> None:
 
     Raises Superseded, UsageError when others fill it too, LockTimeout.
     """
-    try:
-        with conn.transaction():
-            conn.execute("set local lock_timeout = 500")
-            # The table's state decides whether rows are kept, and that is not lost.
-            conn.execute("set local synchronous_commit = off")
-            conn.execute(
-                sql.SQL("lock table only {} in access exclusive mode").format(table.dest.sql)
-            )
-            now = find(conn, queue, table)
-            if now is None or now.state != "in-copy":
-                raise Superseded(f"table {table.name}: its copy is no longer requested")
-            _only_its_own(conn, queue, table)
-            owner.truncate(conn, table.dest, tree=False)
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
+    with translated(conn), conn.transaction():
+        conn.execute("set local lock_timeout = 500")
+        # The table's state decides whether rows are kept, and that is not lost.
+        conn.execute("set local synchronous_commit = off")
+        conn.execute(sql.SQL("lock table only {} in access exclusive mode").format(table.dest.sql))
+        now = find(conn, queue, table)
+        if now is None or now.state != "in-copy":
+            raise Superseded(f"table {table.name}: its copy is no longer requested")
+        _only_its_own(conn, queue, table)
+        owner.truncate(conn, table.dest, tree=False)
 
 
 #: Stores more about an attempt in the transaction that starts it: its number, and the statements
@@ -98,50 +94,45 @@ def prepare(
     """
     attempts.end_leftovers(conn, queue, table.name)
     drop_foreign_keys(conn, table)
-    try:
-        with conn.transaction():
-            keeps_rows = "skip_truncate" in table.attrs
-            written = attempts.copy_written(conn, queue, table.name) if keeps_rows else []
-            attempt = attempts.copy_start(
-                conn,
-                queue,
-                table.name,
-                total_bytes=sum(chunk.bytes for chunk in chunks),
-                total_rows=sum(chunk.rows for chunk in chunks),
-                total_chunks=len(chunks),
+    with translated(conn), conn.transaction():
+        keeps_rows = "skip_truncate" in table.attrs
+        written = attempts.copy_written(conn, queue, table.name) if keeps_rows else []
+        attempt = attempts.copy_start(
+            conn,
+            queue,
+            table.name,
+            total_bytes=sum(chunk.bytes for chunk in chunks),
+            total_rows=sum(chunk.rows for chunk in chunks),
+            total_chunks=len(chunks),
+        )
+        tree = is_tree(conn, table.dest)
+        conn.execute(sql.SQL("lock table {} in access exclusive mode").format(table.dest.own(tree)))
+        now = find(conn, queue, table)
+        if now is None or now.state != "in-copy":
+            raise Superseded(f"table {table.name}: its copy is no longer requested")
+        earlier = now.dropped_ddl or ""
+        if keeps_rows:
+            _take_back(conn, table, written, tree)
+        else:
+            _only_its_own(conn, queue, table)
+            owner.truncate(conn, table.dest, tree=tree)
+            if earlier and key:
+                # On an empty table that takes no time, and the key finds its place in front.
+                run_stored(conn, earlier)
+                earlier = ""
+        if key and key_index(catalog.indexes(conn, table.dest), key) is None:
+            raise NoKey(
+                f"table {table.dest}: no unique index on {', '.join(key)}",
+                hint="create one, or copy the table in one snapshot: londiste resync"
+                f" {table.name} --copy-mode snapshot",
             )
-            tree = is_tree(conn, table.dest)
-            conn.execute(
-                sql.SQL("lock table {} in access exclusive mode").format(table.dest.own(tree))
-            )
-            now = find(conn, queue, table)
-            if now is None or now.state != "in-copy":
-                raise Superseded(f"table {table.name}: its copy is no longer requested")
-            earlier = now.dropped_ddl or ""
-            if keeps_rows:
-                _take_back(conn, table, written, tree)
-            else:
-                _only_its_own(conn, queue, table)
-                owner.truncate(conn, table.dest, tree=tree)
-                if earlier and key:
-                    # On an empty table that takes no time, and the key finds its place in front.
-                    run_stored(conn, earlier)
-                    earlier = ""
-            if key and key_index(catalog.indexes(conn, table.dest), key) is None:
-                raise NoKey(
-                    f"table {table.dest}: no unique index on {', '.join(key)}",
-                    hint="create one, or copy the table in one snapshot: londiste resync"
-                    f" {table.name} --copy-mode snapshot",
-                )
-            # An index of a partitioned table is one of each partition: those stay.
-            first, rest = ([], []) if tree else _take_off(conn, table, key)
-            made_first = ddl.script(first)
-            stored = made_first + earlier + ddl.script(rest)
-            tables.local_set_table_struct(conn, queue, table.name, stored or None)
-            if also is not None:
-                also(attempt, made_first)
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
+        # An index of a partitioned table is one of each partition: those stay.
+        first, rest = ([], []) if tree else _take_off(conn, table, key)
+        made_first = ddl.script(first)
+        stored = made_first + earlier + ddl.script(rest)
+        tables.local_set_table_struct(conn, queue, table.name, stored or None)
+        if also is not None:
+            also(attempt, made_first)
     return attempt
 
 

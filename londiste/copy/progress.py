@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import psycopg
 from psycopg.rows import dict_row
 
 from londiste.copy.sqlapi.attempts import Attempt, copy_progress
@@ -16,8 +15,8 @@ from londiste.copy.step_timings import Tally
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import TransientError, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import TransientError
 from londiste.replication import sqlapi as tables
 
 #: Bytes of the text of a row for a byte of it on disk, until the first chunk tells.
@@ -176,17 +175,14 @@ def all_done(conn: Connection, queue: str, table: TableName, attempt: int) -> Ta
 
 
 def _in_flight(conn: Connection) -> dict[TableName, InFlight]:
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query("copy_in_flight"))
-            return {
-                TableName(row["schema"], row["name"]): InFlight(
-                    row["rows"], row["bytes"], row["running"]
-                )
-                for row in cursor.fetchall()
-            }
-    except psycopg.Error as error:
-        raise from_database(error) from error
+    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(query("copy_in_flight"))
+        return {
+            TableName(row["schema"], row["name"]): InFlight(
+                row["rows"], row["bytes"], row["running"]
+            )
+            for row in cursor.fetchall()
+        }
 
 
 def time_left(item: Progress) -> str:

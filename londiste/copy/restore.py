@@ -14,7 +14,7 @@ from psycopg import sql
 
 from londiste.copy.prepare import find
 from londiste.db.connection import Connection, run_stored, whereabouts
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.errors import EventError, LondisteError, from_database
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
@@ -102,7 +102,5 @@ def more_sort_memory(conn: Connection) -> None:
 
 def analyze(conn: Connection, table: ReplicatedTable) -> None:
     """Runs ANALYZE on a table."""
-    try:
+    with translated(conn):
         conn.execute(sql.SQL("analyze {}").format(table.dest.sql))
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from pydantic import TypeAdapter
 
 from londiste.cascade import sqlapi as nodes
@@ -37,14 +36,14 @@ from londiste.copy.sqlapi.attempts import CopiedRange, Stored
 from londiste.copy.step_timings import Tally
 from londiste.daemon import crash
 from londiste.db import catalog, table_fingerprint
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.db.snapshot import Snapshot
 from londiste.db.table_fingerprint import Fingerprint
 from londiste.engine.spec import Chunk, CopySpec
 from londiste.engine.tasks import difference
-from londiste.errors import Superseded, from_database
+from londiste.errors import Superseded
 from londiste.pgq import queues
 from londiste.replication.apply.routing import RoutingTable, Upsert
 from londiste.replication.model import ReplicatedTable
@@ -318,10 +317,8 @@ class ResumableCopy:
 
 def current_snapshot(conn: Connection) -> str:
     """The snapshot of a transaction that starts now, as text."""
-    try:
+    with translated(conn):
         row = conn.execute(query("current_snapshot")).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     assert row is not None
     return str(row[0])
 

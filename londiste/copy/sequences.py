@@ -14,10 +14,9 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.queries import query, translated
 from londiste.replication import sqlapi as tables
 
 log = logging.getLogger(__name__)
@@ -35,20 +34,17 @@ class OwnSequence:
 
 def owned(conn: Connection, table: TableName) -> list[OwnSequence]:
     """The sequences of a table's columns that this role may read."""
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query("owned_sequences"), {"schema": table.schema, "name": table.name})
-            return [
-                OwnSequence(
-                    row["column"],
-                    TableName(row["schema"], row["name"]),
-                    row["increment"],
-                    row["last_value"],
-                )
-                for row in cursor.fetchall()
-            ]
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
+    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(query("owned_sequences"), {"schema": table.schema, "name": table.name})
+        return [
+            OwnSequence(
+                row["column"],
+                TableName(row["schema"], row["name"]),
+                row["increment"],
+                row["last_value"],
+            )
+            for row in cursor.fetchall()
+        ]
 
 
 def advance(

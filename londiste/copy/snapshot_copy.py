@@ -11,7 +11,6 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 
-import psycopg
 from psycopg.rows import dict_row
 
 from londiste.copy import setup, step_timings
@@ -26,12 +25,12 @@ from londiste.copy.sqlapi.control import get_copy_control
 from londiste.daemon import crash
 from londiste.db import catalog, table_fingerprint
 from londiste.db.catalog import Column, TableInfo
-from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.db.table_fingerprint import Fingerprint
 from londiste.engine.spec import CopySpec
-from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged, from_database
+from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged
 from londiste.replication.model import ReplicatedTable, copy_mode, most_parts
 
 log = logging.getLogger(__name__)
@@ -247,11 +246,9 @@ def exported_snapshot(sides: CopySessions) -> Iterator[tuple[Connection, str, st
         autocommit=True,
         lock_timeout_ms=sides.job.lock_timeout_ms,
     ) as conn:
-        try:
+        with translated(conn):
             conn.execute("begin isolation level repeatable read, read only")
             with conn.cursor(row_factory=dict_row) as cursor:
                 row = cursor.execute(query("export_snapshot")).fetchone()
-        except psycopg.Error as error:
-            raise from_database(error, where=whereabouts(conn)) from error
         assert row is not None
         yield conn, row["name"], row["snapshot"]

@@ -22,8 +22,8 @@ from londiste.copy.sqlapi.control import Control, get_copy_control
 from londiste.copy.step_timings import StepTiming
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import LondisteError, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import LondisteError
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.tablesync import states
@@ -184,11 +184,8 @@ def _analyzes(conn: Connection) -> dict[TableName, tuple[str, int, int]]:
 
 
 def _rows(conn: Connection, name: str) -> list[dict[str, Any]]:
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(query(name)).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error) from error
+    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query(name)).fetchall()
 
 
 def _behind(location: str, queue: str) -> dict[str, CopyLag]:

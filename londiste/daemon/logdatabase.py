@@ -15,11 +15,11 @@ import threading
 import time
 from typing import NamedTuple
 
-import psycopg
 from psycopg import sql
 
 from londiste.db.connection import Connection, connect, describe_dsn
-from londiste.errors import LondisteError, NodeUnreachable, TransientError, from_database
+from londiste.db.queries import translated
+from londiste.errors import LondisteError, NodeUnreachable, TransientError
 
 #: Lines that wait; more are dropped.
 LINES = 1000
@@ -193,10 +193,8 @@ class Database(logging.Handler):
         return conn
 
     def _write(self, conn: Connection, line: Line) -> None:
-        try:
+        with translated(self.where):
             conn.execute(self._call, line)
-        except psycopg.Error as error:
-            raise from_database(error, where=self.where) from error
 
     def _report_lost(self, conn: Connection, service: str) -> None:
         lost, self._said = self.lost, ""

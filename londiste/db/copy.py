@@ -28,6 +28,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from londiste.db import copy_protocol
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
+from londiste.db.queries import translated
 from londiste.errors import LondisteError, NodeUnreachable, StateError, from_database
 
 #: Bytes collected before they are handed to the target; above this the gain is noise.
@@ -128,10 +129,8 @@ def pipe(
     finally:
         if not keep:
             _close(source)
-    try:
+    with translated(target):
         written = _finish_target(target)
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(target)) from error
     if written != moved.rows:
         raise miscounted(moved.rows, written)
     return moved

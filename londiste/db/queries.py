@@ -36,12 +36,16 @@ def query(name: str) -> str:
 
 
 @contextlib.contextmanager
-def translated(conn: Connection) -> Iterator[None]:
-    """Raises errors of the driver as LondisteErrors that name the database of ``conn``."""
+def translated(at: Connection | str) -> Iterator[None]:
+    """Raises errors of the driver as LondisteErrors that name the node or database.
+
+    at -- the session, or a text without a password, as ``describe_dsn`` gives it.
+    """
     try:
         yield
     except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
+        where = at if isinstance(at, str) else whereabouts(at)
+        raise from_database(error, where=where) from error
 
 
 def fetch(conn: Connection, query_name: str, /, **parameters: Any) -> list[dict[str, Any]]:

@@ -18,14 +18,13 @@ from psycopg.pq import TransactionStatus
 
 from londiste.daemon import crash
 from londiste.db import call, copy, owner, table_fingerprint
-from londiste.db.connection import Connection, connect, keep_role
-from londiste.db.queries import query
+from londiste.db.connection import Connection, connect, describe_dsn, keep_role
+from londiste.db.queries import query, translated
 from londiste.engine.spec import GroupSpec, Member, MemberDone
 from londiste.engine.tasks import (
     OTHER_COLUMNS,
     changed,
     failed,
-    mapped,
     rewritten,
     superseded,
     task_name,
@@ -95,7 +94,7 @@ def _copy(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
             keep=True,
         )
         staged.finish(moved.rows)
-        with mapped(sides.spec.target):
+        with translated(describe_dsn(sides.spec.target)):
             with target.pipeline():
                 target.execute(sql.SQL("analyze {}").format(member.target_table.sql))
                 call.later(
@@ -121,7 +120,7 @@ def _begin(sides: _Sides, target: Connection, member: Member) -> str:
     and waits for the disk.
     """
     queue = sides.spec.queue
-    with mapped(sides.spec.target):
+    with translated(describe_dsn(sides.spec.target)):
         with target.pipeline():
             target.execute("begin")
             keep_role(target)
@@ -143,7 +142,7 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
     Readers and, on the source, writers are not blocked.  Raises StateError.
     """
     names = [pair[0] for pair in member.columns]
-    with mapped(sides.spec.source):
+    with translated(describe_dsn(sides.spec.source)):
         with source.pipeline():
             source.execute(
                 sql.SQL("lock table only {} in access share mode").format(member.source_table.sql)
@@ -155,7 +154,7 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
         raise rewritten(member.source_table)
     if shape() != member.source_shape:
         raise changed(member.source_table, OTHER_COLUMNS)
-    with mapped(sides.spec.target):
+    with translated(describe_dsn(sides.spec.target)):
         with target.pipeline():
             target.execute(
                 sql.SQL("lock table only {} in share row exclusive mode").format(
@@ -207,7 +206,7 @@ class _Sides:
         """The sessions for one table; its locks and uncommitted rows end with the block."""
         source, target = self._source, self._target
         assert source is not None and target is not None
-        with mapped(self.spec.source):
+        with translated(describe_dsn(self.spec.source)):
             source.execute("savepoint one_table")
         try:
             yield source, target

@@ -19,7 +19,7 @@ from londiste.daemon import crash
 from londiste.db import call, catalog, copy, owner, table_fingerprint
 from londiste.db.connection import Connection, describe_dsn, keep_role
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.engine import row_transform, session_pool
 from londiste.engine.oversized_rows import explained
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec, Sums
@@ -87,7 +87,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
     started = time.monotonic()
     name = task_name(spec.queue, spec.name)
     with session_pool.lent(spec.target, name=name, replica=True, keep=task.several) as target:
-        with mapped(spec.target):
+        with translated(describe_dsn(spec.target)):
             # Rows and done-mark are lost together, if at all; the end of the load checks the
             # marks and waits for the disk (copy/progress.py, all_done).
             target.execute("begin; set local synchronous_commit = off")
@@ -98,7 +98,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
         if todo == "superseded":
             raise superseded(spec.name, spec.attempt)
         if todo == "done":
-            with mapped(spec.target):
+            with translated(describe_dsn(spec.target)):
                 target.execute("rollback")
             return ChunkDone(spec.target_table, chunk.number, 0, 0, time.monotonic() - started)
         pace.begin(target)
@@ -144,7 +144,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
             seen,
         )
         crash.point("copy.mid-chunk")
-        with mapped(spec.target):
+        with translated(describe_dsn(spec.target)):
             target.execute("commit")
         crash.point("copy.after-chunk")
     return ChunkDone(
@@ -187,7 +187,7 @@ def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
             # OFFSET keeps the planner from working out the text of the row once per hash.
             f" from (select {inner} {source} offset 0) s {group}"
         )
-    with mapped(spec.dsn):
+    with translated(describe_dsn(spec.dsn)):
         found = conn.execute(statement.encode()).fetchall()
     return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in found if row[1]}
 
@@ -270,7 +270,7 @@ def use_snapshot(conn: Connection, dsn: str, snapshot: str) -> None:
 
     Raises TransientError when the snapshot no longer exists.
     """
-    with mapped(dsn):
+    with translated(describe_dsn(dsn)):
         conn.execute("begin isolation level repeatable read, read only")
         try:
             conn.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
@@ -307,7 +307,7 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
             yield conn, None
         return
     with session_pool.lent(spec.source, name=name, keep=keep) as conn:
-        with mapped(spec.source):
+        with translated(describe_dsn(spec.source)):
             conn.execute("begin isolation level repeatable read, read only")
             # The lock before the snapshot: a table that ALTER TABLE rewrites in between would
             # look empty.
@@ -326,7 +326,7 @@ def _read(source: Connection) -> None:
 
 def _lock(source: Connection, spec: CopySpec) -> None:
     """Locks the source table as reading does."""
-    with mapped(spec.source):
+    with translated(describe_dsn(spec.source)):
         source.execute(
             sql.SQL("lock table {} in access share mode").format(
                 spec.source_table.own(spec.source_tree)
@@ -338,7 +338,7 @@ def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None
     """Raises TableChanged when a table has changed since its columns were paired."""
     if spec.target_mark is None:
         return
-    with mapped(spec.target):
+    with translated(describe_dsn(spec.target)):
         target.execute(
             sql.SQL("lock table {} in row exclusive mode").format(
                 spec.target_table.own(spec.target_tree)
@@ -389,7 +389,5 @@ def _both(*conditions: str) -> str:
 @contextmanager
 def mapped(dsn: str) -> Iterator[None]:
     """Raises errors of the driver as Londiste's, with the server's address."""
-    try:
+    with translated(describe_dsn(dsn)):
         yield
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(dsn)) from error

@@ -16,7 +16,7 @@ import psycopg
 from londiste.db import call, owner
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.errors import BadOption, LondisteError, UsageError, from_database
 
 _ARGUMENTS = "text,text,text,text,timestamp with time zone,text"
@@ -138,10 +138,8 @@ class Partitioning:
 
     def truncate(self, conn: Connection, parent: TableName) -> None:
         """Truncates the table and all its partitions."""
-        try:
+        with translated(conn):
             owner.truncate(conn, parent, tree=True)
-        except psycopg.Error as error:
-            raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
     def check(self, conn: Connection) -> None:
         """Checks the partition options on this node.  Raises BadOption."""

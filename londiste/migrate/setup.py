@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import psycopg
-
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import create_node
 from londiste.cascade.commands.create_node import NewNode
@@ -20,7 +18,8 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName
-from londiste.errors import BadOption, StateError, from_database
+from londiste.db.queries import translated
+from londiste.errors import BadOption, StateError
 from londiste.migrate.databases import NEW, OLD, Pair, Side
 from londiste.migrate.schema_copy import MakeStructure
 from londiste.monitor.doctor import collect
@@ -60,7 +59,7 @@ def node(sites: Connections, side: Side, queue: str) -> NodeInfo | None:
 
 def require_two(sites: Connections, pair: Pair) -> None:
     """Raises BadOption when both connection strings lead to one database."""
-    try:
+    with translated(describe_dsn(pair.new.dsn)):
         # A session of its own: for equal strings there is one only.
         with session(
             pair.new.dsn,
@@ -69,8 +68,6 @@ def require_two(sites: Connections, pair: Pair) -> None:
             answer_seconds=pair.answer_seconds,
         ) as other:
             same = same_database(sites.at(pair.old.dsn), other)
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(pair.new.dsn)) from error
     if same:
         raise BadOption(
             f"--from and --to lead to the same database, {describe_dsn(pair.new.dsn)}",

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-import psycopg
-
 from londiste.cascade.model import Subscriber, consumer_kind
 from londiste.db import call
-from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query
-from londiste.errors import InstallError, LondisteError, from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import query, translated
+from londiste.errors import InstallError, LondisteError
 from londiste.monitor.queues import collect, rules
 from londiste.monitor.queues.model import Finding, Limits, MonitorFacts, Severity
 
@@ -122,10 +120,8 @@ def _differing(conn: Connection, queue: str) -> dict[str, int]:
 
 
 def _age(conn: Connection, queue: str) -> tuple[int, int]:
-    try:
+    with translated(conn):
         rows = conn.execute(query("event_table_age"), {"queue": queue}).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return int(rows[0][0]), int(rows[0][1])
 
 

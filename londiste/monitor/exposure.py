@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import psycopg
-
-from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import query, translated
 from londiste.monitor.queues.model import Finding, Severity
 
 
@@ -22,10 +19,8 @@ class Exposed:
 
 def find(conn: Connection) -> tuple[Exposed, ...]:
     """Those that are open now and are neither encrypted nor local."""
-    try:
+    with translated(conn):
         rows = conn.execute(query("exposed_sessions")).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return tuple(Exposed(str(client), str(names)) for client, names in rows)
 
 

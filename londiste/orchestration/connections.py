@@ -18,8 +18,8 @@ from londiste.db.connection import (
     masked,
     server_pid,
 )
-from londiste.db.queries import query
-from londiste.errors import BadOption, NodeBusy, NodeUnreachable, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import BadOption, NodeBusy, NodeUnreachable
 
 #: Seconds for which a session may be idle in a transaction, whose locks others wait for.
 _IDLE_SECONDS = 10
@@ -173,11 +173,8 @@ class Connections:
     def transaction(self, dsn: str) -> Iterator[Connection]:
         """One transaction on one node; translates errors of the commit, too."""
         conn = self.at(dsn)
-        try:
-            with conn.transaction():
-                yield conn
-        except psycopg.Error as error:
-            raise from_database(error, where=self._where(dsn)) from error
+        with translated(self._where(dsn)), conn.transaction():
+            yield conn
 
     def close(self) -> None:
         """Closes all connections."""

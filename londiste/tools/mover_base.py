@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import psycopg
-
 from londiste.consumer import ConsumerSettings, Event
 from londiste.db import advisory_lock
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.errors import BadOption, UnknownQueue, from_database
+from londiste.db.queries import translated
+from londiste.errors import BadOption, UnknownQueue
 from londiste.install import compat
 from londiste.pgq import producer, queues
 
@@ -53,12 +52,8 @@ def check(settings: ConsumerSettings, target_queue: str | None = None) -> None:
 def same_database(settings: ConsumerSettings, target: Connection) -> bool:
     """Whether source and target are one database."""
     with session(settings.db, name="londiste mover", autocommit=True) as conn:
-        try:
+        with translated(describe_dsn(settings.target_db or settings.db)):
             return advisory_lock.same_database(conn, target)
-        except psycopg.Error as error:
-            raise from_database(
-                error, where=describe_dsn(settings.target_db or settings.db)
-            ) from error
 
 
 def unknown(queue: str, settings: ConsumerSettings) -> UnknownQueue:

@@ -16,12 +16,10 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-import psycopg
-
 from londiste.db import call
-from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query
-from londiste.errors import NodeBusy, StateError, from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import query, translated
+from londiste.errors import NodeBusy, StateError
 
 
 class OperationKind(StrEnum):
@@ -128,12 +126,10 @@ def refuse_resume(conn: Connection, queue: str, node: str) -> None:
 
 def can_note(conn: Connection) -> bool:
     """Whether changes can be recorded in the database; the SQL of Londiste 3 cannot."""
-    try:
+    with translated(conn):
         row = conn.execute(
             query("function_exists"), {"function": "pgq_node.get_operation(text)"}
         ).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return row is not None and bool(row[0])
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import psycopg
-
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.cascade.switching.cluster_state import ClusterState
@@ -19,9 +17,9 @@ from londiste.cascade.switching.failover import GRAVESTONE
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.db import call
-from londiste.db.connection import Connection, describe_dsn
-from londiste.db.queries import query
-from londiste.errors import NodeBusy, NodeUnreachable, StateError, from_database
+from londiste.db.connection import Connection
+from londiste.db.queries import query, translated
+from londiste.errors import NodeBusy, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 
@@ -147,10 +145,8 @@ def _same_tick(
 
 
 def _facts(conn: Connection, queue: str, tick: int) -> object:
-    try:
+    with translated(conn):
         row = conn.execute(query("tick_facts"), {"queue": queue, "tick": tick}).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return None if row is None else row[0]
 
 

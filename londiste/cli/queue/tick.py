@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import click
-import psycopg
 from psycopg.rows import dict_row
 
 from londiste.cli import options, output
 from londiste.cli.daemons.tick import tick
 from londiste.cli.queue.common import opened
-from londiste.db.connection import whereabouts
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.queries import query, translated
 from londiste.pgq import admin
 
 __all__ = ["tick", "ticks"]
@@ -27,12 +24,9 @@ def ticks(ctx: options.Context, name: str, count: int, db: str | None, as_json: 
     """List the newest ticks of a queue; events is the maximum number before each tick."""
     with opened(ctx, db) as conn:
         admin.find_queue(conn, name)
-        try:
-            with conn.cursor(row_factory=dict_row) as cursor:
-                cursor.execute(query("queue_ticks"), {"queue": name, "count": count})
-                rows = cursor.fetchall()
-        except psycopg.Error as error:
-            raise from_database(error, where=whereabouts(conn)) from error
+        with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(query("queue_ticks"), {"queue": name, "count": count})
+            rows = cursor.fetchall()
     output.show(
         ["tick", "time", "event_seq", "events", "snapshot"],
         rows,

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import psycopg
 from psycopg import sql
 
 from londiste.copy.chunking.blocks import count_chunks
 from londiste.db.catalog import Column, TableInfo
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.ddl import literal
 from londiste.db.names import quote
+from londiste.db.queries import translated
 from londiste.engine.spec import Chunk
-from londiste.errors import from_database
 
 #: Blocks of the sample for each chunk: a chunk is then as large as wanted, give or take a third.
 _BLOCKS = 12
@@ -74,10 +73,8 @@ def bounds(conn: Connection, info: TableInfo, key: Sequence[str], count: int) ->
         keep=sql.Literal(keep if keep < 1.0 else 2.0),
         count=sql.Literal(count),
     )
-    try:
+    with translated(conn):
         return [tuple(map(str, row)) for row in conn.execute(statement)]
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def ranges(bounds: Sequence[Bound], key: Sequence[Column]) -> list[str]:

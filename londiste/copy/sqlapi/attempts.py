@@ -12,15 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
-
 from londiste.db import call
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.engine.spec import Chunk
 from londiste.engine.tasks import task_name
-from londiste.errors import LockTimeout, from_database
+from londiste.errors import LockTimeout
 from londiste.replication.tablesync.cancel import copy_stop as copy_stop  # shared with the commands
 
 
@@ -197,10 +195,8 @@ def terminate_tasks(conn: Connection, queue: str, tables: Iterable[TableName]) -
     Only sessions of the same role can be ended.  Returns their number.
     """
     names = [task_name(queue, str(table)) for table in tables]
-    try:
+    with translated(conn):
         return conn.execute(query("terminate_copy_tasks"), {"names": names}).rowcount
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def abandon(conn: Connection, queue: str, table: TableName, attempt: int) -> None:

@@ -14,16 +14,15 @@ import psycopg
 from psycopg.rows import dict_row
 
 from londiste.db import tls
-from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.dsn import without_secrets
 from londiste.errors import (
     AccessDenied,
     InstallError,
     LondisteError,
     NodeUnreachable,
-    from_database,
 )
 from londiste.install import apply, ledger, source
 from londiste.monitor.doctor.facts import (
@@ -242,11 +241,9 @@ def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:
     found = []
     for row in _rows(conn, "migrate_relations", names=wanted):
         name = TableName(row["schema"], row["name"])
-        try:
+        with translated(conn):
             cursor = conn.execute(f"select from {name.quoted} limit 1".encode())
             held = cursor.fetchone() is not None
-        except psycopg.Error as error:
-            raise from_database(error, where=whereabouts(conn)) from error
         if held:
             found.append(name)
     return found
@@ -262,9 +259,6 @@ def _may_be_replica(dsn: str) -> bool:
 
 
 def _rows(conn: Connection, name: str, **parameters: Any) -> list[dict[str, Any]]:
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query(name), parameters or None)
-            return cursor.fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
+    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(query(name), parameters or None)
+        return cursor.fetchall()

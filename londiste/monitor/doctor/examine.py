@@ -7,10 +7,9 @@ import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import psycopg
-
 from londiste.db.advisory_lock import same_database
-from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.connection import Connection, session
+from londiste.db.queries import translated
 from londiste.embedded.java import find_java
 from londiste.errors import (
     AccessDenied,
@@ -20,7 +19,6 @@ from londiste.errors import (
     NotSecured,
     SharedBackend,
     UsageError,
-    from_database,
 )
 from londiste.monitor.doctor import collect
 from londiste.monitor.doctor.checks import ALL
@@ -77,10 +75,8 @@ def examine(
             except LondisteError as error:
                 failed.append(_unreached(side, error))
         if len(conns) == 2:
-            try:
+            with translated(conns[1]):
                 same = same_database(*conns)
-            except psycopg.Error as error:
-                raise from_database(error, where=whereabouts(conns[1])) from error
     ours, theirs = facts
     if ours is None:
         # What can be said of a target alone, it is as a source.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import psycopg
-
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.errors import from_database
+from londiste.db.queries import translated
 from londiste.monitor.doctor import collect
 from londiste.monitor.doctor.examine import run_checks, worst_first
 from londiste.monitor.doctor.situation import Situation
@@ -36,15 +34,13 @@ def node_findings(
 
     conn -- in autocommit.  provider -- session and connection string; None: the node is a root.
     """
-    try:
+    with translated(conn):
         here = collect.collect_server(conn, dsn)
         if provider is None:
             pair = Situation(here, names=("root", "target"))
         else:
             above = collect.collect_server(*provider)
             pair = Situation(above, here, names=("provider", "node"))
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     return worst_first(one for one in run_checks(pair) if one.kind in NODE)
 
 

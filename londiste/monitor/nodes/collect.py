@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import psycopg
-
 from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
-from londiste.db.connection import Connection, describe_dsn
-from londiste.db.queries import query
+from londiste.db.connection import Connection
+from londiste.db.queries import query, translated
 from londiste.db.relation import shapes
-from londiste.errors import BadOption, LondisteError, from_database
+from londiste.errors import BadOption, LondisteError
 from londiste.monitor.nodes.rules import NodeFacts, TableFacts
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
@@ -25,10 +23,8 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
     found = shapes(conn, [t.dest for t in known if t.local])
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
     under_way = operation_log.find(conn, queue)
-    try:
+    with translated(conn):
         doubts = conn.execute(query("table_doubts"), {"queue": queue}).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     keys = []
     for key in fkeys.collect(conn, queue):
         judged = fkeys.judge(key)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import psycopg
 from psycopg.rows import dict_row
 
 from londiste.cascade import daemons
 from londiste.cascade.daemons import Life
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query
-from londiste.errors import LondisteError, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import LondisteError
 from londiste.monitor.queues.model import ConsumerFacts, Holder, MonitorFacts, QueueFacts
 from londiste.pgq import admin, counting, dead_letters, delayed, pause
 
@@ -123,8 +122,5 @@ def _ended(conn: Connection, queue: str | None) -> dict[tuple[str, str], str]:
 
 
 def _rows(conn: Connection, name: str, **parameters: object) -> list[dict[str, Any]]:
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(query(name), parameters or None).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
+    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query(name), parameters or None).fetchall()

@@ -16,14 +16,13 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-import psycopg
 from psycopg.pq import TransactionStatus
 
 from londiste.changes.decode import shown
 from londiste.changes.types import SystemEvent
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.queries import query
-from londiste.errors import ApplyError, EventError, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import ApplyError, EventError
 from londiste.pgq import queues
 from londiste.pgq.blocks import EventBlock
 from londiste.replication.apply.accumulator import is_message
@@ -125,10 +124,8 @@ class Proofs:
 
 def _knows(conn: Connection) -> bool:
     """Whether the provider records proofs; older versions do not."""
-    try:
+    with translated(conn):
         row = conn.execute(query("function_exists"), {"function": _FUNCTION}).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return bool(row and row[0])
 
 

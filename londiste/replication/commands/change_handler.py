@@ -11,15 +11,13 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import psycopg
-
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import BadOption, StateError, UnknownTable, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.handlers import registry, table_rules
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections
@@ -241,10 +239,8 @@ class ChangeHandler:
 
 def trigger_words(conn: Connection, queue: str, table: TableName) -> list[str]:
     """The words that create the trigger of a table again as it is."""
-    try:
+    with translated(conn):
         row = conn.execute(query("trigger_words"), {"queue": queue, "table": str(table)}).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     if row is None:
         return ["no_triggers"]
     own, function, bits, raw = row

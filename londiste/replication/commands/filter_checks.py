@@ -6,14 +6,12 @@ branch excludes.
 
 from __future__ import annotations
 
-import psycopg
-
 from londiste.cascade.commands.create_node import upstream
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import BadOption, UsageError, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import BadOption, UsageError
 from londiste.handlers import condition
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections
@@ -70,12 +68,10 @@ def check(
     at_root = {t.name: t.dest for t in tables.get_table_list(root, queue) if t.local}
     if table not in at_root:
         return
-    try:
+    with translated(describe_dsn(root_dsn)):
         ignored = root.execute(
             query("ignored_columns"), {"queue": queue, "table": str(at_root[table])}
         ).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(root_dsn)) from error
     missing = [name for (name,) in ignored if wants.keeps(name)]
     if missing:
         raise BadOption(

@@ -16,10 +16,10 @@ from psycopg.rows import dict_row
 
 from londiste.cascade import sqlapi as nodes
 from londiste.db import owner
-from londiste.db.connection import Connection, describe_dsn
+from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
-from londiste.db.queries import query
-from londiste.errors import LondisteError, StateError, UnknownTable, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import LondisteError, StateError, UnknownTable
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
@@ -118,12 +118,9 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
 
     Raises UnknownTable for a name that has no key and is no local table.
     """
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query("foreign_key_states"), {"queue": queue})
-            found = [KeyFacts(**row) for row in cursor.fetchall()]
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
+    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(query("foreign_key_states"), {"queue": queue})
+        found = [KeyFacts(**row) for row in cursor.fetchall()]
     if not names:
         return found
     known = {str(t.dest) for t in tables.get_table_list(conn, queue) if t.local}
@@ -250,10 +247,8 @@ def violations(conn: Connection, table: TableName, name: str) -> list[str]:
     statement = _violations_of(conn, table, name)
     if statement is None:
         return []
-    try:
+    with translated(conn):
         return [str(row[0]) for row in conn.execute(statement.encode()).fetchall()]
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
 def _violations_of(conn: Connection, table: TableName, name: str) -> str | None:

@@ -12,8 +12,7 @@ import psycopg
 
 from londiste.db.connection import describe_dsn, session
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.queries import query, translated
 from londiste.settings import NodeSettings
 
 log = logging.getLogger(__name__)
@@ -23,7 +22,7 @@ def fire_for_replication(settings: NodeSettings) -> list[TableName]:
     """Lets the captures of a queue fire for rows of other queues; the tables that changed."""
     changed: list[TableName] = []
     with session(settings.db, name="londiste second queue", autocommit=True) as conn:
-        try:
+        with translated(describe_dsn(settings.db)):
             for table, trigger in conn.execute(
                 query("second_queue_captures"), [settings.queue_name]
             ).fetchall():
@@ -36,6 +35,4 @@ def fire_for_replication(settings: NodeSettings) -> list[TableName]:
                     )
                 changed.append(name)
                 log.info("table %s: the capture also fires for replicated rows", name)
-        except psycopg.Error as error:
-            raise from_database(error, where=describe_dsn(settings.db)) from error
     return changed

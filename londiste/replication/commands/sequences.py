@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import psycopg
 from psycopg.rows import dict_row
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
-from londiste.db.connection import Connection, describe_dsn, whereabouts
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.db.structure.introspect import free_sequences
 from londiste.db.structure.tables import create_sequence
-from londiste.errors import BadOption, UnknownTable, from_database
+from londiste.errors import BadOption, UnknownTable
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
@@ -189,11 +188,9 @@ class CreateSequence:
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             for text in self.statements:
-                try:
+                with translated(describe_dsn(self.dsn)):
                     # Text made of the catalog of another node, where identifiers are quoted.
                     conn.execute(text.encode())
-                except psycopg.Error as error:
-                    raise from_database(error, where=describe_dsn(self.dsn)) from error
             tables.local_add_seq(conn, self.queue, self.sequence)
 
 
@@ -227,16 +224,13 @@ def owned(conn: Connection, table: TableName) -> list[TableName]:
 
     Without those in schemas that have no name in a queue, and those that this role may not read.
     """
-    try:
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query("owned_sequences"), {"schema": table.schema, "name": table.name})
-            return [
-                TableName(row["schema"], row["name"])
-                for row in cursor.fetchall()
-                if "." not in row["schema"]
-            ]
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
+    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(query("owned_sequences"), {"schema": table.schema, "name": table.name})
+        return [
+            TableName(row["schema"], row["name"])
+            for row in cursor.fetchall()
+            if "." not in row["schema"]
+        ]
 
 
 def to_add(conn: Connection, queue: str, table: TableName, *, root: bool) -> list[TableName]:

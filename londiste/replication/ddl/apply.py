@@ -16,13 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import psycopg
-
 from londiste.changes.types import ExecuteScript
 from londiste.daemon import crash
 from londiste.db import catalog, owner
-from londiste.db.connection import Connection, describe_dsn, run_stored
-from londiste.errors import BadOption, ScriptFailed, from_database
+from londiste.db.connection import Connection, run_stored
+from londiste.db.queries import translated
+from londiste.errors import BadOption, ScriptFailed
 from londiste.pgq.blocks import EventBlock
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
@@ -241,13 +240,11 @@ class Scripts:
         after the script, with its new columns.
         """
         for table in copied:
-            try:
+            with translated(self.conn):
                 info = catalog.info(self.conn, table.dest)
                 owner.truncate(self.conn, table.dest, tree=info is not None and info.tree)
                 if table.dropped_ddl:
                     run_stored(self.conn, table.dropped_ddl)
-            except psycopg.Error as error:
-                raise from_database(error, where=describe_dsn(self.conn.info.dsn)) from error
             tables.local_set_table_struct(self.conn, self.queue, table.name, None)
             tables.local_set_table_state(self.conn, self.queue, table.name, None, None)
             log.info("table %s: copying again after the script", table.name)

@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 
 from londiste.daemon import crash
 from londiste.db.connection import Connection, describe_dsn, use_own_names
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.errors import ScriptFailed, TransientError, from_database
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import IndexBuild, StatementTiming, index_build
@@ -136,7 +136,7 @@ def _left(conn: Connection, work: IndexBuild) -> bool:
 
 def _clean(conn: Connection, work: IndexBuild) -> None:
     """Drops invalid indexes that this statement has created."""
-    try:
+    with translated(conn):
         if work.kind == "create":
             found = _index(conn, work.index, work.table)
             if found is not None and not found["valid"]:
@@ -149,8 +149,6 @@ def _clean(conn: Connection, work: IndexBuild) -> None:
                 ).fetchall()
             for row in rows:
                 _drop(conn, row["schema"], row["name"])
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
 def _drop(conn: Connection, schema: str, name: str) -> None:

@@ -10,12 +10,10 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
-
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import query
-from londiste.errors import LockTimeout, from_database
+from londiste.db.queries import query, translated
+from londiste.errors import LockTimeout
 from londiste.pgq.types import Batch
 
 
@@ -160,7 +158,5 @@ def terminate_tasks(conn: Connection, queue: str) -> int:
 
     Only sessions of the same role can be ended; how many there were.
     """
-    try:
+    with translated(conn):
         return conn.execute(query("terminate_copy_tasks"), {"names": [task_name(queue)]}).rowcount
-    except psycopg.Error as error:
-        raise from_database(error) from error

@@ -16,15 +16,16 @@ from londiste.applier import statements
 from londiste.applier.plan import RowSet, TableChange, TablePlan, Verb
 from londiste.changes.decode import decode_all
 from londiste.changes.types import SystemEvent
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
+from londiste.db.queries import translated
 from londiste.db.relation import Relation
 from londiste.errors import EventError
 from londiste.pgq import batches
 from londiste.replication.apply.accumulator import Accumulator, BatchPart
 from londiste.replication.apply.routing import plan, plan_folded
 from londiste.replication.parallel.slices import TRUNCATE, SliceChunk, StagedSlice, StageTask
-from londiste.replication.parallel.tasks import mapped, stage_slice
+from londiste.replication.parallel.tasks import stage_slice
 
 #: Characters of the rows of one chunk, which is the parameter of one statement.
 CHUNK_CHARACTERS = 4 << 20
@@ -119,7 +120,7 @@ class _Stager:
             raise EventError(f"there are more than {MOST_MESSAGES} control messages")
         for route, _ in part.handed:
             staged.left[route.dest] = "its handler takes every event"
-        with mapped(self._spec.target), self._target.cursor() as cursor:
+        with translated(describe_dsn(self._spec.target)), self._target.cursor() as cursor:
             with cursor.copy(self._copy) as copy:
                 for chunk, rows in self._chunks(part):
                     if rows:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-import psycopg
-
 from londiste.daemon import crash
 from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.queries import translated
 from londiste.engine.base import Engine
 from londiste.errors import (
     EventError,
@@ -22,7 +21,6 @@ from londiste.errors import (
     SparkUnavailable,
     Superseded,
     TransientError,
-    from_database,
 )
 from londiste.pgq import batches
 from londiste.pgq.batches import BlockRange
@@ -78,7 +76,7 @@ def stage_slice(
     raises; then nothing is left behind.
     """
     with session(target, name=attempts.task_name(queue), autocommit=True) as conn:
-        with mapped(target):
+        with translated(describe_dsn(target)):
             conn.execute("begin")
         todo = attempts.apply_slice_start(conn, queue, attempt, number)
         if todo == "superseded":
@@ -92,7 +90,7 @@ def stage_slice(
             result = fill(reader, conn)
         attempts.apply_slice_end(conn, queue, attempt, number, result)
         crash.point("large.mid-slice")
-        with mapped(target):
+        with translated(describe_dsn(target)):
             conn.execute("commit")
         crash.point("large.after-slice")
     return number
@@ -101,10 +99,8 @@ def stage_slice(
 @contextmanager
 def mapped(dsn: str) -> Iterator[None]:
     """Maps errors of the database."""
-    try:
+    with translated(describe_dsn(dsn)):
         yield
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(dsn)) from error
 
 
 class Tasks(Generic[T]):

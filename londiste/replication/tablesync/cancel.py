@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-import psycopg
-
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.db.queries import query, translated
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import retry_locked
 from londiste.orchestration.steps import Step
@@ -65,12 +62,10 @@ def terminate_work(conn: Connection, dest: TableName) -> int:
 
     They are started again while they are needed.  Only sessions of the same role can be terminated.
     """
-    try:
+    with translated(conn):
         return conn.execute(
             query("cancel_table_work"), {"schema": dest.schema, "name": dest.name}
         ).rowcount
-    except psycopg.Error as error:
-        raise from_database(error) from error
 
 
 def without_work(

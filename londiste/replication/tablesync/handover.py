@@ -12,16 +12,14 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import psycopg
-
 from londiste.cascade import sqlapi as nodes
 from londiste.daemon import crash
 from londiste.db import bulk_catalog
-from londiste.db.connection import Connection, describe_dsn
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.db.snapshot import Snapshot
-from londiste.errors import LockTimeout, from_database
+from londiste.errors import LockTimeout
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs
 from londiste.replication.tablesync import copy_source, scheduler
@@ -289,10 +287,8 @@ class Handover:
 
 def tick_snapshot(conn: Connection, queue: str, tick: int) -> Snapshot | None:
     """The snapshot of a tick in the database of ``conn``; None when there is no such tick."""
-    try:
+    with translated(conn):
         row = conn.execute(query("tick_snapshot"), [queue, tick]).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return Snapshot.parse(row[0]) if row is not None else None
 
 

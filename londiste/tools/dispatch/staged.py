@@ -17,8 +17,9 @@ from psycopg import sql
 from londiste.applier import statements
 from londiste.applier.plan import TablePlan, Verb
 from londiste.changes.types import Truncate
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
+from londiste.db.queries import translated
 from londiste.db.relation import Relation
 from londiste.errors import EventError
 from londiste.handlers.dispatch import Dispatching, TargetTable
@@ -31,7 +32,7 @@ from londiste.replication.apply.routing import Pending, plan
 from londiste.replication.parallel.merge import MergeFailed, Merger
 from londiste.replication.parallel.slices import TRUNCATE, Slice, SliceChunk, StagedSlice
 from londiste.replication.parallel.stage_task import CHUNK_CHARACTERS, staged_table, unfit
-from londiste.replication.parallel.tasks import FallBackToSerial, mapped, stage_slice
+from londiste.replication.parallel.tasks import FallBackToSerial, stage_slice
 from londiste.tools.dispatch.rules import Rules
 from londiste.tools.parallel_batches import Common, JobTask, refused
 
@@ -154,7 +155,7 @@ class _Stager:
         planned = plan(pending.changes, shapes, node=self._task.common.batch.consumer)
         for work in planned:
             _require_sets(work)
-        with mapped(self._task.common.target), self._target.cursor() as cursor:
+        with translated(describe_dsn(self._task.common.target)), self._target.cursor() as cursor:
             with cursor.copy(self._copy) as copy:
                 for chunk, rows in self._chunks(planned):
                     copy.write_row((self._task.slice.number, chunk.number, rows))

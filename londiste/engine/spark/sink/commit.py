@@ -13,11 +13,12 @@ from uuid import UUID
 import psycopg
 
 from londiste.daemon import crash
-from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.connection import Connection, session
+from londiste.db.queries import translated
 from londiste.engine.spark.sink.event_rows import Given
 from londiste.engine.spark.sink.options import Common
 from londiste.engine.spark.sink.stage import StagedMessage, StagedRows, staged_table
-from londiste.errors import LondisteError, StateError, TransientError, from_database
+from londiste.errors import LondisteError, StateError, TransientError
 from londiste.pgq import spark_epochs
 
 log = logging.getLogger(__name__)
@@ -65,16 +66,13 @@ def write(
             synchronous=True,
             replica=replica,
         ) as conn:
-            try:
-                with conn.transaction():
-                    if _begin(conn, options, name, target, queries, epoch, rows):
-                        do(conn, list(_chunks(staged)))
-                        if name:
-                            query = next(iter(queries), "")
-                            spark_epochs.set_sink_epoch(conn, name, query, epoch or 0, rows)
-                        crash.point("sink.mid-commit")
-            except psycopg.Error as error:
-                raise from_database(error, where=whereabouts(conn)) from error
+            with translated(conn), conn.transaction():
+                if _begin(conn, options, name, target, queries, epoch, rows):
+                    do(conn, list(_chunks(staged)))
+                    if name:
+                        query = next(iter(queries), "")
+                        spark_epochs.set_sink_epoch(conn, name, query, epoch or 0, rows)
+                    crash.point("sink.mid-commit")
             crash.point("sink.after-commit")
             sweep(conn, name or str(attempt))
 

@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import psycopg
 from psycopg import RawCursor
 
 from londiste.db.connection import Connection, use_own_names, whereabouts
 from londiste.db.names import quote
+from londiste.db.queries import translated
 from londiste.db.relation import Relation, RelationColumn
 from londiste.engine.spark.sink.event_rows import Given, require
 from londiste.engine.spark.sink.options import Mode, TableOptions
 from londiste.engine.spark.sink.stage import StagedRows
 from londiste.engine.spark.sink.type_check import require_columns
-from londiste.errors import StateError, from_database
+from londiste.errors import StateError
 
 
 def write(
@@ -203,12 +203,9 @@ class _Part:
             return cursor.execute(statement).fetchone() is not None
 
     def _do(self, statement: str, parameters: Sequence[object] = ()) -> int:
-        try:
-            with RawCursor(self.conn) as cursor:
-                return cursor.execute(statement, parameters).rowcount
-        except psycopg.Error as error:
-            where = f"table {self.shape.name}, {whereabouts(self.conn)}"
-            raise from_database(error, where=where) from error
+        where = f"table {self.shape.name}, {whereabouts(self.conn)}"
+        with translated(where), RawCursor(self.conn) as cursor:
+            return cursor.execute(statement, parameters).rowcount
 
 
 def _kind(column: RelationColumn) -> str:

@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-import psycopg
 from psycopg import sql
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from londiste.daemon import crash
-from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.connection import Connection, session
+from londiste.db.queries import translated
 from londiste.engine.spark.sink.options import Common
-from londiste.errors import from_database
 from londiste.pgq import spark_epochs
 
 #: Characters of a chunk, and rows; one row may be longer.
@@ -139,12 +138,9 @@ def stage(
     done: list[StagedRows] = []
     with session(options.conninfo, name="londiste-spark stage", autocommit=True) as conn:
         number = spark_epochs.make_sink_stage(conn, name, attempt)
-        try:
-            with conn.transaction():
-                _copy(conn, number, part, few, chunks, done)
-                crash.point("sink.mid-stage")
-        except psycopg.Error as error:
-            raise from_database(error, where=whereabouts(conn)) from error
+        with translated(conn), conn.transaction():
+            _copy(conn, number, part, few, chunks, done)
+            crash.point("sink.mid-stage")
     crash.point("sink.staged")
     return StagedMessage(query, partition, tuple(done), number, part)
 

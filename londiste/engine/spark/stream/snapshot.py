@@ -22,7 +22,7 @@ from psycopg.rows import dict_row
 
 from londiste.db import catalog
 from londiste.db.connection import Connection, connect, session, whereabouts
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.engine.spark.stream.options import Options
 from londiste.engine.spark.stream.reader import Typed, batches
 from londiste.engine.spark.stream.types import StreamShape, converter
@@ -171,12 +171,10 @@ def _tick(conn: Connection, queue: str) -> Tick:
 
 def _export(conn: Connection) -> tuple[str, str]:
     """Name and text of a snapshot that lives as long as the transaction that begins here."""
-    try:
+    with translated(conn):
         conn.execute(_BEGIN)
         with conn.cursor(row_factory=dict_row) as cursor:
             row = cursor.execute(query("export_snapshot")).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
     assert row is not None
     return row["name"], row["snapshot"]
 

@@ -19,8 +19,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import psycopg
-
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log, rejoin_checks
@@ -31,7 +29,8 @@ from londiste.cascade.switching.steps.notes import Begin, End, NodeAddress, TagD
 from londiste.cascade.switching.steps.roots import CloseRoot
 from londiste.daemon import crash
 from londiste.db.connection import Connection, limit_answers, session
-from londiste.errors import StateError, from_database
+from londiste.db.queries import translated
+from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
@@ -301,11 +300,8 @@ class ComeBack:
         ) as conn:
             # To undo many rows takes long.
             limit_answers(conn, sites.answer_seconds, unless_busy=True)
-            try:
-                with conn.transaction():
-                    yield conn
-            except psycopg.Error as error:
-                raise from_database(error, where=self.at.name) from error
+            with translated(self.at.name), conn.transaction():
+                yield conn
 
     def _same_registry(self, provider: Connection, conn: Connection) -> None:
         """Tables and sequences that were added or removed on this node only."""
