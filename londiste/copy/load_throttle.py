@@ -9,6 +9,7 @@ must end.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -16,12 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import psycopg
-from psycopg.rows import dict_row
 
 from londiste.copy import progress
 from londiste.copy.sqlapi.control import copy_hold
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.queries import query, translated
+from londiste.db.queries import records
 from londiste.errors import LondisteError
 
 log = logging.getLogger(__name__)
@@ -184,7 +184,4 @@ class LoadWatch:
 
 def load(conn: Connection, where: str) -> Load:
     """The current load of a server."""
-    with translated(where), conn.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(query("server_load")).fetchone()
-    assert row is not None
-    return Load(where, row["sessions"], row["lag"], row["hidden"])
+    return records(conn, functools.partial(Load, where), "server_load")[0]

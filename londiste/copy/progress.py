@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psycopg.rows import dict_row
-
 from londiste.copy.sqlapi.attempts import Attempt, copy_progress
 from londiste.copy.step_timings import Tally
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import tuples
 from londiste.errors import TransientError
 from londiste.replication import sqlapi as tables
 
@@ -143,10 +141,13 @@ def progress(attempt: Attempt, flying: InFlight, times: ChunkTimes | None = None
 
 def copy_chunk_times(conn: Connection, queue: str) -> dict[str, ChunkTimes]:
     """Durations of the finished chunks of running copies, by table name."""
-    return {
-        row["table_name"]: ChunkTimes(row["chunks"], row["bytes"], row["seconds"])
-        for row in call.rows(conn, "londiste.copy_chunk_times", queue)
-    }
+
+    def times(
+        table: str, count: int, size: int, seconds: float, _: float
+    ) -> tuple[str, ChunkTimes]:
+        return table, ChunkTimes(count, size, seconds)
+
+    return dict(call.records(conn, times, "londiste.copy_chunk_times", queue))
 
 
 def all_done(conn: Connection, queue: str, table: TableName, attempt: int) -> Tally:
@@ -175,14 +176,10 @@ def all_done(conn: Connection, queue: str, table: TableName, attempt: int) -> Ta
 
 
 def _in_flight(conn: Connection) -> dict[TableName, InFlight]:
-    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(query("copy_in_flight"))
-        return {
-            TableName(row["schema"], row["name"]): InFlight(
-                row["rows"], row["bytes"], row["running"]
-            )
-            for row in cursor.fetchall()
-        }
+    return {
+        TableName(schema, name): InFlight(*counts)
+        for schema, name, *counts in tuples(conn, "copy_in_flight")
+    }
 
 
 def time_left(item: Progress) -> str:

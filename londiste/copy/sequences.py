@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import fetch
 from londiste.replication import sqlapi as tables
 
 log = logging.getLogger(__name__)
@@ -34,17 +33,15 @@ class OwnSequence:
 
 def owned(conn: Connection, table: TableName) -> list[OwnSequence]:
     """The sequences of a table's columns that this role may read."""
-    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(query("owned_sequences"), {"schema": table.schema, "name": table.name})
-        return [
-            OwnSequence(
-                row["column"],
-                TableName(row["schema"], row["name"]),
-                row["increment"],
-                row["last_value"],
-            )
-            for row in cursor.fetchall()
-        ]
+    return [
+        OwnSequence(
+            row["column"],
+            TableName(row["schema"], row["name"]),
+            row["increment"],
+            row["last_value"],
+        )
+        for row in fetch(conn, "owned_sequences", schema=table.schema, name=table.name)
+    ]
 
 
 def advance(

@@ -11,8 +11,6 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 
-from psycopg.rows import dict_row
-
 from londiste.copy import setup, step_timings
 from londiste.copy.chunking import runner
 from londiste.copy.chunking.blocks import count_chunks, split
@@ -27,7 +25,7 @@ from londiste.db import catalog, table_fingerprint
 from londiste.db.catalog import Column, TableInfo
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import translated, tuples
 from londiste.db.table_fingerprint import Fingerprint
 from londiste.engine.spec import CopySpec
 from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged
@@ -248,7 +246,5 @@ def exported_snapshot(sides: CopySessions) -> Iterator[tuple[Connection, str, st
     ) as conn:
         with translated(conn):
             conn.execute("begin isolation level repeatable read, read only")
-            with conn.cursor(row_factory=dict_row) as cursor:
-                row = cursor.execute(query("export_snapshot")).fetchone()
-        assert row is not None
-        yield conn, row["name"], row["snapshot"]
+        ((name, snapshot),) = tuples(conn, "export_snapshot")
+        yield conn, name, snapshot

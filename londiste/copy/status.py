@@ -7,11 +7,9 @@ read it, wherever the copies run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 from psycopg import conninfo
-from psycopg.rows import dict_row
 
 from londiste.cascade import sqlapi as nodes
 from londiste.copy import progress, step_timings
@@ -22,7 +20,7 @@ from londiste.copy.sqlapi.control import Control, get_copy_control
 from londiste.copy.step_timings import StepTiming
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import tuples
 from londiste.errors import LondisteError
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
@@ -154,38 +152,17 @@ def collect(
 
 def _builds(conn: Connection) -> dict[TableName, list[Build]]:
     found: dict[TableName, list[Build]] = {}
-    for row in _rows(conn, "index_builds"):
-        session_name = str(row["session"])
-        found.setdefault(TableName(row["schema"], row["name"]), []).append(
-            Build(
-                index=session_name.removeprefix(BUILDER)
-                if session_name.startswith(BUILDER)
-                else "",
-                phase=row["phase"],
-                blocks_done=row["blocks_done"],
-                blocks_total=row["blocks_total"],
-                tuples_done=row["tuples_done"],
-                tuples_total=row["tuples_total"],
-                seconds=row["seconds"] or 0.0,
-            )
-        )
+    for schema, name, session_name, *facts in tuples(conn, "index_builds"):
+        index = session_name.removeprefix(BUILDER) if session_name.startswith(BUILDER) else ""
+        found.setdefault(TableName(schema, name), []).append(Build(index, *facts))
     return found
 
 
 def _analyzes(conn: Connection) -> dict[TableName, tuple[str, int, int]]:
     return {
-        TableName(row["schema"], row["name"]): (
-            row["phase"],
-            row["blocks_done"],
-            row["blocks_total"],
-        )
-        for row in _rows(conn, "analyzes")
+        TableName(schema, name): (phase, done, total)
+        for schema, name, phase, done, total in tuples(conn, "analyzes")
     }
-
-
-def _rows(conn: Connection, name: str) -> list[dict[str, Any]]:
-    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name)).fetchall()
 
 
 def _behind(location: str, queue: str) -> dict[str, CopyLag]:

@@ -65,21 +65,7 @@ class StepTiming:
 
 def copy_steps(conn: Connection, queue: str) -> list[StepTiming]:
     """The steps of the last copy of each table, in the order in which they began."""
-    return [
-        StepTiming(
-            table=row["table_name"],
-            step=row["step"],
-            started_at=row["started_at"],
-            seconds=row["seconds"],
-            finished=row["finished"],
-            tasks=row["tasks"],
-            busy=row["busy"],
-            rows=row["rows"],
-            bytes=row["bytes"],
-            waits=row["waits"],
-        )
-        for row in call.rows(conn, "londiste.copy_steps", queue)
-    ]
+    return call.records(conn, StepTiming, "londiste.copy_steps", queue)
 
 
 def copy_waits(conn: Connection, queue: str) -> dict[str, str]:

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from psycopg.rows import dict_row
 
 from londiste.db.catalog import Column
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import fetch
 from londiste.db.table_fingerprint import Fingerprint, MarkedColumn, Shape
 
 
@@ -53,7 +50,7 @@ class TableFacts:
 def known(conn: Connection, tables: Collection[TableName]) -> dict[TableName, TableFacts]:
     """The facts of the existing ones of these tables."""
     found = {}
-    for row in _rows(conn, "group_tables", tables):
+    for row in fetch(conn, "group_tables", **_names(tables)):
         name = TableName(row["schema"], row["name"])
         columns = row["columns"]
         found[name] = TableFacts(
@@ -99,15 +96,9 @@ def sizes(conn: Connection, tables: Collection[TableName]) -> dict[TableName, in
     """Size on disk of the existing ones of these tables, in bytes, without indexes."""
     return {
         TableName(row["schema"], row["name"]): row["total_bytes"]
-        for row in _rows(conn, "table_sizes", tables)
+        for row in fetch(conn, "table_sizes", **_names(tables))
     }
 
 
-def _rows(conn: Connection, query_name: str, tables: Collection[TableName]) -> list[dict[str, Any]]:
-    with translated(conn):
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(
-                query(query_name),
-                {"schemas": [t.schema for t in tables], "names": [t.name for t in tables]},
-            )
-            return cursor.fetchall()
+def _names(tables: Collection[TableName]) -> dict[str, list[str]]:
+    return {"schemas": [t.schema for t in tables], "names": [t.name for t in tables]}

@@ -7,13 +7,17 @@ program have an empty search_path.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import fetch
+from londiste.db.queries import fetch, records
 from londiste.errors import UnknownTable
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -126,24 +130,9 @@ class Trigger:
 
 def info(conn: Connection, table: TableName) -> TableInfo | None:
     """Kind and size of a relation, None when there is none of this name."""
-    found = fetch(conn, "table_info", schema=table.schema, name=table.name)
-    if not found:
-        return None
-    row = found[0]
-    return TableInfo(
-        name=table,
-        oid=row["oid"],
-        kind=row["kind"],
-        pages=row["pages"],
-        bytes=row["bytes"],
-        total_bytes=row["total_bytes"],
-        block_size=row["block_size"],
-        rows_estimate=row["rows_estimate"],
-        filenode=row["filenode"],
-        forces_row_security=row["forces_row_security"],
-        leaf_pages=tuple(row["leaf_pages"]),
-        partition=row["is_partition"],
-    )
+    kind = functools.partial(TableInfo, table)
+    found = records(conn, kind, "table_info", schema=table.schema, name=table.name)
+    return found[0] if found else None
 
 
 def require(conn: Connection, table: TableName) -> TableInfo:
@@ -169,38 +158,12 @@ def moved(conn: Connection, table: TableName) -> bool:
 
 def columns(conn: Connection, table: TableName) -> list[Column]:
     """The columns in their order; empty if the table does not exist."""
-    return [
-        Column(
-            name=row["name"],
-            type=row["type"],
-            not_null=row["not_null"],
-            default=row["default_expression"],
-            identity=row["identity"],
-            generated=row["generated"],
-            builtin=row["builtin"],
-            number=row["number"],
-        )
-        for row in _of_table(conn, "table_columns", table)
-    ]
+    return _of_table(conn, Column, "table_columns", table)
 
 
 def constraints(conn: Connection, table: TableName) -> list[Constraint]:
     """All constraints but foreign keys and NOT NULL."""
-    return [
-        Constraint(
-            name=row["name"],
-            kind=row["kind"],
-            definition=row["definition"],
-            deferrable=row["is_deferrable"],
-            deferred=row["is_deferred"],
-            validated=row["is_validated"],
-            inherited=row["is_inherited"],
-            by_index=row["by_index"],
-            columns=tuple(row["columns"]),
-            comment=row["comment"],
-        )
-        for row in _of_table(conn, "table_constraints", table)
-    ]
+    return _of_table(conn, Constraint, "table_constraints", table)
 
 
 def key(conn: Connection, table: TableName) -> tuple[str, ...]:
@@ -219,41 +182,18 @@ def correlation(conn: Connection, table: TableName, column: str) -> float | None
 
 def indexes(conn: Connection, table: TableName) -> list[Index]:
     """All indexes, including those of constraints; the primary key's first."""
-    return [
-        Index(
-            schema=row["schema"],
-            name=row["name"],
-            definition=row["definition"],
-            unique=row["is_unique"],
-            primary=row["is_primary"],
-            valid=row["is_valid"],
-            clustered=row["is_clustered"],
-            replica_identity=row["is_replica_identity"],
-            attached=row["is_attached"],
-            options=tuple(row["options"]),
-            tablespace=row["tablespace"],
-            comment=row["comment"],
-            statistics=tuple(sorted((int(n), int(v)) for n, v in row["statistics"].items())),
-            constraint=row["constraint_name"],
-            key=tuple(row["key"]),
-        )
-        for row in _of_table(conn, "table_indexes", table)
-    ]
+    return _of_table(conn, _index, "table_indexes", table)
+
+
+def _index(*, statistics: Iterable[Sequence[int]], **row: Any) -> Index:
+    return Index(statistics=tuple((number, target) for number, target in statistics), **row)
 
 
 def triggers(conn: Connection, table: TableName) -> list[Trigger]:
     """User triggers of the table."""
-    return [
-        Trigger(
-            name=row["name"],
-            enabled=row["enabled"],
-            definition=row["definition"],
-            function=f"{row['function_schema']}.{row['function_name']}",
-        )
-        for row in _of_table(conn, "table_triggers", table)
-    ]
+    return _of_table(conn, Trigger, "table_triggers", table)
 
 
-def _of_table(conn: Connection, name: str, table: TableName) -> list[dict[str, Any]]:
+def _of_table(conn: Connection, kind: Callable[..., T], name: str, table: TableName) -> list[T]:
     found = info(conn, table)
-    return [] if found is None else fetch(conn, name, oid=found.oid)
+    return [] if found is None else records(conn, kind, name, oid=found.oid)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg.rows import dict_row, tuple_row
+from psycopg.rows import dict_row, kwargs_row, tuple_row
 
 import londiste
 from londiste.db.connection import Connection, whereabouts
 from londiste.errors import InstallError, from_database
+
+T = TypeVar("T")
 
 
 def sql_root() -> Path:
@@ -52,6 +54,23 @@ def fetch(conn: Connection, query_name: str, /, **parameters: Any) -> list[dict[
     """Runs a query of ``sql/queries``; one dict per row."""
     with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query(query_name), parameters or None).fetchall()
+
+
+def records(
+    conn: Connection, kind: Callable[..., T], query_name: str, /, **parameters: Any
+) -> list[T]:
+    """Runs a query of ``sql/queries``; ``kind`` of the columns of each row, by their names.
+
+    Arrays are given as tuples.
+    """
+    with translated(conn), conn.cursor(row_factory=kwargs_row(_with_tuples(kind))) as cursor:
+        return cursor.execute(query(query_name), parameters or None).fetchall()
+
+
+def _with_tuples(kind: Callable[..., T]) -> Callable[..., T]:
+    return lambda **row: kind(
+        **{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
+    )
 
 
 def tuples(conn: Connection, query_name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:

@@ -8,11 +8,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from psycopg.rows import dict_row
+from psycopg.rows import tuple_row
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import fetch, query, tuples
 
 
 class Folding(StrEnum):
@@ -108,28 +108,21 @@ def shapes(conn: Connection, tables: Iterable[TableName]) -> dict[TableName, Rel
     """The shapes of those of the tables that exist, read anew."""
     wanted = {str(table): table for table in tables}
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in _rows(conn, "table_shapes", list(wanted)):
+    for row in fetch(conn, "table_shapes", tables=list(wanted)):
         found.setdefault(row["table_name"], []).append(row)
     return {wanted[name]: _shape(wanted[name], rows) for name, rows in found.items()}
 
 
 def versions(conn: Connection, oids: Iterable[int]) -> dict[int, str]:
     """The present ``version`` of relations; cheaper than reading them again."""
-    return {row["oid"]: row["version"] for row in _rows(conn, "table_versions", list(oids))}
+    return dict(tuples(conn, "table_versions", oids=list(oids)))
 
 
 def versions_later(conn: Connection, oids: Iterable[int]) -> Callable[[], dict[int, str]]:
     """``versions`` inside the caller's pipeline; what is returned is called after it."""
-    cursor = conn.cursor(row_factory=dict_row)
-    cursor.execute(query("table_versions"), [list(oids)])
-    return lambda: {row["oid"]: row["version"] for row in cursor.fetchall()}
-
-
-def _rows(conn: Connection, name: str, parameter: list[Any]) -> list[dict[str, Any]]:
-    with translated(conn):
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query(name), [parameter])
-            return cursor.fetchall()
+    cursor = conn.cursor(row_factory=tuple_row)
+    cursor.execute(query("table_versions"), {"oids": list(oids)})
+    return lambda: dict(cursor.fetchall())
 
 
 def _shape(table: TableName, rows: list[dict[str, Any]]) -> Relation:

@@ -56,10 +56,7 @@ class Fingerprint:
 def mark(conn: Connection, table: TableName) -> Fingerprint | None:
     """The present fingerprint of the table; None if there is no table of this name."""
     with translated(conn):
-        with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query("table_mark"), {"schema": table.schema, "name": table.name})
-            row = cursor.fetchone()
-    return None if row is None else Fingerprint.from_json(row)
+        return later(conn, table)()
 
 
 def later(conn: Connection, table: TableName) -> Callable[[], Fingerprint | None]:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import fetch, translated
 
 #: The row of the ledger that stands for the component as a whole.
 COMPONENT = "component.toml"
@@ -74,11 +73,9 @@ class Installed:
 
 def read(conn: Connection, schema: str) -> Installed:
     """The installed part of component ``schema``; changes nothing."""
+    (state,) = fetch(conn, "install_state", schema=schema)
+    files: dict[str, LedgerEntry] = {}
     with translated(conn):
-        with conn.cursor(row_factory=dict_row) as cursor:
-            state = cursor.execute(query("install_state"), {"schema": schema}).fetchone()
-        assert state is not None  # the query always answers one row
-        files: dict[str, LedgerEntry] = {}
         if state["has_ledger"]:
             rows = conn.execute(
                 sql.SQL("select path, sha256, version from {}").format(

@@ -10,11 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from psycopg.rows import dict_row
-
 from londiste.db.connection import Connection
 from londiste.db.names import quote
-from londiste.db.queries import query
+from londiste.db.queries import fetch
 
 #: The schema that is always there: kind and signature.
 PUBLIC = ("schema", "public")
@@ -45,10 +43,9 @@ class Rights:
 
 def rights(conn: Connection) -> tuple[Rights, ...]:
     """Owners and grants of all schemas, functions, sequences and views."""
-    with conn.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(query("migrate_rights").encode()).fetchall()
     return tuple(
-        Rights(grants=tuple(Grant(**one) for one in row.pop("grants")), **row) for row in rows
+        Rights(grants=tuple(Grant(**one) for one in row.pop("grants")), **row)
+        for row in fetch(conn, "migrate_rights")
     )
 
 

@@ -114,8 +114,7 @@ def get_waiting_info(
     conn: Connection, queue: str | None = None, consumer: str | None = None
 ) -> list[WaitingInfo]:
     """Number of retries and dead letters per consumer; None stands for all."""
-    rows = call.rows(conn, "pgq.get_waiting_info", queue, consumer)
-    return [WaitingInfo(**row) for row in rows]
+    return call.records(conn, WaitingInfo, "pgq.get_waiting_info", queue, consumer)
 
 
 def _failed_event(

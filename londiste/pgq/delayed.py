@@ -63,7 +63,7 @@ def cancel_delayed_event(conn: Connection, queue: str, event_id: int) -> int:
 
 def get_delayed_info(conn: Connection, queue: str | None = None) -> list[DelayedInfo]:
     """Number of delayed events in one queue, or per queue."""
-    return [DelayedInfo(**row) for row in call.rows(conn, "pgq.get_delayed_info", queue)]
+    return call.records(conn, DelayedInfo, "pgq.get_delayed_info", queue)
 
 
 __all__ = [

@@ -54,15 +54,14 @@ def get_queue_config(conn: Connection, queue: str) -> list[QueueParameter]:
 
 def get_queue_info(conn: Connection, queue: str | None = None) -> list[QueueInfo]:
     """Settings and state of one queue or of all; empty for an unknown queue."""
-    return [QueueInfo(**row) for row in call.rows(conn, "pgq.get_queue_info", queue)]
+    return call.records(conn, QueueInfo, "pgq.get_queue_info", queue)
 
 
 def get_consumer_info(
     conn: Connection, queue: str | None = None, consumer: str | None = None
 ) -> list[ConsumerInfo]:
     """Positions of consumers; None stands for all queues, all consumers."""
-    rows = call.rows(conn, "pgq.get_consumer_info", queue, consumer)
-    return [ConsumerInfo(**row) for row in rows]
+    return call.records(conn, ConsumerInfo, "pgq.get_consumer_info", queue, consumer)
 
 
 def current_event_table(conn: Connection, queue: str) -> str:
@@ -81,8 +80,7 @@ def unproven_events(
     events -- id, transaction and type of each.
     """
     ids, txids, types = ([one[nr] for one in events] for nr in range(3))
-    rows = call.rows(conn, "pgq.unproven_events", queue, ids, txids, types)
-    return [int(row["unproven_events"]) for row in rows]
+    return call.records(conn, int, "pgq.unproven_events", queue, ids, txids, types)
 
 
 def prove_forwarded(conn: Connection, queue: str, events: Sequence[tuple[int, str]]) -> None:
@@ -253,9 +251,7 @@ def seconds_until_due(conn: Connection) -> float | None:
 
 def maint_tables_to_vacuum(conn: Connection) -> list[str]:
     """Tables that need a vacuum where autovacuum is off."""
-    return [
-        str(row["maint_tables_to_vacuum"]) for row in call.rows(conn, "pgq.maint_tables_to_vacuum")
-    ]
+    return call.records(conn, str, "pgq.maint_tables_to_vacuum")
 
 
 __all__ = [

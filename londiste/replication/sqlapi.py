@@ -111,10 +111,8 @@ def renamed_tables(conn: Connection, queue: str) -> dict[TableName, TableName]:
 
 def rewritten_tables(conn: Connection, queue: str) -> list[TableName]:
     """Tables whose rows DDL has changed on this node without events."""
-    return [
-        TableName.parse(row["table_name"])
-        for row in call.rows(conn, "londiste.rewritten_tables", queue)
-    ]
+    rows = call.records(conn, _named(_pair), "londiste.rewritten_tables", queue)
+    return [table for table, _ in rows]
 
 
 def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
@@ -279,19 +277,18 @@ def move_table_states(
 
     consumer -- only those that catch up by this one.
     """
-    return {
-        TableName.parse(row["move_table_states"])
-        for row in call.rows(
-            conn,
-            "londiste.move_table_states",
-            queue,
-            [str(move.table) for move in moves],
-            [move.old for move in moves],
-            [move.new for move in moves],
-            [move.snapshot for move in moves],
-            consumer,
-        )
-    }
+    moved = call.records(
+        conn,
+        TableName.parse,
+        "londiste.move_table_states",
+        queue,
+        [str(move.table) for move in moves],
+        [move.old for move in moves],
+        [move.new for move in moves],
+        [move.snapshot for move in moves],
+        consumer,
+    )
+    return set(moved)
 
 
 def local_set_table_attrs(
@@ -431,12 +428,9 @@ def restore_table_fkey(
 
 
 def _fkeys(conn: Connection, function: str, argument: str | list[str]) -> list[PendingForeignKey]:
-    return [
-        PendingForeignKey(
-            TableName.parse(row["from_table"]),
-            TableName.parse(row["to_table"]),
-            row["fkey_name"],
-            row["fkey_def"],
+    def key(from_table: str, to_table: str, name: str, definition: str) -> PendingForeignKey:
+        return PendingForeignKey(
+            TableName.parse(from_table), TableName.parse(to_table), name, definition
         )
-        for row in call.rows(conn, function, argument)
-    ]
+
+    return call.records(conn, key, function, argument)

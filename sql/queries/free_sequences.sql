@@ -1,11 +1,11 @@
 -- Sequences %(names)s (quoted, with their schemas) as their creation needs them.
 select
-    ''::text as column_name,
+    ''::text as "column",
     n.nspname::text as schema,
     c.relname::text as name,
-    null::text as owned,
+    ''::text as owned,
     pg_catalog.pg_get_userbyid(c.relowner)::text as owner,
-    c.relpersistence::text as persistence,
+    c.relpersistence = 'u' as unlogged,
     pg_catalog.format_type(s.seqtypid, null) as type,
     s.seqstart as start,
     s.seqincrement as increment,

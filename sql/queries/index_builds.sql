@@ -7,14 +7,14 @@
 select
     n.nspname as schema,
     c.relname as name,
-    p.pid,
     coalesce(a.application_name, '') as session,
     p.phase,
     p.blocks_done,
     p.blocks_total,
     p.tuples_done,
     p.tuples_total,
-    extract(epoch from pg_catalog.clock_timestamp() - a.query_start)::float8 as seconds
+    coalesce(
+        extract(epoch from pg_catalog.clock_timestamp() - a.query_start), 0)::float8 as seconds
 from pg_catalog.pg_stat_progress_create_index p
 join pg_catalog.pg_class c on c.oid = p.relid
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

@@ -21,7 +21,7 @@ select
     coalesce(k.convalidated, true) as not_null_valid,
     coalesce(k.conislocal, a.attislocal) as not_null_local,
     pg_catalog.obj_description(k.oid, 'pg_constraint') as not_null_comment,
-    pg_catalog.pg_get_expr(d.adbin, d.adrelid) as default_expression,
+    pg_catalog.pg_get_expr(d.adbin, d.adrelid) as "default",
     not exists (
         select from pg_catalog.pg_depend dep
         where dep.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass

@@ -40,7 +40,7 @@ with own as (
 )
 select
     o.of_table::int8 as oid,
-    o.column_name::text as column_name,
+    o.column_name::text as "column",
     o.sequence_schema,
     o.sequence_name,
     r.rolname::text as grantee,

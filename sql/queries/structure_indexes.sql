@@ -23,7 +23,7 @@ select
         ),
         '{}'
     ) as statistics,
-    k.conname::text as constraint_name,
+    k.conname::text as "constraint",
     p.relname::text as parent,
     ptn.nspname::text as parent_schema,
     pt.relname::text as parent_table

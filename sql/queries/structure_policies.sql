@@ -13,8 +13,8 @@ select
         select r.rolname::text from pg_catalog.pg_roles r
         where r.oid = any(p.polroles) order by r.rolname
     ) as roles,
-    pg_catalog.pg_get_expr(p.polqual, p.polrelid) as using_expression,
-    pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid) as check_expression,
+    pg_catalog.pg_get_expr(p.polqual, p.polrelid) as "using",
+    pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid) as "check",
     pg_catalog.obj_description(p.oid, 'pg_policy') as comment
 from pg_catalog.pg_policy p
 where p.polrelid = any(%(oids)s::oid[])

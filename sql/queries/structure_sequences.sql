@@ -2,17 +2,17 @@
  * Sequences that columns of tables take values from.
  *
  * %(oids)s -- the tables.
- * owned -- a: dropped with the column (serial); i: identity; NULL: the default only names it.
+ * owned -- a: dropped with the column (serial); i: identity; '': the default only names it.
  * owner -- its role; literal -- the sequence as the text of a default has it.
  */
 select distinct
     a.attrelid::int8 as oid,
-    a.attname::text as column_name,
+    a.attname::text as "column",
     n.nspname::text as schema,
     c.relname::text as name,
-    w.deptype::text as owned,
+    coalesce(w.deptype::text, '') as owned,
     pg_catalog.pg_get_userbyid(c.relowner)::text as owner,
-    c.relpersistence::text as persistence,
+    c.relpersistence = 'u' as unlogged,
     pg_catalog.format_type(s.seqtypid, null) as type,
     s.seqstart as start,
     s.seqincrement as increment,

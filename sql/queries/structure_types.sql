@@ -50,7 +50,7 @@ select
          where co.oid = t.typcollation)
     end as collation,
     t.typnotnull as not_null,
-    t.typdefault as default_expression,
+    t.typdefault as "default",
     coalesce(
         (
             select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(

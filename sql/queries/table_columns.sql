@@ -11,7 +11,7 @@ select
     a.attnum as number,
     pg_catalog.format_type(a.atttypid, a.atttypmod) as type,
     a.attnotnull as not_null,
-    pg_catalog.pg_get_expr(d.adbin, d.adrelid) as default_expression,
+    pg_catalog.pg_get_expr(d.adbin, d.adrelid) as "default",
     a.attidentity::text as identity,
     a.attgenerated::text as generated,
     a.atttypid < 16384 and t.typtype = 'b' as builtin

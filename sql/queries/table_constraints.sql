@@ -9,10 +9,10 @@ select
     k.conname as name,
     k.contype::text as kind,
     pg_catalog.pg_get_constraintdef(k.oid) as definition,
-    k.condeferrable as is_deferrable,
-    k.condeferred as is_deferred,
-    k.convalidated as is_validated,
-    k.coninhcount > 0 or k.conparentid <> 0 as is_inherited,
+    k.condeferrable as deferrable,
+    k.condeferred as deferred,
+    k.convalidated as validated,
+    k.coninhcount > 0 or k.conparentid <> 0 as inherited,
     k.contype in ('p', 'u')
         and not coalesce((pg_catalog.to_jsonb(k) ->> 'conperiod')::bool, false) as by_index,
     coalesce(

@@ -4,29 +4,30 @@
  * %(oid)s -- the table.
  * attached: part of an index on a partitioned parent, which alone can drop it.
  * key: names of the columns that it orders by; empty if it has expressions or a condition.
- * statistics: column number -> statistics target, for expression columns that have one.
+ * statistics: [column number, statistics target] of expression columns that have one.
  */
 select
     n.nspname as schema,
     c.relname as name,
-    i.indisunique as is_unique,
-    i.indisprimary as is_primary,
-    i.indisvalid as is_valid,
-    i.indisclustered as is_clustered,
-    i.indisreplident as is_replica_identity,
+    i.indisunique as "unique",
+    i.indisprimary as "primary",
+    i.indisvalid as valid,
+    i.indisclustered as clustered,
+    i.indisreplident as replica_identity,
     exists (
         select from pg_catalog.pg_inherits h where h.inhrelid = c.oid
-    ) as is_attached,
+    ) as attached,
     pg_catalog.pg_get_indexdef(i.indexrelid) as definition,
     coalesce(c.reloptions, '{}') as options,
     s.spcname as tablespace,
     pg_catalog.obj_description(c.oid, 'pg_class') as comment,
     (
-        select coalesce(pg_catalog.jsonb_object_agg(a.attnum, a.attstattarget), '{}')
+        select coalesce(
+            pg_catalog.jsonb_agg(array[a.attnum, a.attstattarget] order by a.attnum), '[]')
         from pg_catalog.pg_attribute a
         where a.attrelid = c.oid and a.attstattarget >= 0
     ) as statistics,
-    k.conname as constraint_name,
+    k.conname as "constraint",
     array(
         select a.attname::text
         from unnest(i.indkey::int2[]) with ordinality as o (attnum, place)

@@ -12,8 +12,7 @@
 select
     c.oid::int8 as oid,
     c.relkind::text as kind,
-    c.relispartition as is_partition,
-    c.relpersistence::text as persistence,
+    c.relispartition as partition,
     coalesce(l.bytes, pg_catalog.pg_relation_size(c.oid))
         / pg_catalog.current_setting('block_size')::int8 as pages,
     coalesce(l.pages, '{}') as leaf_pages,

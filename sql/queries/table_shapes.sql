@@ -1,4 +1,4 @@
--- Columns of some tables, as the applier needs them.  Parameter: array of "schema.name",
+-- Columns of some tables, as the applier needs them.  Parameter %(tables)s: array of "schema.name",
 -- unquoted (only the first dot splits).  One row per column, in table order.
 --   base_type    what a domain is made of: a domain over an enum has no equality of its own
 --   eq_schema    where the default btree equality of the type lives, so that a key can be
@@ -19,7 +19,7 @@ with wanted as (
             when pg_catalog.current_setting('londiste.run_as_owner', true) = 'off' then 0
             else c.relowner::int8
         end as owner
-    from unnest(%s::text[]) as t(name)
+    from unnest(%(tables)s::text[]) as t(name)
     join pg_catalog.pg_namespace n
         on n.nspname = split_part(t.name, '.', 1)
     join pg_catalog.pg_class c

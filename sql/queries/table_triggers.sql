@@ -7,9 +7,7 @@
 select
     t.tgname as name,
     t.tgenabled::text as enabled,
-    t.tgtype::int4 as type,
-    n.nspname as function_schema,
-    p.proname as function_name,
+    n.nspname || '.' || p.proname as function,
     pg_catalog.pg_get_triggerdef(t.oid) as definition
 from pg_catalog.pg_trigger t
 join pg_catalog.pg_proc p on p.oid = t.tgfoid

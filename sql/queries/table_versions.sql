@@ -1,5 +1,5 @@
 -- A text per table that changes when a column is added, dropped, renamed or gets another type.
--- Parameter: array of table oids.  A table that is gone is not in the result.
+-- Parameter %(oids)s: array of table oids.  A table that is gone is not in the result.
 -- Without a join of the two: it is planned for each batch, because the replica role ends the plans.
 select
     c.oid::int8 as oid,
@@ -9,4 +9,4 @@ select
         where a.attrelid = c.oid and a.attnum > 0
     ) as version
 from pg_catalog.pg_class c
-where c.oid = any(%s::int8[]::oid[])
+where c.oid = any(%(oids)s::int8[]::oid[])

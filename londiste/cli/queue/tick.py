@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import click
-from psycopg.rows import dict_row
 
 from londiste.cli import options, output
 from londiste.cli.daemons.tick import tick
 from londiste.cli.queue.common import opened
-from londiste.db.queries import query, translated
+from londiste.db.queries import fetch
 from londiste.pgq import admin
 
 __all__ = ["tick", "ticks"]
@@ -24,9 +23,7 @@ def ticks(ctx: options.Context, name: str, count: int, db: str | None, as_json: 
     """List the newest ticks of a queue; events is the maximum number before each tick."""
     with opened(ctx, db) as conn:
         admin.find_queue(conn, name)
-        with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(query("queue_ticks"), {"queue": name, "count": count})
-            rows = cursor.fetchall()
+        rows = fetch(conn, "queue_ticks", queue=name, count=count)
     output.show(
         ["tick", "time", "event_seq", "events", "snapshot"],
         rows,

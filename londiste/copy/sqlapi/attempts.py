@@ -73,10 +73,7 @@ def copy_give_up(conn: Connection, queue: str, table: TableName, attempt: int) -
 
 def copy_written(conn: Connection, queue: str, table: TableName) -> list[int]:
     """The transactions of the chunks that unfinished attempts have written.  Raises LockTimeout."""
-    return [
-        int(row["copy_written"])
-        for row in call.rows(conn, "londiste.copy_written", queue, str(table))
-    ]
+    return call.records(conn, int, "londiste.copy_written", queue, str(table))
 
 
 @dataclass(frozen=True)
@@ -135,9 +132,8 @@ def copy_plan(
 
 def copy_go_on(conn: Connection, queue: str, table: TableName) -> Stored | None:
     """The attempt to resume, if there is one; a request to stop it is cleared."""
-    for row in call.rows(conn, "londiste.copy_go_on", queue, str(table)):
-        return Stored(row["attempt"], row["plan"])
-    return None
+    found = call.records(conn, Stored, "londiste.copy_go_on", queue, str(table))
+    return found[0] if found else None
 
 
 def copy_ranges(conn: Connection, queue: str, table: TableName, attempt: int) -> list[CopiedRange]:
@@ -172,21 +168,7 @@ def copy_obstacle(conn: Connection, queue: str, table: TableName) -> str:
 
 def copy_progress(conn: Connection, queue: str) -> list[Attempt]:
     """The running attempts."""
-    return [
-        Attempt(
-            table=row["table_name"],
-            attempt=row["attempt"],
-            seconds=row["seconds"],
-            stop_requested=row["stop_requested"],
-            total_bytes=row["total_bytes"],
-            total_rows=row["total_rows"],
-            total_chunks=row["total_chunks"],
-            chunks=row["chunks"],
-            rows=row["rows"],
-            bytes=row["bytes"],
-        )
-        for row in call.rows(conn, "londiste.copy_progress", queue)
-    ]
+    return call.records(conn, Attempt, "londiste.copy_progress", queue)
 
 
 def terminate_tasks(conn: Connection, queue: str, tables: Iterable[TableName]) -> int:

@@ -66,8 +66,9 @@ def copy_group_end(
     consumer: str,
 ) -> set[TableName]:
     """Ends the load of these tables: next state and consumer.  Returns the tables that moved."""
-    rows = call.rows(
+    moved = call.records(
         conn,
+        TableName.parse,
         "londiste.copy_group_end",
         queue,
         [str(name) for name in attempts],
@@ -76,7 +77,7 @@ def copy_group_end(
         snapshot,
         consumer,
     )
-    return {TableName.parse(row["copy_group_end"]) for row in rows}
+    return set(moved)
 
 
 def copy_group_abandon(conn: Connection, queue: str, attempts: Mapping[TableName, int]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import fetch
+from londiste.db.queries import fetch, records
 from londiste.db.structure.types import (
     Column,
     ColumnSequence,
@@ -26,19 +27,7 @@ from londiste.db.structure.types import (
     UserType,
 )
 
-#: What is read of each table, by the names of the queries.
-_KINDS = (
-    "columns",
-    "constraints",
-    "indexes",
-    "triggers",
-    "rules",
-    "policies",
-    "grants",
-    "statistics",
-    "sequences",
-    "needs",
-)
+T = TypeVar("T")
 
 
 def read(conn: Connection, names: Iterable[TableName]) -> Structures:
@@ -49,13 +38,10 @@ def read(conn: Connection, names: Iterable[TableName]) -> Structures:
     """
     wanted = json.dumps([[name.schema, name.name] for name in names])
     oids = [row["oid"] for row in fetch(conn, "structure_tree", names=wanted)]
-    of = {kind: _by_table(fetch(conn, f"structure_{kind}", oids=oids)) for kind in _KINDS}
-    tables = []
-    for row in fetch(conn, "structure_tables", oids=oids):
-        mine = {kind: rows.get(row["oid"], []) for kind, rows in of.items()}
-        tables.append(_structure(row, mine))
-    types = tuple(_type(row) for row in fetch(conn, "structure_types", oids=oids))
-    return Structures(tuple(tables), types, conn.info.server_version)
+    of = {part: _by_table(conn, part, kind, oids) for part, kind in _PARTS.items()}
+    tables = records(conn, functools.partial(_structure, of), "structure_tables", oids=oids)
+    types = records(conn, _type, "structure_types", oids=oids)
+    return Structures(tuple(tables), tuple(types), conn.info.server_version)
 
 
 def there(
@@ -107,101 +93,88 @@ def there(
     )
 
 
-def _by_table(rows: Sequence[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
-    result: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        result.setdefault(row.pop("oid"), []).append(row)
+def free_sequences(conn: Connection, names: Sequence[str]) -> list[ColumnSequence]:
+    """Sequences by their quoted names, as if a default named them."""
+    return records(conn, _named(ColumnSequence), "free_sequences", names=list(names))
+
+
+def _by_table(
+    conn: Connection, part: str, kind: Callable[..., Any], oids: Sequence[int]
+) -> dict[int, list[Any]]:
+    """One part of all the tables, by the tables' oids."""
+
+    def of_table(oid: int, **row: Any) -> tuple[int, Any]:
+        return oid, kind(**row)
+
+    result: dict[int, list[Any]] = {}
+    for oid, one in records(conn, of_table, f"structure_{part}", oids=oids):
+        result.setdefault(oid, []).append(one)
     return result
 
 
-def _structure(row: dict[str, Any], of: dict[str, list[dict[str, Any]]]) -> Structure:
-    row.pop("oid")
-    name = TableName(row.pop("schema"), row.pop("name"))
-    row["options"] = tuple(row["options"])
-    row["parents"] = tuple(TableName(*pair) for pair in row["parents"])
+def _named(kind: Callable[..., T]) -> Callable[..., T]:
+    """``kind`` for rows whose name is in two columns."""
+    return lambda *, schema, name, **row: kind(name=TableName(schema, name), **row)
+
+
+def _other(schema: str | None, name: str | None) -> TableName | None:
+    return None if schema is None or name is None else TableName(schema, name)
+
+
+def _structure(
+    of: Mapping[str, Mapping[int, Sequence[Any]]],
+    /,
+    *,
+    oid: int,
+    schema: str,
+    name: str,
+    parents: Sequence[Sequence[str]],
+    **row: Any,
+) -> Structure:
+    row |= {part: tuple(found.get(oid, ())) for part, found in of.items()}
     return Structure(
-        name=name,
-        **row,
-        columns=tuple(_column(r) for r in of["columns"]),
-        constraints=tuple(_constraint(r) for r in of["constraints"]),
-        indexes=tuple(_index(r) for r in of["indexes"]),
-        triggers=tuple(Trigger(**r) for r in of["triggers"]),
-        rules=tuple(Rule(**r) for r in of["rules"]),
-        policies=tuple(_policy(r) for r in of["policies"]),
-        grants=tuple(_grant(r) for r in of["grants"]),
-        statistics=tuple(
-            ExtendedStatistics(
-                TableName(r["schema"], r["name"]), r["definition"], r["target"], r["comment"]
-            )
-            for r in of["statistics"]
-        ),
-        sequences=tuple(_sequence(r) for r in of["sequences"]),
-        needs=tuple(Need(**r) for r in of["needs"]),
+        name=TableName(schema, name), parents=tuple(TableName(*pair) for pair in parents), **row
     )
 
 
-def _column(row: dict[str, Any]) -> Column:
-    row["default"] = row.pop("default_expression")
-    row["options"] = tuple(row["options"])
-    return Column(**row)
+def _constraint(*, to_schema: str | None, to_name: str | None, **row: Any) -> Constraint:
+    return Constraint(to_table=_other(to_schema, to_name), **row)
 
 
-def _constraint(row: dict[str, Any]) -> Constraint:
-    schema, name = row.pop("to_schema"), row.pop("to_name")
-    return Constraint(**row, to_table=None if name is None else TableName(schema, name))
-
-
-def _index(row: dict[str, Any]) -> Index:
-    schema, table = row.pop("parent_schema"), row.pop("parent_table")
-    statistics = {int(number): int(target) for number, target in row.pop("statistics").items()}
-    row["options"] = tuple(row["options"])
+def _index(
+    *,
+    parent_schema: str | None,
+    parent_table: str | None,
+    statistics: Mapping[str, int],
+    **row: Any,
+) -> Index:
     return Index(
-        constraint=row.pop("constraint_name"),
-        statistics=statistics,
-        parent_table=None if table is None else TableName(schema, table),
+        parent_table=_other(parent_schema, parent_table),
+        statistics={int(number): target for number, target in statistics.items()},
         **row,
     )
 
 
-def _policy(row: dict[str, Any]) -> RowPolicy:
-    using, check = row.pop("using_expression"), row.pop("check_expression")
-    return RowPolicy(using=using, check=check, roles=tuple(row.pop("roles")), **row)
+def _grant(*, sequence_schema: str | None, sequence_name: str | None, **row: Any) -> Grant:
+    return Grant(sequence=_other(sequence_schema, sequence_name), **row)
 
 
-def _grant(row: dict[str, Any]) -> Grant:
-    schema, name = row["sequence_schema"], row["sequence_name"]
-    return Grant(
-        row["grantee"],
-        row["privilege"],
-        row["grantable"],
-        row["column_name"],
-        None if name is None else TableName(schema, name),
+def _type(*, oid: int, checks: Sequence[Any], attributes: Sequence[Any], **row: Any) -> UserType:
+    return _named(UserType)(
+        checks=tuple(map(tuple, checks)), attributes=tuple(map(tuple, attributes)), **row
     )
 
 
-def _sequence(row: dict[str, Any]) -> ColumnSequence:
-    return ColumnSequence(
-        column=row.pop("column_name"),
-        name=TableName(row.pop("schema"), row.pop("name")),
-        owned=row.pop("owned") or "",
-        unlogged=row.pop("persistence") == "u",
-        **row,
-    )
-
-
-def free_sequences(conn: Connection, names: Sequence[str]) -> list[ColumnSequence]:
-    """Sequences by their quoted names, as if a default named them."""
-    return [_sequence(row) for row in fetch(conn, "free_sequences", names=list(names))]
-
-
-def _type(row: dict[str, Any]) -> UserType:
-    row.pop("oid")
-    return UserType(
-        name=TableName(row.pop("schema"), row.pop("name")),
-        labels=tuple(row.pop("labels")),
-        needs=tuple(row.pop("needs")),
-        default=row.pop("default_expression"),
-        checks=tuple((c[0], c[1]) for c in row.pop("checks")),
-        attributes=tuple((a[0], a[1], a[2]) for a in row.pop("attributes")),
-        **row,
-    )
+#: What is read of each table: field of its structure, and name of the query, with its type.
+_PARTS: dict[str, Callable[..., Any]] = {
+    "columns": Column,
+    "constraints": _constraint,
+    "indexes": _index,
+    "triggers": Trigger,
+    "rules": Rule,
+    "policies": RowPolicy,
+    "grants": _grant,
+    "statistics": _named(ExtendedStatistics),
+    "sequences": _named(ColumnSequence),
+    "needs": Need,
+}

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import psycopg
-from psycopg.rows import dict_row
 
 from londiste.cascade import sqlapi as nodes
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
-from londiste.db.queries import query, translated
+from londiste.db.queries import query, records, translated
 from londiste.errors import LondisteError, StateError, UnknownTable
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
@@ -118,9 +117,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
 
     Raises UnknownTable for a name that has no key and is no local table.
     """
-    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(query("foreign_key_states"), {"queue": queue})
-        found = [KeyFacts(**row) for row in cursor.fetchall()]
+    found = records(conn, KeyFacts, "foreign_key_states", queue=queue)
     if not names:
         return found
     known = {str(t.dest) for t in tables.get_table_list(conn, queue) if t.local}

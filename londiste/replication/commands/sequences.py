@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from psycopg.rows import dict_row
-
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
-from londiste.db.queries import query, translated
+from londiste.db.queries import fetch, translated
 from londiste.db.structure.introspect import free_sequences
 from londiste.db.structure.tables import create_sequence
 from londiste.errors import BadOption, UnknownTable
@@ -224,13 +222,11 @@ def owned(conn: Connection, table: TableName) -> list[TableName]:
 
     Without those in schemas that have no name in a queue, and those that this role may not read.
     """
-    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(query("owned_sequences"), {"schema": table.schema, "name": table.name})
-        return [
-            TableName(row["schema"], row["name"])
-            for row in cursor.fetchall()
-            if "." not in row["schema"]
-        ]
+    return [
+        TableName(row["schema"], row["name"])
+        for row in fetch(conn, "owned_sequences", schema=table.schema, name=table.name)
+        if "." not in row["schema"]
+    ]
 
 
 def to_add(conn: Connection, queue: str, table: TableName, *, root: bool) -> list[TableName]:

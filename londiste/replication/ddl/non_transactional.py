@@ -14,11 +14,10 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from londiste.daemon import crash
 from londiste.db.connection import Connection, describe_dsn, use_own_names
-from londiste.db.queries import query, translated
+from londiste.db.queries import fetch, translated, tuples
 from londiste.errors import ScriptFailed, TransientError, from_database
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import IndexBuild, StatementTiming, index_build
@@ -142,13 +141,9 @@ def _clean(conn: Connection, work: IndexBuild) -> None:
             if found is not None and not found["valid"]:
                 _drop(conn, found["schema"], found["name"])
         elif work.kind == "reindex":
-            with conn.cursor(row_factory=dict_row) as cursor:
-                rows = cursor.execute(
-                    query("left_reindexes"),
-                    {"index": _text(work.index), "table": _text(work.table)},
-                ).fetchall()
-            for row in rows:
-                _drop(conn, row["schema"], row["name"])
+            left = {"index": _text(work.index), "table": _text(work.table)}
+            for schema, name in tuples(conn, "left_reindexes", **left):
+                _drop(conn, schema, name)
 
 
 def _drop(conn: Connection, schema: str, name: str) -> None:
@@ -161,10 +156,8 @@ def _drop(conn: Connection, schema: str, name: str) -> None:
 def _index(
     conn: Connection, name: tuple[str, ...], table: tuple[str, ...]
 ) -> dict[str, Any] | None:
-    with conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(
-            query("index_state"), {"index": _text(name), "table": _text(table)}
-        ).fetchone()
+    found = fetch(conn, "index_state", index=_text(name), table=_text(table))
+    return found[0] if found else None
 
 
 def _text(name: tuple[str, ...]) -> str | None:

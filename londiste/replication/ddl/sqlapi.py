@@ -134,7 +134,7 @@ def script_changes(conn: Connection, before: Any) -> list[tuple[str | None, str]
 
 def refresh_captures(conn: Connection) -> list[str]:
     """Recreates the captures of changed tables; returns the tables."""
-    return [str(row["table_name"]) for row in call.rows(conn, "londiste.refresh_captures")]
+    return call.records(conn, str, "londiste.refresh_captures")
 
 
 def _script(

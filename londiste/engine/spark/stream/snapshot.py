@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import dict_row
 
 from londiste.db import catalog
 from londiste.db.connection import Connection, connect, session, whereabouts
-from londiste.db.queries import query, translated
+from londiste.db.queries import translated, tuples
 from londiste.engine.spark.stream.options import Options
 from londiste.engine.spark.stream.reader import Typed, batches
 from londiste.engine.spark.stream.types import StreamShape, converter
@@ -173,10 +172,8 @@ def _export(conn: Connection) -> tuple[str, str]:
     """Name and text of a snapshot that lives as long as the transaction that begins here."""
     with translated(conn):
         conn.execute(_BEGIN)
-        with conn.cursor(row_factory=dict_row) as cursor:
-            row = cursor.execute(query("export_snapshot")).fetchone()
-    assert row is not None
-    return row["name"], row["snapshot"]
+    ((name, snapshot),) = tuples(conn, "export_snapshot")
+    return name, snapshot
 
 
 @contextlib.contextmanager
