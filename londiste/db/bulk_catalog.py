@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from londiste.db.catalog import Column
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import fetch
+from londiste.db.queries import fetch, records
 from londiste.db.table_fingerprint import Fingerprint, MarkedColumn, Shape
 
 
@@ -49,47 +50,27 @@ class TableFacts:
 
 def known(conn: Connection, tables: Collection[TableName]) -> dict[TableName, TableFacts]:
     """The facts of the existing ones of these tables."""
-    found = {}
-    for row in fetch(conn, "group_tables", **_names(tables)):
-        name = TableName(row["schema"], row["name"])
-        columns = row["columns"]
-        found[name] = TableFacts(
-            name=name,
-            kind=row["kind"],
-            bytes=row["bytes"],
-            total_bytes=row["total_bytes"],
-            rows_estimate=row["rows_estimate"],
-            has_sequence=row["has_sequence"],
-            columns=tuple(
-                Column(
-                    name=c["name"],
-                    type=c["type"],
-                    not_null=c["not_null"],
-                    default=c["default"],
-                    identity=c["identity"],
-                    generated=c["generated"],
-                    builtin=c["builtin"],
-                )
-                for c in columns
-            ),
-            mark=Fingerprint(
-                row["oid"],
-                row["filenode"],
-                tuple(
-                    MarkedColumn(
-                        c["name"],
-                        c["number"],
-                        c["type"],
-                        c["version"],
-                        c["has_default"],
-                        c["generated"] != "",
-                    )
-                    for c in columns
-                ),
-            ),
-            _types={c["name"]: (c["type_oid"], c["modifier"], c["domain"]) for c in columns},
-        )
-    return found
+    return {facts.name: facts for facts in records(conn, _facts, "group_tables", **_names(tables))}
+
+
+def _facts(
+    *,
+    schema: str,
+    name: str,
+    oid: int,
+    filenode: int,
+    columns: Sequence[dict[str, Any]],
+    marks: Sequence[Sequence[Any]],
+    types: dict[str, Sequence[Any]],
+    **row: Any,
+) -> TableFacts:
+    return TableFacts(
+        name=TableName(schema, name),
+        columns=tuple(Column(**column) for column in columns),
+        mark=Fingerprint(oid, filenode, tuple(MarkedColumn(*column) for column in marks)),
+        _types={column: (type_, mod, domain) for column, (type_, mod, domain) in types.items()},
+        **row,
+    )
 
 
 def sizes(conn: Connection, tables: Collection[TableName]) -> dict[TableName, int]:

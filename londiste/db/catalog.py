@@ -41,7 +41,6 @@ class TableInfo:
     block_size: int
     rows_estimate: float
     filenode: int | None
-    forces_row_security: bool
     leaf_pages: tuple[int, ...] = ()
     partition: bool = False
 

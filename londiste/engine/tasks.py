@@ -384,10 +384,3 @@ def _same_shape(source: Connection, spec: CopySpec) -> None:
 def _both(*conditions: str) -> str:
     given = [f"({condition})" for condition in conditions if condition]
     return " and ".join(given)
-
-
-@contextmanager
-def mapped(dsn: str) -> Iterator[None]:
-    """Raises errors of the driver as Londiste's, with the server's address."""
-    with translated(describe_dsn(dsn)):
-        yield

@@ -7,6 +7,7 @@ tells it when.  In a queue that takes no events they wait until it does.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from londiste.db import call
 from londiste.db.connection import Connection
@@ -39,21 +40,11 @@ def delayed_event_list(
 
     Raises UnknownQueue.
     """
-    rows = call.rows(conn, "pgq.delayed_event_list", queue, count, offset)
-    return [
-        DelayedEvent(
-            send_at=row["ev_send_at"],
-            id=row["ev_id"],
-            inserted=row["ev_inserted"],
-            type=row["ev_type"],
-            data=row["ev_data"],
-            extra1=row["ev_extra1"],
-            extra2=row["ev_extra2"],
-            extra3=row["ev_extra3"],
-            extra4=row["ev_extra4"],
-        )
-        for row in rows
-    ]
+
+    def event(send_at: datetime, queue_id: int, *rest: Any) -> DelayedEvent:
+        return DelayedEvent(send_at, *rest)
+
+    return call.records(conn, event, "pgq.delayed_event_list", queue, count, offset)
 
 
 def cancel_delayed_event(conn: Connection, queue: str, event_id: int) -> int:

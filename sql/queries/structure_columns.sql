@@ -11,7 +11,6 @@ select
     a.attrelid::int8 as oid,
     a.attname::text as name,
     pg_catalog.format_type(a.atttypid, a.atttypmod) as type,
-    a.atttypid::int8 as type_oid,
     case when a.attcollation <> t.typcollation
          then pg_catalog.quote_ident(cn.nspname) || '.' || pg_catalog.quote_ident(co.collname)
     end as collation,

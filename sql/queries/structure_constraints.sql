@@ -15,7 +15,6 @@ select
     coalesce((pg_catalog.to_jsonb(k) ->> 'conperiod')::bool, false) as periods,
     k.conparentid <> 0 as by_parent,
     k.conislocal as is_local,
-    k.connoinherit as no_inherit,
     fn.nspname::text as to_schema,
     f.relname::text as to_name,
     pg_catalog.obj_description(k.oid, 'pg_constraint') as comment

@@ -23,7 +23,6 @@ select
         when 'p' then coalesce(l.filenode, 0)
         else pg_catalog.pg_relation_filenode(c.oid)::int8
     end as filenode,
-    c.relforcerowsecurity as forces_row_security,
     pg_catalog.current_setting('block_size')::int4 as block_size
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

@@ -51,7 +51,6 @@ class Column:
 
     name: str
     type: str
-    type_oid: int
     collation: str | None
     not_null: bool
     not_null_name: str | None
@@ -84,7 +83,6 @@ class Constraint:
     periods: bool
     by_parent: bool
     is_local: bool
-    no_inherit: bool
     to_table: TableName | None
     comment: str | None
 

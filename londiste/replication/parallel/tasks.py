@@ -7,8 +7,7 @@ while later tasks still run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from londiste.daemon import crash
@@ -94,13 +93,6 @@ def stage_slice(
             conn.execute("commit")
         crash.point("large.after-slice")
     return number
-
-
-@contextmanager
-def mapped(dsn: str) -> Iterator[None]:
-    """Maps errors of the database."""
-    with translated(describe_dsn(dsn)):
-        yield
 
 
 class Tasks(Generic[T]):
