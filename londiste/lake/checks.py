@@ -30,11 +30,9 @@ def hint_for(table: TableName, mode: str, hint: str) -> str:
     return hint
 
 
-def require_mode(table: TableName, version: Version, mode: str, directory: Path) -> None:
-    """Raises StateError when the table is kept in another mode than the settings ask for."""
-    if version.mode == mode:
-        return
-    raise StateError(
+def other_mode(table: TableName, version: Version, mode: str, directory: Path) -> StateError:
+    """The error of a table that is kept in another mode than the settings ask for."""
+    return StateError(
         f"table {table}: its mode is {version.mode}, not {mode}",
         detail=str(directory),
         hint=f"set lake_mode = {version.mode}, or use another lake_path",

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from londiste.daemon import crash
 from londiste.db.connection import Connection
@@ -27,9 +28,6 @@ from londiste.lake import checks, columns, compact, delta, frame, source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.versions import File, Store, Version
 from londiste.pgq import ticks
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 log = logging.getLogger(__name__)
 
@@ -179,9 +177,12 @@ class LakeTable:
             if version is not None and self.settings.lake_format == "delta":
                 delta.catch_up(self.store, version)
             self._swept = True
-        if version is not None:
-            checks.require_mode(self.table, version, self.mode, self.store.directory)
+        if version is not None and version.mode != self.mode:
+            raise self._other_mode(version)
         return version
+
+    def _other_mode(self, version: Version) -> StateError:
+        return checks.other_mode(self.table, version, self.mode, self.store.directory)
 
     @property
     def mode(self) -> str:
@@ -360,8 +361,7 @@ class LakeTable:
 
     def _read(self, version: Version, wanted: Callable[[File], bool]) -> Any:
         jobs = self._jobs()
-        files = [file for file in version.files if wanted(file)]
-        paths = self.store.paths(files)
+        paths = self.store.paths([file for file in version.files if wanted(file)])
         return jobs.frames.files(jobs.spark, paths, frame.schema(version))
 
     def _whole(self, read: Any, found: Sequence[columns.LakeColumn]) -> Any:
