@@ -271,6 +271,30 @@ def explain(function: F) -> F:
     )(function)
 
 
+def seconds(flag: str, text: str, *, default: float = 60.0) -> Callable[[F], F]:
+    """A time limit in seconds, 0 or more, with its default."""
+    return click.option(
+        flag,
+        metavar="SECONDS",
+        default=default,
+        show_default=True,
+        type=click.FloatRange(min=0),
+        help=text,
+    )
+
+
+def limit(text: str, *, default: int) -> Callable[[F], F]:
+    """``--limit``: the maximum number of rows, at least 1, with its default."""
+    return click.option(
+        "--limit",
+        metavar="N",
+        default=default,
+        show_default=True,
+        type=click.IntRange(1),
+        help=text,
+    )
+
+
 def database(function: F) -> F:
     """``--db``: a connection string instead of the file's."""
     return click.option(

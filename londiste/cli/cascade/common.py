@@ -15,22 +15,12 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.settings import NodeSettings
 
-timeout_option = click.option(
-    "--timeout",
-    metavar="SECONDS",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
-    help="Maximum seconds for each wait.",
-)
+timeout_option = options.seconds("--timeout", "Maximum seconds for each wait.")
 #: In this time, without writes, a new root must apply everything.
-block_option = click.option(
+block_option = options.seconds(
     "--block",
-    metavar="SECONDS",
+    "Maximum seconds without writes; the switchover is rolled back after that.",
     default=10.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
-    help="Maximum seconds without writes; the switchover is rolled back after that.",
 )
 all_option = click.option(
     "--all", "move_all", is_flag=True, help="Switch the other subscribers of the old node, too."

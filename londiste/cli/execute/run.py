@@ -26,14 +26,7 @@ from londiste.settings import NodeSettings
 )
 @click.option("--name", metavar="NAME", help="Name of the script of --sql or standard input.")
 @click.option("--local", is_flag=True, help="Run on this node only, which must not be the root.")
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    show_default=True,
-    help="Maximum seconds to retry locks that are not granted.",
-)
+@options.seconds("--timeout", "Maximum seconds to retry locks that are not granted.")
 @click.option(
     "--volatile",
     is_flag=True,

@@ -24,22 +24,9 @@ from londiste.settings import WorkerSettings
 @click.option(
     "--where", default="", metavar="SQL", help="Compare only rows that match this SQL condition."
 )
-@click.option(
-    "--limit",
-    metavar="N",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Maximum differing rows to report per table.",
-)
+@options.limit("Maximum differing rows to report per table.", default=1000)
 @click.option("--resume", is_flag=True, help="Continue an interrupted comparison.")
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    default=60.0,
-    show_default=True,
-    help="Maximum seconds to wait for the worker.",
-)
+@options.seconds("--timeout", "Maximum seconds to wait for the worker.")
 @click.option(
     "--engine",
     type=click.Choice(["spark", "local"]),

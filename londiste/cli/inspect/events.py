@@ -210,14 +210,7 @@ def _write(path: Path, text: str) -> None:
 @events.command()
 @options.pass_context
 @click.option("--rows", is_flag=True, help="Show the rows that skip_and_log has skipped.")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="Maximum rows to print.",
-)
+@options.limit("Maximum rows to print.", default=100)
 @options.json_output
 def conflicts(context: options.Context, rows: bool, limit: int, as_json: bool) -> None:
     """Show how often each conflict resolution was applied."""

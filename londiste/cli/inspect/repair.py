@@ -34,21 +34,8 @@ from londiste.settings import WorkerSettings
 @click.option(
     "--where", default="", metavar="SQL", help="Repair only rows that match this SQL condition."
 )
-@click.option(
-    "--limit",
-    metavar="N",
-    default=10_000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Maximum differing rows per table.",
-)
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    default=60.0,
-    show_default=True,
-    help="Maximum seconds to wait for the worker.",
-)
+@options.limit("Maximum differing rows per table.", default=10_000)
+@options.seconds("--timeout", "Maximum seconds to wait for the worker.")
 @click.option(
     "--engine",
     type=click.Choice(["spark", "local"]),

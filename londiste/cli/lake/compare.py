@@ -16,21 +16,8 @@ from londiste.lake import compare as comparing
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @lake_options
-@click.option(
-    "--limit",
-    metavar="N",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Maximum differing rows to print per table.",
-)
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    default=60.0,
-    show_default=True,
-    help="Maximum seconds to wait for a tick.",
-)
+@options.limit("Maximum differing rows to print per table.", default=1000)
+@options.seconds("--timeout", "Maximum seconds to wait for a tick.")
 @options.json_output
 @options.pass_context
 def compare(

@@ -34,6 +34,13 @@ PG_DUMP = click.option(
     help="Path of pg_dump (default: the one of the old server's release).",
 )
 
+TIMEOUT = options.seconds("--timeout", "Maximum seconds for each wait before writes are blocked.")
+BLOCK = options.seconds(
+    "--block",
+    "Maximum seconds without writes; the switch is rolled back after that.",
+    default=10.0,
+)
+
 
 @dataclass(frozen=True)
 class Asked:

@@ -23,22 +23,8 @@ from londiste.migrate.phase import Phase
 @common.SCHEMA
 @common.PG_DUMP
 @click.option("--switch", is_flag=True, help="Switch writes to the new database at the end.")
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
-    help="Maximum seconds for each wait before writes are blocked.",
-)
-@click.option(
-    "--block",
-    metavar="SECONDS",
-    default=10.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
-    help="Maximum seconds without writes; the switch is rolled back after that.",
-)
+@common.TIMEOUT
+@common.BLOCK
 def run(
     context: options.Context,
     source: str | None,

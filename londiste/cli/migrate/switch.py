@@ -18,22 +18,8 @@ def _common(function: Any) -> Any:
     for decorate in (
         options.pass_context,
         common.databases,
-        click.option(
-            "--timeout",
-            metavar="SECONDS",
-            default=60.0,
-            show_default=True,
-            type=click.FloatRange(min=0),
-            help="Maximum seconds for each wait before writes are blocked.",
-        ),
-        click.option(
-            "--block",
-            metavar="SECONDS",
-            default=10.0,
-            show_default=True,
-            type=click.FloatRange(min=0),
-            help="Maximum seconds without writes; the switch is rolled back after that.",
-        ),
+        common.TIMEOUT,
+        common.BLOCK,
         click.option(
             "--ignore-missing",
             is_flag=True,

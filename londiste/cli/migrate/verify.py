@@ -19,13 +19,7 @@ from londiste.monitor.queues.model import Severity
 @click.command()
 @options.pass_context
 @common.databases
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    default=60.0,
-    show_default=True,
-    help="Maximum seconds to wait for the worker.",
-)
+@options.seconds("--timeout", "Maximum seconds to wait for the worker.")
 @options.json_output
 def verify(
     context: options.Context,

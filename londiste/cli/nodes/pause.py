@@ -24,12 +24,8 @@ def _pausing(function: Any) -> Any:
             metavar="NAME",
             help="Cascaded consumer of the node, instead of its worker.",
         ),
-        click.option(
-            "--timeout",
-            metavar="SECONDS",
-            default=60.0,
-            show_default=True,
-            help="Maximum seconds to wait for the worker's response (0 = do not wait).",
+        options.seconds(
+            "--timeout", "Maximum seconds to wait for the worker's response (0 = do not wait)."
         ),
         options.explain,
         options.json_output,

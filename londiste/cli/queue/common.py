@@ -1,15 +1,30 @@
-"""The database and the open batch of the commands about queues."""
+"""The database, the page of rows and the open batch of the commands about queues."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+import click
+
 from londiste.cli import options
 from londiste.db.connection import Connection, session
-from londiste.errors import StateError
+from londiste.errors import BadOption, StateError
 from londiste.pgq import batches
 from londiste.pgq.types import Batch
 from londiste.settings import DatabaseSettings
+
+limit_option = click.option(
+    "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
+)
+offset_option = click.option("--offset", metavar="N", default=0, help="Rows to skip.")
+
+
+def require_page(limit: int, offset: int) -> None:
+    """Raises BadOption for a negative ``--limit`` or ``--offset``."""
+    if limit < 0 or offset < 0:
+        raise BadOption(
+            "--limit and --offset must not be negative", hint="use 0 for no limit or no offset"
+        )
 
 
 def opened(ctx: options.Context, db: str | None) -> AbstractContextManager[Connection]:

@@ -9,7 +9,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_changes
-from londiste.cli.queue.common import opened
+from londiste.cli.queue.common import limit_option, offset_option, opened, require_page
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, dead_letters
@@ -31,10 +31,8 @@ def dead() -> None:
 @dead.command("list")
 @_queue
 @_consumer
-@click.option(
-    "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
-)
-@click.option("--offset", metavar="N", default=0, help="Rows to skip.")
+@limit_option
+@offset_option
 @options.database
 @options.json_output
 @options.pass_context
@@ -48,10 +46,7 @@ def list_(
     as_json: bool,
 ) -> None:
     """List the dead letters of a consumer, with their reasons."""
-    if limit < 0 or offset < 0:
-        raise BadOption(
-            "--limit and --offset must not be negative", hint="use 0 for no limit or no offset"
-        )
+    require_page(limit, offset)
     with opened(ctx, db) as conn:
         admin.find_consumer(conn, queue_name, consumer)
         found = dead_letters.failed_event_list(

@@ -9,9 +9,9 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_changes
-from londiste.cli.queue.common import opened
+from londiste.cli.queue.common import limit_option, offset_option, opened, require_page
 from londiste.db.connection import Connection
-from londiste.errors import BadOption, StateError
+from londiste.errors import StateError
 from londiste.pgq import admin
 from londiste.pgq import delayed as waiting
 from londiste.pgq.admin import QueueChange
@@ -26,10 +26,8 @@ def delayed() -> None:
 
 @delayed.command("list")
 @_queue
-@click.option(
-    "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
-)
-@click.option("--offset", metavar="N", default=0, help="Rows to skip.")
+@limit_option
+@offset_option
 @options.database
 @options.json_output
 @options.pass_context
@@ -37,10 +35,7 @@ def list_(
     ctx: options.Context, queue_name: str, limit: int, offset: int, db: str | None, as_json: bool
 ) -> None:
     """List the delayed events of a queue, the next one first."""
-    if limit < 0 or offset < 0:
-        raise BadOption(
-            "--limit and --offset must not be negative", hint="use 0 for no limit or no offset"
-        )
+    require_page(limit, offset)
     with opened(ctx, db) as conn:
         admin.find_queue(conn, queue_name)
         found = waiting.delayed_event_list(conn, queue_name, count=limit or None, offset=offset)

@@ -9,7 +9,7 @@ import click
 from psycopg import sql
 
 from londiste.cli import options, output
-from londiste.cli.queue.common import open_batch, opened
+from londiste.cli.queue.common import limit_option, open_batch, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, batches, browse
@@ -40,9 +40,7 @@ COLUMNS = ["id", "time", "txid", "retry", "type", "data", "extra1", "extra2", "e
 )
 @click.option("--id", "event_id", type=int, metavar="ID", help="Show only this event.")
 @click.option("--contains", metavar="TEXT", help="Show only events whose data contain this text.")
-@click.option(
-    "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
-)
+@limit_option
 @options.database
 @options.json_output
 @options.pass_context

@@ -9,7 +9,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_changes
-from londiste.cli.queue.common import open_batch, opened
+from londiste.cli.queue.common import limit_option, open_batch, opened
 from londiste.errors import BadOption
 from londiste.pgq import admin, batches, browse
 from londiste.pgq.admin import QueueChange
@@ -23,9 +23,7 @@ def retry() -> None:
 @retry.command("list")
 @click.argument("name", required=False, metavar="[QUEUE]")
 @click.option("--consumer", metavar="NAME", help="Show only retries of this consumer.")
-@click.option(
-    "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
-)
+@limit_option
 @options.database
 @options.json_output
 @options.pass_context

@@ -10,7 +10,16 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
-from londiste.cli.tables.common import already, copy_node_of, sync_progress, table_names
+from londiste.cli.tables.common import (
+    already,
+    copy_node_of,
+    copy_node_option,
+    find_copy_node_option,
+    table_names,
+    timeout_option,
+    wait_option,
+    wait_until_synced,
+)
 from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers import registry
@@ -21,7 +30,6 @@ from londiste.orchestration.steps import Step
 from londiste.replication.commands import add_table as adding
 from londiste.replication.model import COPY_MODES, MERGE_ALL, NO_MERGE, TableOptions
 from londiste.replication.registration_filter import RegistrationFilter
-from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
 
 
@@ -93,10 +101,8 @@ class _Resolution(click.Choice[str]):
     type=click.Choice(COPY_MODES),
     help="Copy mode: one snapshot, resumable, or chosen by rule (auto).",
 )
-@click.option(
-    "--find-copy-node", is_flag=True, help="Copy from the nearest node that has the table."
-)
-@click.option("--copy-node", metavar="NODE", help="Copy from this node above the provider.")
+@find_copy_node_option
+@copy_node_option
 @click.option(
     "--merge-all", is_flag=True, help="Fill the table from all queues with a leaf in this database."
 )
@@ -161,13 +167,8 @@ class _Resolution(click.Choice[str]):
     londiste3=("--force",),
     help="Use the native capture even if a worker of Londiste 3 may still read the queue.",
 )
-@click.option("--wait-sync", is_flag=True, help="Wait until all tables are in sync, then exit.")
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=float,
-    help="With --wait-sync: maximum seconds (default: no limit).",
-)
+@wait_option
+@timeout_option
 @options.explain
 @options.json_output
 def add_table(
@@ -281,15 +282,7 @@ def add_table(
         if added and not wait_sync:
             output.next_step(_next(nodes.get_node_info(reach.at(settings.db), settings.queue_name)))
         if wait_sync and not explain:
-            conn = reach.at(settings.db)
-            with sync_progress(conn, settings.queue_name) as progress:
-                wait.wait_sync(
-                    conn,
-                    settings.queue_name,
-                    timeout=timeout,
-                    progress=progress,
-                    trouble=output.warning,
-                )
+            wait_until_synced(reach.at(settings.db), settings.queue_name, timeout)
 
 
 def _examine(reach: Connections, settings: NodeSettings, steps: Sequence[Step]) -> None:

@@ -14,10 +14,11 @@ from londiste.cli.copy.progress_display import DisplayedCopy, entries
 from londiste.cli.sync_view import ViewLine, sync_view
 from londiste.copy.status import collect as copies_of
 from londiste.db.connection import Connection
+from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.orchestration.plan import CommandPlan
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.tablesync import states
+from londiste.replication.tablesync import states, wait
 from londiste.replication.tablesync.copy_source import ANY
 
 #: Seconds between looks at the copies.
@@ -34,6 +35,21 @@ ignore_missing = click.option(
     help="Ignore unknown names.",
 )
 all_of_them = click.option("--all", "every", is_flag=True, help="Apply to all of them.")
+find_copy_node_option = click.option(
+    "--find-copy-node", is_flag=True, help="Copy from the nearest node that has the table."
+)
+copy_node_option = click.option(
+    "--copy-node", metavar="NODE", help="Copy from this node above the provider."
+)
+wait_option = click.option(
+    "--wait-sync", is_flag=True, help="Wait until all tables are in sync, then exit."
+)
+timeout_option = click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=float,
+    help="With --wait-sync: maximum seconds (default: no limit).",
+)
 
 
 def already(plan: CommandPlan, word: str) -> None:
@@ -44,6 +60,16 @@ def already(plan: CommandPlan, word: str) -> None:
         output.warning(f"{line}, skipped")
     for line in plan.notes:
         output.warning(line)
+
+
+def wait_until_synced(
+    conn: Connection, queue: str, timeout: float | None, only: Sequence[TableName] = ()
+) -> list[ReplicatedTable]:
+    """Waits for all tables, or ``only`` these, and displays their progress."""
+    with sync_progress(conn, queue) as progress:
+        return wait.wait_sync(
+            conn, queue, timeout=timeout, only=only, progress=progress, trouble=output.warning
+        )
 
 
 @contextlib.contextmanager

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 
 import click
 
-from londiste.cli import options, output
+from londiste.cli import options
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.cli.tables.common import (
     all_of_them,
     already,
     copy_node_of,
-    sync_progress,
+    copy_node_option,
+    find_copy_node_option,
     table_names,
+    timeout_option,
+    wait_option,
+    wait_until_synced,
 )
 from londiste.replication.commands import resync as resyncing
 from londiste.replication.model import COPY_MODES
-from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
 
 
@@ -30,17 +33,10 @@ from londiste.settings import NodeSettings
     type=click.Choice(COPY_MODES),
     help="New copy mode: one snapshot, resumable, or chosen by rule (auto).",
 )
-@click.option(
-    "--find-copy-node", is_flag=True, help="Copy from the nearest node that has the table."
-)
-@click.option("--copy-node", metavar="NODE", help="Copy from this node above the provider.")
-@click.option("--wait-sync", is_flag=True, help="Wait until all tables are in sync, then exit.")
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=float,
-    help="With --wait-sync: maximum seconds (default: no limit).",
-)
+@find_copy_node_option
+@copy_node_option
+@wait_option
+@timeout_option
 @options.explain
 @options.json_output
 def resync(
@@ -70,12 +66,4 @@ def resync(
         already(plan, "waiting for its copy")
         execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
-            conn = where.at(settings.db)
-            with sync_progress(conn, settings.queue_name) as progress:
-                wait.wait_sync(
-                    conn,
-                    settings.queue_name,
-                    timeout=timeout,
-                    progress=progress,
-                    trouble=output.warning,
-                )
+            wait_until_synced(where.at(settings.db), settings.queue_name, timeout)

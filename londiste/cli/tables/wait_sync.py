@@ -8,11 +8,10 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
-from londiste.cli.tables.common import sync_progress, table_names
+from londiste.cli.tables.common import table_names, wait_until_synced
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.errors import NothingReplicated
-from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
 
 
@@ -39,15 +38,8 @@ def wait_sync(
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste wait-sync", autocommit=True) as conn:
         node = nodes.get_node_info(conn, settings.queue_name)
-        with sync_progress(conn, settings.queue_name) as progress:
-            found = wait.wait_sync(
-                conn,
-                settings.queue_name,
-                timeout=timeout,
-                only=[TableName.parse(name) for name in names],
-                progress=progress,
-                trouble=output.warning,
-            )
+        only = [TableName.parse(name) for name in names]
+        found = wait_until_synced(conn, settings.queue_name, timeout, only)
     if as_json:
         output.as_json({"tables": len(found), "ok": len(found)})
     if not found and not allow_empty:
