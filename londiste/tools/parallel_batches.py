@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 from psycopg import sql
 from pydantic import Field
@@ -26,12 +25,9 @@ from londiste.consumer import Batch, Consumer, ConsumerSettings, Context, Events
 from londiste.daemon import crash
 from londiste.db.connection import Connection, session
 from londiste.engine.base import Engine
-from londiste.errors import LondisteError
 from londiste.install import compat
-from londiste.replication.parallel import slices
-from londiste.replication.parallel import sqlapi as attempts
-from londiste.replication.parallel.slices import Slice
-from londiste.replication.parallel.tasks import ATTEMPTS, FallBackToSerial, Tasks, spread
+from londiste.replication.parallel.slices import S, Slice, StagedSlice, StageTask
+from londiste.replication.parallel.tasks import FallBackToSerial, Jobs, spread
 from londiste.settings import EngineFields
 
 log = logging.getLogger(__name__)
@@ -52,45 +48,13 @@ class JobSettings(EngineFields, ConsumerSettings):
         return self.target_db or self.db
 
 
-@dataclass(frozen=True)
-class Common:
-    """The input that all tasks of a job share.
-
-    key -- name of the job's attempts; source, target -- connection strings.
-    where -- condition over the columns of an event; '' for all.
-    """
-
-    key: str
-    attempt: int
-    source: str = field(repr=False)
-    target: str = field(repr=False)
-    batch: Batch
-    where: str
-
-    def condition(self, part: Slice) -> str | None:
-        """SQL condition for the events of the slice."""
-        found = [text for text in (part.condition, self.where) if text]
-        return " and ".join(f"(\n{text}\n)" for text in found) or None
-
-
-@dataclass(frozen=True)
-class JobTask:
-    """One slice; a subclass adds the input of its task, and pickles."""
-
-    common: Common
-    slice: Slice
-
-    def __str__(self) -> str:
-        return f"slice {self.slice.number} of a batch of queue {self.common.batch.queue}"
-
-
-T = TypeVar("T", bound=JobTask)
+R = TypeVar("R", bound=StagedSlice)
 #: Takes what the task of a slice has left, inside the consumer's transaction; the slice's events.
 #: Raises FallBackToSerial: then nothing of the batch is written by the job.
-Merge = Callable[[Common, Slice, str], int]
+Merge = Callable[[S, Slice, R], int]
 
 
-class Jobs:
+class ConsumerJobs:
     """Decides which batches of a consumer are large, and runs their tasks."""
 
     def __init__(self, settings: JobSettings) -> None:
@@ -122,16 +86,17 @@ class Jobs:
         ctx: Context,
         *,
         where: sql.Composed | None,
-        task: Callable[[T], int],
-        item: Callable[[Common, Slice], T],
-        merge: Merge,
-        prepare: Callable[[Connection, Common], None] | None = None,
+        task: Callable[[StageTask[S]], int],
+        spec: Callable[[str, int, str, str, Batch, str], S],
+        result: type[R],
+        merge: Merge[S, R],
+        prepare: Callable[[Connection, S], None] | None = None,
         finish: Callable[[], None] | None = None,
     ) -> bool:
         """Stages the batch with tasks and writes it; False: it has to be processed serially.
 
         where -- which events of the batch count; None: all.
-        task, item -- the function for each slice, and its input.
+        task, spec, result -- the function for each slice, the input of all, and what it returns.
         merge -- writes a slice; called for all of them in their order.
         prepare -- creates the tables that tasks stage rows in.
         finish -- called after the last slice.
@@ -146,72 +111,46 @@ class Jobs:
             text = "" if where is None else where.as_string(source)
         if not stretches:
             return False
-        started, count = time.monotonic(), sum(stretch.events for stretch in stretches)
-        failures = self._failed.get(batch.id, 0)
-        key = f"{batch.queue} for {batch.consumer}"
-        way, reason, written = "worker", f"the job failed {failures} times", 0
-        if failures < ATTEMPTS:
-            with session(settings.target, name="londiste job", autocommit=True) as conn:
-                attempt = attempts.apply_start(
-                    conn,
-                    key,
-                    batch,
-                    events=count,
-                    threshold=settings.parallel_apply_min_events,
-                    engine=settings.engine,
-                )
-                common = Common(key, attempt, settings.db, settings.target, batch, text)
-                if prepare is not None:
-                    prepare(conn, common)
-            parts = slices.cut(stretches, settings.parallel_apply_tasks)
-            log.info(
-                "batch %d: %d events, staged by %d tasks of engine %s",
-                *(batch.id, count, len(parts), settings.engine),
-            )
-            # It counts as failed until the batch is done.
-            self._failed = {batch.id: failures + 1}
-            items = [item(common, part) for part in parts]
-            tasks = Tasks(
-                self._started,
-                task,
-                items,
-                settings.parallel_apply_tasks,
-                queue=key,
-                attempt=attempt,
-            )
-            crash.point("large.begun")
-            try:
-                with ctx.db.transaction():
-                    for part in parts:
-                        written += merge(common, part, tasks.result(ctx.db, part.number))
-                        crash.point("large.mid-merge")
-                    if finish is not None:
-                        finish()
-                way, reason = "job", ""
-            except FallBackToSerial as why:
-                reason = str(why)
-            finally:
-                tasks.stop()
-        attempts.apply_end(
-            ctx.db,
-            key,
-            batch,
-            events=count,
-            threshold=settings.parallel_apply_min_events,
-            engine=settings.engine,
-            way=way,
-            reason=reason,
-            seconds=time.monotonic() - started,
+        jobs = Jobs(
+            self._started,
+            settings.engine,
+            settings.parallel_apply_min_events,
+            settings.parallel_apply_tasks,
+            f"{batch.queue} for {batch.consumer}",
+            _failed=self._failed,
         )
+        started, written, job, reason = time.monotonic(), 0, None, ""
         try:
+            with session(settings.target, name="londiste job", autocommit=True) as conn:
+
+                def made(attempt: int) -> S:
+                    found = spec(jobs.queue, attempt, settings.db, settings.target, batch, text)
+                    if prepare is not None:
+                        prepare(conn, found)
+                    return found
+
+                job = jobs.begin(conn, batch, stretches, task, made)
             with ctx.db.transaction():
-                attempts.apply_sweep(ctx.db, key)
-        except LondisteError as error:
-            log.warning("staging tables not dropped yet: %s", error)
-        if way != "job":
+                for part in job.parts:
+                    staged = result.load(job.tasks.result(ctx.db, part.number))
+                    if staged.refused:
+                        raise FallBackToSerial(staged.refused)
+                    written += merge(job.spec, part, staged)
+                    crash.point("large.mid-merge")
+                if finish is not None:
+                    finish()
+        except FallBackToSerial as why:
+            reason = str(why)
+        finally:
+            if job is not None:
+                job.tasks.stop()
+        count = sum(stretch.events for stretch in stretches)
+        jobs.end(ctx.db, batch, count, started, "worker" if reason else "job", reason)
+        jobs.sweep(ctx.db)
+        if reason:
             log.warning("batch %d: processing serially: %s", batch.id, reason)
             return False
-        self._failed.clear()
+        jobs.forget_failures()
         events.count = written
         events.skip_rest()
         return True
@@ -229,7 +168,7 @@ class JobConsumer(Consumer):
 
     def startup(self) -> None:
         """Refuses a target without the schema for staging."""
-        self.jobs = Jobs(self.settings)
+        self.jobs = ConsumerJobs(self.settings)
         self.jobs.check()
 
     def shutdown(self) -> None:
@@ -241,10 +180,4 @@ class JobConsumer(Consumer):
         self.jobs.settings = self.settings
 
 
-def refused(result: Mapping[str, Any]) -> None:
-    """Raises FallBackToSerial when a task reports a reason."""
-    if result.get("refused"):
-        raise FallBackToSerial(str(result["refused"]))
-
-
-__all__ = ["Common", "FallBackToSerial", "JobConsumer", "JobSettings", "JobTask", "Jobs", "refused"]
+__all__ = ["ConsumerJobs", "FallBackToSerial", "JobConsumer", "JobSettings"]

@@ -7,7 +7,6 @@ the position.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -21,9 +20,10 @@ from londiste.db.names import TableName
 from londiste.errors import EventError, UnknownQueue
 from londiste.pgq import batches, producer
 from londiste.replication.parallel import sqlapi as attempts
-from londiste.replication.parallel.slices import Slice
+from londiste.replication.parallel.slices import Slice, StagedSlice, StageSpec, StageTask
+from londiste.replication.parallel.stage_task import require_all
 from londiste.replication.parallel.tasks import FallBackToSerial, stage_slice
-from londiste.tools.parallel_batches import Common, JobConsumer, JobTask, refused
+from londiste.tools.parallel_batches import JobConsumer
 
 _COLUMNS = (
     "ev_id",
@@ -48,42 +48,27 @@ class Group(NamedTuple):
     first: int
 
 
-def stage_events(task: JobTask) -> int:
+def stage_events(task: StageTask[StageSpec]) -> int:
     """Stages the events of one slice; its number.  As ``stage_slice``."""
-    common, part = task.common, task.slice
+    spec, part = task.spec, task.slice
 
-    def fill(source: Connection, target: Connection) -> str:
-        # Without a filter it is known how many there are, and on which pages.
-        pages = part.pages if not common.where else None
+    def fill(source: Connection, target: Connection) -> StagedSlice:
+        pages = part.pages if not spec.where else None
         if pages is not None:
-            events = batches.batch_page_sql(source, common.batch.id, pages)
+            events = batches.batch_page_sql(source, spec.batch.id, pages)
         else:
-            events = str(call.value(source, "pgq.batch_event_sql", common.batch.id))
+            events = str(call.value(source, "pgq.batch_event_sql", spec.batch.id))
         names = ", ".join(f"ev.{name}" for name in _COLUMNS)
-        where = common.condition(part)
-        # The line breaks keep a comment at the end of a condition from swallowing the rest.
+        where = spec.condition(part)
         text = [f"copy (select {part.number:d}, {names} from (", events, ") as ev"]  # noqa: S608
         text += [f"where {where}"] if where else []
         out = sql.Composed([sql.SQL("\n".join([*text, "order by ev.ev_id) to stdout"]))])
-        into = copy_in(_table(common.attempt), ("slice", *_COLUMNS))
+        into = copy_in(_table(spec.attempt), ("slice", *_COLUMNS))
         rows = pipe(source, out, target, into).rows
-        if not common.where and rows != part.events:
-            return json.dumps(
-                {
-                    "refused": f"found {rows} events, {part.events} were counted: an event table"
-                    " may have been rewritten"
-                }
-            )
-        return json.dumps({"events": rows})
+        require_all(spec, part, rows)
+        return StagedSlice(rows)
 
-    return stage_slice(
-        common.key,
-        common.attempt,
-        part.number,
-        source=common.source,
-        target=common.target,
-        fill=fill,
-    )
+    return stage_slice(task, fill)
 
 
 def move(
@@ -102,9 +87,8 @@ def move(
         the batch is processed serially, which names the event.
     """
 
-    def merge(common: Common, part: Slice, result: str) -> int:
-        refused(json.loads(result))
-        staged = _table(common.attempt).sql
+    def merge(spec: StageSpec, part: Slice, staged_slice: StagedSlice) -> int:
+        staged = _table(spec.attempt).sql
         rows = ctx.db.execute(
             sql.SQL(
                 "select coalesce({}, ''), min(ev_id) from {} where slice = %s group by 1 order by 2"
@@ -137,14 +121,15 @@ def move(
         ctx,
         where=consumer.condition(),
         task=stage_events,
-        item=JobTask,
+        spec=StageSpec,
+        result=StagedSlice,
         merge=merge,
         prepare=_prepare,
     )
 
 
-def _prepare(conn: Connection, common: Common) -> None:
-    attempts.apply_stage_events(conn, common.key, common.attempt)
+def _prepare(conn: Connection, spec: StageSpec) -> None:
+    attempts.apply_stage_events(conn, spec.queue, spec.attempt)
 
 
 def _table(attempt: int) -> TableName:

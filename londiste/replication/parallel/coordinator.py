@@ -27,18 +27,15 @@ from londiste.daemon import crash
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.relation import Relation
-from londiste.engine.base import Engine
-from londiste.errors import LondisteError
 from londiste.pgq.batches import BlockRange
 from londiste.pgq.types import Batch
 from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.parallel import slices
-from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.merge import MergeFailed, Merger
 from londiste.replication.parallel.slices import StagedSlice
-from londiste.replication.parallel.stage_task import stage
-from londiste.replication.parallel.tasks import ATTEMPTS, FallBackToSerial, Tasks, spread
+from londiste.replication.parallel.stage_task import ApplySpec, stage
+from londiste.replication.parallel.tasks import FallBackToSerial, Job, Jobs, spread
 
 log = logging.getLogger(__name__)
 
@@ -61,27 +58,16 @@ class Merged:
 
 
 @dataclass
-class LargeBatches:
-    """Decides which batches are large, and runs their tasks.
+class LargeBatches(Jobs):
+    """Decides which batches are large, and applies them by their jobs.
 
-    engine -- started with the first large batch.
-    name -- of the engine.
-    threshold -- events from which a batch is large; 0: none is.
-    parallel -- tasks at a time.
     source, target -- connection strings of the provider and this node.
     """
 
-    engine: Callable[[], Engine]
-    name: str
-    threshold: int
-    parallel: int
-    queue: str
     node: str
     source: str = field(repr=False)
     target: str = field(repr=False)
-    slice_events: int = slices.SLICE_EVENTS
     flush_bytes: int = FLUSH_BYTES
-    _failed: dict[int, int] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def carried(
@@ -123,21 +109,9 @@ class LargeBatches:
         if large.interrupted:
             # The batch comes again and is not done: a job for it counts as failed.
             return
-        self._failed.clear()
+        self.forget_failures()
         if large.job is not None:
             self.sweep(conn)
-
-    def sweep(self, conn: Connection) -> None:
-        """Drops staging tables that are not needed any more, with no batch in progress.
-
-        conn -- session here, in autocommit mode.
-
-        A table that a task still writes into is dropped by the next attempt.
-        """
-        try:
-            attempts.apply_sweep(conn, self.queue)
-        except LondisteError as error:
-            log.warning("staging tables not dropped yet: %s", error)
 
     def _begin(
         self,
@@ -147,41 +121,23 @@ class LargeBatches:
         shapes: Mapping[TableName, Relation],
         stretches: Sequence[BlockRange],
     ) -> ParallelJob:
-        """Starts the tasks; ``conn`` is in autocommit mode.
+        """Starts the tasks.  Raises FallBackToSerial, TransientError."""
 
-        Raises FallBackToSerial, TransientError.
-        """
-        failures = self._failed.get(batch.id, 0)
-        if failures >= ATTEMPTS:
-            raise FallBackToSerial(f"the job failed {failures} times")
-        count = sum(stretch.events for stretch in stretches)
-        attempt = attempts.apply_start(
-            conn, self.queue, batch, events=count, threshold=self.threshold, engine=self.name
-        )
-        spec = slices.StageSpec(
-            self.queue,
-            self.node,
-            attempt,
-            self.source,
-            self.target,
-            batch,
-            interest,
-            shapes,
-            self.flush_bytes,
-        )
-        parts = slices.cut(stretches, self.parallel, self.slice_events)
-        log.info(
-            "batch %d: %d events, staged by %d tasks of engine %s",
-            batch.id,
-            count,
-            len(parts),
-            self.name,
-        )
-        # It counts as failed until the batch is done.
-        self._failed = {batch.id: failures + 1}
-        job = ParallelJob(self.engine, spec, parts, self.parallel)
-        crash.point("large.begun")
-        return job
+        def spec(attempt: int) -> ApplySpec:
+            return ApplySpec(
+                self.queue,
+                attempt,
+                self.source,
+                self.target,
+                batch,
+                "",
+                self.node,
+                interest,
+                shapes,
+                self.flush_bytes,
+            )
+
+        return ParallelJob(self.begin(conn, batch, stretches, stage, spec))
 
 
 @dataclass
@@ -223,41 +179,17 @@ class LargeBatchApplier:
             way = "part"
             self.reason = "; ".join(f"{table}: {why}" for table, why in merged.left.items())
             ordinary(self.interest.only(merged.left))
-        attempts.apply_end(
-            self.conn,
-            self.batches.queue,
-            self.batch,
-            events=self.events,
-            threshold=self.batches.threshold,
-            engine=self.batches.name,
-            way=way,
-            reason=self.reason,
-            seconds=time.monotonic() - self.started,
-        )
+        self.batches.end(self.conn, self.batch, self.events, self.started, way, self.reason)
         return merged
 
 
 class ParallelJob:
     """The tasks of one batch, running in a thread, and the merge of their staged rows."""
 
-    def __init__(
-        self,
-        engine: Callable[[], Engine],
-        spec: slices.StageSpec,
-        parts: list[slices.Slice],
-        parallel: int,
-    ) -> None:
-        self._spec = spec
-        self._parts = parts
+    def __init__(self, job: Job[ApplySpec]) -> None:
+        self._job = job
+        self._spec = job.spec
         self._staged: list[StagedSlice] = []
-        self._tasks = Tasks(
-            engine,
-            stage,
-            [slices.StageTask(spec, part) for part in parts],
-            parallel,
-            queue=spec.queue,
-            attempt=spec.attempt,
-        )
 
     def merge(self, conn: Connection) -> Merged:
         """Writes the slices in their order, as they become ready, in the open transaction.
@@ -287,12 +219,12 @@ class ParallelJob:
 
     def stop(self) -> None:
         """Cancels the remaining tasks."""
-        self._tasks.stop()
+        self._job.tasks.stop()
 
     def _merge(self, conn: Connection, left: dict[TableName, str]) -> None:
         merger = Merger(conn, self._spec.attempt, self._spec.shapes, self._spec.node)
         written: set[TableName] = set()
-        for part in self._parts:
+        for part in self._job.parts:
             staged = self._ready(conn, part.number)
             if staged.refused:
                 raise FallBackToSerial(staged.refused)
@@ -319,5 +251,5 @@ class ParallelJob:
     def _ready(self, conn: Connection, number: int) -> StagedSlice:
         """Waits for a slice's task; returns what it has staged."""
         if number == len(self._staged):
-            self._staged.append(StagedSlice.load(self._tasks.result(conn, number)))
+            self._staged.append(StagedSlice.load(self._job.tasks.result(conn, number)))
         return self._staged[number]

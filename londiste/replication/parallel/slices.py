@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Generic, Self, TypeVar
+
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from londiste.changes.types import SystemEvent
 from londiste.db.names import TableName
-from londiste.db.relation import Relation
 from londiste.pgq.batches import BlockRange
 from londiste.pgq.types import Batch
-from londiste.replication.apply.routing import RoutingTable
 
 #: Events of a slice: enough that a task is worth its start, few enough that a lost one is not.
 SLICE_EVENTS = 500_000
@@ -60,31 +60,37 @@ class Slice:
 class StageSpec:
     """The input that all tasks of a job share.
 
+    queue, attempt -- of ``sqlapi.apply_start``.
     source, target -- connection strings.
-    shapes -- the tables of this node that may occur.
-    flush_bytes -- estimated size of the changes that a task folds together.
+    where -- condition over the columns of an event; '' for all.
     """
 
     queue: str
-    node: str
     attempt: int
     source: str = field(repr=False)
     target: str = field(repr=False)
     batch: Batch
-    interest: RoutingTable
-    shapes: Mapping[TableName, Relation]
-    flush_bytes: int
+    where: str
+
+    def condition(self, part: Slice) -> str | None:
+        """SQL condition for the events of the slice."""
+        found = [text for text in (part.condition, self.where) if text]
+        # The line breaks keep a comment at the end of a condition from swallowing the rest.
+        return " and ".join(f"(\n{text}\n)" for text in found) or None
+
+
+S = TypeVar("S", bound=StageSpec)
 
 
 @dataclass(frozen=True)
-class StageTask:
+class StageTask(Generic[S]):
     """One slice; pickles."""
 
-    spec: StageSpec
+    spec: S
     slice: Slice
 
     def __str__(self) -> str:
-        return f"slice {self.slice.number} of a large batch"
+        return f"slice {self.slice.number} of a batch of queue {self.spec.batch.queue}"
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,14 @@ class SliceChunk:
     rows: int = 0
 
 
+#: Reasons by table; as JSON a list, because its keys are no texts.
+Reasons = Annotated[
+    dict[TableName, str],
+    BeforeValidator(lambda found: {TableName(*table): why for table, why in found}),
+    PlainSerializer(lambda found: list(found.items())),
+]
+
+
 @dataclass
 class StagedSlice:
     """What a task has staged, in the order in which it is to be written.
@@ -116,53 +130,17 @@ class StagedSlice:
     applied: int = 0
     chunks: list[SliceChunk] = field(default_factory=list)
     messages: list[SystemEvent] = field(default_factory=list)
-    left: dict[TableName, str] = field(default_factory=dict)
+    left: Reasons = field(default_factory=dict)
     refused: str = ""
 
     def dump(self) -> str:
-        """As JSON."""
-        # Tables and lists of columns repeat from chunk to chunk.
-        lists: dict[tuple[Any, ...], int] = {}
-        chunks = [
-            (
-                c.number,
-                lists.setdefault((c.table, c.kind, c.columns, c.key), len(lists)),
-                c.rows,
-            )
-            for c in self.chunks
-        ]
-        return json.dumps(
-            {
-                "events": self.events,
-                "applied": self.applied,
-                "what": list(lists),
-                "chunks": chunks,
-                "messages": self.messages,
-                "left": [[*table, why] for table, why in self.left.items()],
-                "refused": self.refused,
-            }
-        )
+        """As JSON, in ASCII: the database may have another encoding."""
+        return json.dumps(TypeAdapter(type(self)).dump_python(self, mode="json"))
 
     @classmethod
-    def load(cls, text: str) -> StagedSlice:
+    def load(cls, text: str) -> Self:
         """From JSON."""
-        value = json.loads(text)
-        what = [
-            (TableName(*table), str(kind), tuple(columns), tuple(key))
-            for table, kind, columns, key in value["what"]
-        ]
-        chunks = []
-        for number, index, rows in value["chunks"]:
-            table, kind, columns, key = what[index]
-            chunks.append(SliceChunk(number, table, kind, columns, key, rows))
-        return cls(
-            value["events"],
-            value["applied"],
-            chunks,
-            [SystemEvent(*message) for message in value["messages"]],
-            {TableName(schema, name): why for schema, name, why in value["left"]},
-            value["refused"],
-        )
+        return TypeAdapter(cls).validate_json(text)
 
 
 def cut(

@@ -6,6 +6,7 @@ position; no node is needed.  A large batch may be a job of the engine (``staged
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,7 +35,13 @@ from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import Pending, plan
 from londiste.tools.dispatch.rules import DispatchRoute, Rules, bad_option, rules
 from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
-from londiste.tools.dispatch.staged import FLUSH_BYTES, TableTask, Writing, stage_rows
+from londiste.tools.dispatch.staged import (
+    FLUSH_BYTES,
+    DispatchedSlice,
+    DispatchSpec,
+    Writing,
+    stage_rows,
+)
 from londiste.tools.parallel_batches import JobConsumer
 
 if TYPE_CHECKING:
@@ -129,7 +136,8 @@ class Dispatcher(JobConsumer):
             ctx,
             where=self.condition(),
             task=stage_rows,
-            item=lambda common, part: TableTask(common, part, self.rules),
+            spec=functools.partial(DispatchSpec, rules=self.rules),
+            result=DispatchedSlice,
             merge=writing.write,
             finish=writing.finish,
         )
