@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from londiste.compare import chunks, recheck
+from londiste.compare import recheck
 from londiste.compare.checksum import Piece, differing, specs
 from londiste.compare.column_pairing import Pairing, TablePair, pairing
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, RowDifference
@@ -20,6 +20,7 @@ from londiste.compare.pause_at_tick import Aligned
 from londiste.compare.repair import rules
 from londiste.compare.repair_plan import changes
 from londiste.compare.row_diff import Drill, Suspect, drill_between
+from londiste.db import key_ranges
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.engine.tasks import sums
@@ -130,7 +131,10 @@ def cut(table: Pairing) -> list[Piece]:
     if not table.ordered:
         return [Piece(table, 0, "", 16)]
     bounds = [(b[0], "x")[: len(table.key)] for b in BOUNDS]
-    return [Piece(table, n, text, 1) for n, text in enumerate(chunks.ranges(bounds, table))]
+    return [
+        Piece(table, n, text, 1)
+        for n, text in enumerate(key_ranges.ranges(bounds, table.key, table.key_types))
+    ]
 
 
 def compare(conn: Connection, table: Pairing, cut: list[Piece]) -> list[RowDifference]:

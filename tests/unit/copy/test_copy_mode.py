@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 from londiste.changes.keyed import KeyedType
 from londiste.changes.types import Op, RowChange
 from londiste.copy.chunking.blocks import MAX_CHUNKS, split
-from londiste.copy.chunking.key_ranges import open_end_first, ranges
+from londiste.copy.chunking.key_ranges import open_end_first
 from londiste.copy.mode import CopyMode, ModeFacts, choose, reads_by_key
-from londiste.db.catalog import Column
+from londiste.db.key_ranges import ranges
 from londiste.db.names import TableName
 from londiste.db.table_fingerprint import Fingerprint, MarkedColumn, added, changed
 from londiste.engine.spec import Chunk
@@ -89,20 +89,16 @@ def test_keys_in_order_or_in_memory_or_unknown_are_no_reason_against_ranges() ->
     assert reads(0.0, rows=1e6) < 1.5
 
 
-def column(name: str, type: str) -> Column:
-    return Column(name, type, True, None, "", "", True)
-
-
 def test_ranges_leave_nothing_out_and_quote_what_they_name() -> None:
-    key = [column('a"b', "text"), column("n", "numeric(5,2)")]
-    assert ranges([("x'\\", "1.50"), ("y", "2"), ("y", "2")], key) == [
+    names, types = ['a"b', "n"], ["text", "numeric(5,2)"]
+    assert ranges([("x'\\", "1.50"), ("y", "2"), ("y", "2")], names, types) == [
         '("a""b", "n") < (E\'x\\\'\\\\\'::text, E\'1.50\'::numeric(5,2))',
         '("a""b", "n") >= (E\'x\\\'\\\\\'::text, E\'1.50\'::numeric(5,2))'
         ' and ("a""b", "n") < (E\'y\'::text, E\'2\'::numeric(5,2))',
         '("a""b", "n") >= (E\'y\'::text, E\'2\'::numeric(5,2))',
     ]
-    assert ranges([], key) == [""]
-    assert ranges([("7",)], [column("id", "bigint")]) == [
+    assert ranges([], names, types) == [""]
+    assert ranges([("7",)], ["id"], ["bigint"]) == [
         "\"id\" < E'7'::bigint",
         "\"id\" >= E'7'::bigint",
     ]
