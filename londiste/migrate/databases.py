@@ -11,8 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from londiste.cascade.commands.endpoint import Endpoint, endpoint
-from londiste.dsn import secrets_of
+from londiste.cascade.commands.endpoint import Endpoint, connections, endpoint, worker_settings
 from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections
 from londiste.settings import WorkerSettings
@@ -69,34 +68,11 @@ class Pair:
 
     def worker_settings(self, side: Side) -> WorkerSettings:
         """The settings of a side's worker, and of compare."""
-        shared = {
-            key: getattr(self.settings, key)
-            for key in WorkerSettings.model_fields
-            if key in self.settings.model_fields_set
-        }
-        return WorkerSettings(
-            **{
-                **shared,
-                "engine": self.settings.engine,
-                "db": side.dsn,
-                "queue_name": self.queue,
-                "job_name": side.worker,
-                "consumer_name": "",
-                "remote_extra_connstr": secrets_of(self.other(side).dsn),
-                "pidfile": None,
-            }
-        )
+        return worker_settings(self.settings, self.queue, side, self.other(side))
 
     def sites(self) -> Connections:
         """Connections for a command, which reach both by the given connection strings."""
-        sites = Connections(
-            name="londiste migrate",
-            lock_timeout=self.settings.lock_timeout,
-            answer_seconds=self.answer_seconds,
-            known={side.location: side.dsn for side in (self.old, self.new)},
-        )
-        sites.call_them({side.dsn: side.name for side in (self.old, self.new)})
-        return sites
+        return connections("londiste migrate", self.settings, (self.old, self.new))
 
 
 def pair(settings: MigrateSettings) -> Pair:

@@ -15,11 +15,16 @@ from pydantic import Field, field_validator
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import install_sql
-from londiste.cascade.commands.endpoint import Endpoint, endpoint, parameters
+from londiste.cascade.commands.endpoint import (
+    Endpoint,
+    connections,
+    endpoint,
+    parameters,
+    worker_settings,
+)
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.dsn import secrets_of
 from londiste.errors import AccessDenied, BadOption, LondisteError, StateError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
@@ -78,42 +83,13 @@ class Replication:
         """The mark of schemas that this command installs."""
         return f"made by londiste replicate: {self.queue}"
 
-    @property
-    def answer_seconds(self) -> float:
-        """Seconds to wait for a response."""
-        return self.settings.lock_timeout + self.settings.response_timeout
-
     def sites(self) -> Connections:
         """Connections for a command, which reach all by the given connection strings."""
-        sites = Connections(
-            name=NAME,
-            lock_timeout=self.settings.lock_timeout,
-            answer_seconds=self.answer_seconds,
-            known={one.location: one.dsn for one in self.all},
-        )
-        sites.call_them({one.dsn: one.name for one in self.all})
-        return sites
+        return connections(NAME, self.settings, self.all)
 
     def worker_settings(self, of: Endpoint) -> WorkerSettings:
         """The settings of a node's worker, and of compare."""
-        shared = {
-            key: getattr(self.settings, key)
-            for key in WorkerSettings.model_fields
-            if key in self.settings.model_fields_set
-        }
-        return WorkerSettings(
-            **{
-                **shared,
-                "engine": self.settings.engine,
-                "db": of.dsn,
-                "queue_name": self.queue,
-                "job_name": of.worker,
-                "consumer_name": "",
-                "remote_extra_connstr": secrets_of(self.source.dsn),
-                "pidfile": None,
-                "logfile": None,
-            }
-        )
+        return worker_settings(self.settings, self.queue, of, self.source, logfile=None)
 
 
 def clean(name: str) -> str:

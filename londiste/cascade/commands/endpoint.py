@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 from psycopg import conninfo
 
 from londiste.cascade.commands import location_check
-from londiste.dsn import SECRETS, masked
+from londiste.dsn import SECRETS, masked, secrets_of
 from londiste.errors import BadOption
+from londiste.orchestration.connections import Connections
+from londiste.settings import WorkerSettings
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,45 @@ class Endpoint:
     dsn: str = field(repr=False)
     location: str
     worker: str
+
+
+def connections(name: str, settings: WorkerSettings, known: Collection[Endpoint]) -> Connections:
+    """Connections for a command, which reach all by the given connection strings."""
+    sites = Connections(
+        name=name,
+        lock_timeout=settings.lock_timeout,
+        answer_seconds=settings.lock_timeout + settings.response_timeout,
+        known={one.location: one.dsn for one in known},
+    )
+    sites.call_them({one.dsn: one.name for one in known})
+    return sites
+
+
+def worker_settings(
+    shared: WorkerSettings, queue: str, of: Endpoint, provider: Endpoint, **more: Any
+) -> WorkerSettings:
+    """The settings of a node's worker, and of compare.
+
+    shared -- of the command: what was given there, and its engine.
+    """
+    given = {
+        key: getattr(shared, key)
+        for key in WorkerSettings.model_fields
+        if key in shared.model_fields_set
+    }
+    return WorkerSettings(
+        **{
+            **given,
+            "engine": shared.engine,
+            "db": of.dsn,
+            "queue_name": queue,
+            "job_name": of.worker,
+            "consumer_name": "",
+            "remote_extra_connstr": secrets_of(provider.dsn),
+            "pidfile": None,
+            **more,
+        }
+    )
 
 
 def parameters(dsn: str) -> dict[str, str]:

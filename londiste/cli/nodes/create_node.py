@@ -75,23 +75,12 @@ def create_root(
 @click.command("create-branch")
 @_creating
 @_provider
-def create_branch(
-    context: options.Context,
-    name: str | None,
-    public: str | None,
-    worker: str | None,
-    nocheck: bool,
-    explain: bool,
-    as_json: bool,
-    provider: str | None,
-) -> None:
+def create_branch(context: options.Context, **given: Any) -> None:
     """Make this database a branch: a subscriber that forwards events.
 
     Repeat an interrupted command to finish it.
     """
-    _create_below(
-        context, NodeType.BRANCH, name, public, worker, provider, nocheck, explain, as_json
-    )
+    _create_below(context, NodeType.BRANCH, **given)
 
 
 @click.command("create-leaf")
@@ -100,30 +89,19 @@ def create_branch(
 @click.option(
     "--merge", metavar="QUEUE", help="Forward changes into this combined queue of the database."
 )
-def create_leaf(
-    context: options.Context,
-    name: str | None,
-    public: str | None,
-    worker: str | None,
-    nocheck: bool,
-    explain: bool,
-    as_json: bool,
-    provider: str | None,
-    merge: str | None,
-) -> None:
+def create_leaf(context: options.Context, **given: Any) -> None:
     """Make this database a leaf: a subscriber without subscribers.
 
     With --merge, changes also go into a combined queue, whose root is in this database. If that
     node is a branch, the leaf waits after it.  Repeat an interrupted command to finish it.
     """
-    _create_below(
-        context, NodeType.LEAF, name, public, worker, provider, nocheck, explain, as_json, merge
-    )
+    _create_below(context, NodeType.LEAF, **given)
 
 
 def _create_below(
     context: options.Context,
     kind: NodeType,
+    *,
     name: str | None,
     public: str | None,
     worker: str | None,

@@ -36,44 +36,30 @@ def _pausing(function: Any) -> Any:
 
 @click.command()
 @_pausing
-def pause(
-    context: options.Context,
-    node: str | None,
-    consumer: str | None,
-    timeout: float,
-    explain: bool,
-    as_json: bool,
-) -> None:
+def pause(context: options.Context, **given: Any) -> None:
     """Pause the worker of a node after its current batch.
 
     Waits until the worker reports that it is paused.
     """
-    _set_paused(context, node, consumer, timeout, explain, as_json, paused=True)
+    _set_paused(context, paused=True, **given)
 
 
 @click.command()
 @_pausing
-def resume(
-    context: options.Context,
-    node: str | None,
-    consumer: str | None,
-    timeout: float,
-    explain: bool,
-    as_json: bool,
-) -> None:
+def resume(context: options.Context, **given: Any) -> None:
     """Resume a paused worker."""
-    _set_paused(context, node, consumer, timeout, explain, as_json, paused=False)
+    _set_paused(context, paused=False, **given)
 
 
 def _set_paused(
     context: options.Context,
+    *,
+    paused: bool,
     node: str | None,
     consumer: str | None,
     timeout: float,
     explain: bool,
     as_json: bool,
-    *,
-    paused: bool,
 ) -> None:
     settings = context.settings(NodeSettings)
     queue = settings.queue_name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
@@ -17,10 +18,6 @@ from londiste.pgq.admin import QueueChange
 
 _queue = click.argument("queue_name", metavar="QUEUE")
 _consumer = click.argument("consumer", metavar="CONSUMER")
-_ids = click.argument("event_ids", type=int, nargs=-1, metavar="[EVENT]...")
-_all = click.option(
-    "--all", "every", is_flag=True, help="Apply to all dead letters of the consumer."
-)
 
 
 @click.group()
@@ -97,103 +94,79 @@ def count(
     output.show(columns, rows, json_wanted=as_json, empty="no dead letters")
 
 
+def _changing(function: Any) -> Any:
+    for decorate in (
+        _queue,
+        _consumer,
+        click.argument("event_ids", type=int, nargs=-1, metavar="[EVENT]..."),
+        click.option(
+            "--all", "every", is_flag=True, help="Apply to all dead letters of the consumer."
+        ),
+        options.database,
+        options.explain,
+        options.json_output,
+        options.pass_context,
+    )[::-1]:
+        function = decorate(function)
+    return function
+
+
 @dead.command()
-@_queue
-@_consumer
-@_ids
-@_all
-@options.database
-@options.explain
-@options.json_output
-@options.pass_context
-def retry(
-    ctx: options.Context,
-    queue_name: str,
-    consumer: str,
-    event_ids: Sequence[int],
-    every: bool,
-    db: str | None,
-    explain: bool,
-    as_json: bool,
-) -> None:
+@_changing
+def retry(ctx: options.Context, consumer: str, **given: Any) -> None:
     """Put dead letters back into the queue for this consumer only, in one transaction."""
-    with opened(ctx, db) as conn:
-        changes = _changes(
-            conn,
-            queue_name,
-            consumer,
-            event_ids,
-            every,
-            f"to consumer {consumer} again",
-            "deliver",
-            dead_letters.failed_event_retry,
-            dead_letters.failed_event_retry_all,
-        )
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+    one, every = dead_letters.failed_event_retry, dead_letters.failed_event_retry_all
+    _change(ctx, consumer, "deliver", f"to consumer {consumer} again", one, every, **given)
 
 
 @dead.command()
-@_queue
-@_consumer
-@_ids
-@_all
-@options.database
-@options.explain
-@options.json_output
-@options.pass_context
-def drop(
-    ctx: options.Context,
-    queue_name: str,
-    consumer: str,
-    event_ids: Sequence[int],
-    every: bool,
-    db: str | None,
-    explain: bool,
-    as_json: bool,
-) -> None:
+@_changing
+def drop(ctx: options.Context, consumer: str, **given: Any) -> None:
     """Delete dead letters, in one transaction."""
-    with opened(ctx, db) as conn:
-        changes = _changes(
-            conn,
-            queue_name,
-            consumer,
-            event_ids,
-            every,
-            f"of consumer {consumer} permanently",
-            "delete",
-            dead_letters.failed_event_delete,
-            dead_letters.failed_event_delete_all,
-        )
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+    one, every = dead_letters.failed_event_delete, dead_letters.failed_event_delete_all
+    _change(ctx, consumer, "delete", f"of consumer {consumer} permanently", one, every, **given)
 
 
-def _changes(
-    conn: Connection,
-    queue: str,
+def _change(
+    ctx: options.Context,
     consumer: str,
-    event_ids: Sequence[int],
-    every: bool,
-    rest: str,
     verb: str,
+    rest: str,
     one: Callable[..., object],
     all_of_them: Callable[..., object],
-) -> list[QueueChange]:
+    *,
+    queue_name: str,
+    event_ids: Sequence[int],
+    every: bool,
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
     if bool(event_ids) == every:
         raise BadOption(
             "no events given" if not event_ids else "events and --all exclude each other",
-            hint=f"name events of londiste queue dead list {queue} {consumer}, or use --all",
+            hint=f"name events of londiste queue dead list {queue_name} {consumer}, or use --all",
         )
-    admin.find_consumer(conn, queue, consumer)
-    if every:
-        total = dead_letters.failed_event_count(conn, queue, consumer)
-        if not total:
-            return []
-        return [
-            QueueChange(
-                f"{verb} {total} events {rest}",
-                functools.partial(all_of_them, queue=queue, consumer=consumer),
-            )
-        ]
+    place = {"queue": queue_name, "consumer": consumer}
+    with opened(ctx, db) as conn:
+        admin.find_consumer(conn, queue_name, consumer)
+        if every:
+            total = dead_letters.failed_event_count(conn, **place)
+            act = functools.partial(all_of_them, **place)
+            changes = [QueueChange(f"{verb} {total} events {rest}", act)] if total else []
+        else:
+            _require_known(conn, queue_name, consumer, event_ids)
+            changes = [
+                QueueChange(
+                    f"{verb} event {event} {rest}",
+                    functools.partial(one, **place, event_id=event),
+                )
+                for event in dict.fromkeys(event_ids)
+            ]
+        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+
+
+def _require_known(conn: Connection, queue: str, consumer: str, event_ids: Sequence[int]) -> None:
     known = {event.id for event in dead_letters.failed_events(conn, queue, consumer)}
     missing = [event for event in event_ids if event not in known]
     if missing:
@@ -202,10 +175,3 @@ def _changes(
             f" {', '.join(map(str, missing))}",
             hint=f"londiste queue dead list {queue} {consumer}",
         )
-    return [
-        QueueChange(
-            f"{verb} event {event} {rest}",
-            functools.partial(one, queue=queue, consumer=consumer, event_id=event),
-        )
-        for event in dict.fromkeys(event_ids)
-    ]
