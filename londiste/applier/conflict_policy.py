@@ -72,6 +72,3 @@ def kind_of(sqlstate: str) -> str:
     if sqlstate.startswith("42") and sqlstate != "42501":
         return "structure"
     return "refused"
-
-
-__all__ = ["DECIDABLE", "Action", "decide", "describe", "kind_of"]

@@ -166,6 +166,3 @@ def _clock(moment: datetime) -> str:
     if local.date() == datetime.now().astimezone().date():
         return f"{local:%H:%M:%S}"
     return f"{local:%Y-%m-%d %H:%M}"
-
-
-__all__ = ["Life", "Running", "find", "judge", "newest", "running"]

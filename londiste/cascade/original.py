@@ -65,6 +65,3 @@ def _has_their_worker(conn: Connection, queue: str) -> bool:
         and node.uptodate
         and position_check.recall(conn, queue, node.worker) is None
     )
-
-
-__all__ = ["is_original", "originals", "require_adopted"]

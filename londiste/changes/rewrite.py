@@ -187,5 +187,3 @@ def _dump(value: Any) -> str:
 
 _TEXT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _RAW = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
-
-__all__ = ["Row", "Rows", "as_state", "changed", "is_fragment", "key_text", "read", "write"]

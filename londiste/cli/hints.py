@@ -103,6 +103,3 @@ def _is_secret(option: str, value: str) -> bool:
     except psycopg.Error:
         # Where a password begins in a text that libpq cannot read, nobody can tell.
         return not value.isalnum()
-
-
-__all__ = ["Given", "completed", "given"]

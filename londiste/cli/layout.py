@@ -76,6 +76,3 @@ def _total(rows: Sequence[Sequence[str]]) -> int:
 
 def _cut(text: str, wide: int) -> str:
     return text if len(text) <= wide else f"{text[: wide - 1]}…"
-
-
-__all__ = ["aligned", "fit", "singular"]

@@ -25,6 +25,3 @@ def wait_until(
         if time.monotonic() >= deadline:
             return False
         time.sleep(max(poll, 2 * (time.monotonic() - started)))
-
-
-__all__ = ["POLL_SECONDS", "wait_until"]

@@ -53,6 +53,3 @@ def same_database(one: Connection, other: Connection) -> bool:
     finally:
         one.execute(query("advisory_unlock"), [key])
     return free is not None and not free[0]
-
-
-__all__ = ["PATIENCE", "acquire_singleton_lock", "same_database"]

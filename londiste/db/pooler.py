@@ -112,6 +112,3 @@ def refusal(where: str) -> SharedBackend:
             " for this database in the pooler"
         ),
     )
-
-
-__all__ = ["ROUNDS", "Backend", "keeps_backend", "refusal", "shared"]

@@ -71,6 +71,3 @@ def is_about_tls(message: str) -> bool:
     """Whether a connection failed for lack of encryption or of a valid certificate."""
     lowered = message.lower()
     return any(sign in lowered for sign in _SIGNS)
-
-
-__all__ = ["HINT", "default_mode", "exposed", "is_about_tls", "mode_for"]

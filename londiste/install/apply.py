@@ -149,6 +149,3 @@ def _explain(failed: _FileFailed) -> LondisteError:
         + (f"; {known.detail}" if known.detail else ""),
         hint=known.hint or "correct the cause, then: londiste install",
     )
-
-
-__all__ = ["INSTALL_LOCK", "install", "lock", "plan_for", "run"]

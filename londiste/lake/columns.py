@@ -140,6 +140,3 @@ def complete(columns: Sequence[LakeColumn], tick: int) -> bool:
     return all(c.since < tick for c in columns if c.since and c.dropped is None) and all(
         c.dropped is None or c.dropped < tick for c in columns
     )
-
-
-__all__ = ["Evolved", "LakeColumn", "complete", "evolve", "first", "shape"]

@@ -52,6 +52,3 @@ def _runs(files: list[File], limit: int, tiered: bool) -> Iterator[tuple[File, .
         run.append(file)
         total += file.bytes
     yield tuple(run)
-
-
-__all__ = ["PARTS", "choose"]

@@ -228,6 +228,3 @@ def _tick_behind(conn: Connection, queue: str, snapshot: Snapshot, timeout: floa
                 hint="start the ticker: londiste ticker; or create a tick: londiste tick",
             )
         time.sleep(_POLL_SECONDS)
-
-
-__all__ = ["Result", "chosen", "compare"]

@@ -163,6 +163,3 @@ def _last_metadata(log: Path, known: list[int]) -> dict[str, Any] | None:
 def _backwards(log: Path, known: list[int]) -> Iterator[dict[str, Any]]:
     for number in reversed(known):
         yield from _actions(log, number)
-
-
-__all__ = ["catch_up"]

@@ -45,6 +45,3 @@ def frame(spark: Any, directory: Path, tick: int | None) -> Any:
             f" spark.read.{version.format}(…)",
         )
     return dataframes.files(spark, store.paths(version.files), schema(version))
-
-
-__all__ = ["frame", "schema"]

@@ -168,13 +168,3 @@ _TAKEN = {
     "_then",
     "_truncated",
 }
-
-__all__ = [
-    "Described",
-    "capture_is_seen",
-    "describe",
-    "make_tick",
-    "options",
-    "require_key",
-    "tables",
-]

@@ -73,6 +73,3 @@ def versions(settings: LakeSettings) -> list[Version]:
         for version in Store.of(settings.lake_path, table).versions()
         if version.position is not None
     ]
-
-
-__all__ = ["TableStatus", "look", "versions"]

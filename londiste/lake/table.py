@@ -445,6 +445,3 @@ def _quietly(function: Callable[[], object]) -> None:
         function()
     except Exception as error:
         log.debug("after an epoch: %s", error)
-
-
-__all__ = ["LakeTable"]

@@ -338,6 +338,3 @@ def _remove(path: Path) -> None:
     else:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
-
-
-__all__ = ["File", "Store", "Version", "link_once"]

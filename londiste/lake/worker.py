@@ -111,6 +111,3 @@ def _refuse_reload() -> None:
     raise BadOption(
         "a lake reads its settings at the start", hint="restart the process: -s, then -d"
     )
-
-
-__all__ = ["LakeWorker"]

@@ -85,6 +85,3 @@ class Cache(Generic[T]):
             done, self._done = self._done, None
         if done is not None:
             done.set()
-
-
-__all__ = ["Cache", "Outcome"]

@@ -284,5 +284,3 @@ METRICS = (
     ),
 )
 BY_NAME = {one.name: one for one in METRICS}
-
-__all__ = ["BY_NAME", "METRICS", "Group", "Histogram", "Kind", "Metric", "Sample"]

@@ -160,17 +160,3 @@ def only(found: Cascade, names: Iterable[str]) -> Cascade:
     chosen = set(names)
     nodes = tuple(one for one in found.status.nodes if one.name in chosen)
     return dataclasses.replace(found, status=dataclasses.replace(found.status, nodes=nodes))
-
-
-__all__ = [
-    "Cascade",
-    "CopiedBytes",
-    "Counted",
-    "Databases",
-    "NodeMeasures",
-    "Place",
-    "cascade",
-    "counting",
-    "databases",
-    "only",
-]

@@ -84,6 +84,3 @@ def places(file: CascadeFile, overrides: dict[str, str]) -> list[Place]:
     return [
         place(settings.load(WorkerSettings, file.path, overrides, node=name)) for name in file.nodes
     ]
-
-
-__all__ = ["of_run", "of_ticker", "of_worker", "place", "places"]

@@ -200,6 +200,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""
-
-
-__all__ = ["Endpoint", "Response", "Routes", "listening"]

@@ -73,6 +73,3 @@ def _buckets(value: Histogram) -> list[tuple[str, int]]:
         total += count
         found.append((limit, total))
     return found
-
-
-__all__ = ["content_type", "render", "require"]

@@ -98,6 +98,3 @@ def _routes(metrics: Callable[[], Iterator[Sample]], ready: Callable[[], list[st
         return Response(text.encode("utf-8", "replace"), HTTPStatus.SERVICE_UNAVAILABLE)
 
     return {"/metrics": metrics_page, "/healthz": lambda: Response(b"ok\n"), "/readyz": readyz}
-
-
-__all__ = ["not_ready", "of_cascade", "of_ticker"]

@@ -151,6 +151,3 @@ def _consumers(labels: dict[str, str], found: list[ConsumerFacts]) -> Iterator[S
             yield Sample("londiste_queue_consumer_lag_seconds", max(lags), place)
         yield Sample("londiste_queue_retry_events", sum(one.retries for one in group), place)
         yield Sample("londiste_queue_dead_letters", sum(one.dead_letters for one in group), place)
-
-
-__all__ = ["TABLE_STATES", "cascade", "databases", "process", "queues"]

@@ -92,6 +92,3 @@ class TickerTally:
         yield Sample("londiste_tick_duration_seconds", durations)
         yield Sample("londiste_ticker_retries_total", counts.retries)
         yield Sample("londiste_ticker_maintenance_total", counts.maintenance)
-
-
-__all__ = ["Durations", "TickerTally", "WorkerTally"]

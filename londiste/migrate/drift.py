@@ -228,6 +228,3 @@ def wait_for_sequences(
         )
         for one in late
     ]
-
-
-__all__ = ["ObservedTable", "behind", "differences", "look", "wait_for_sequences"]

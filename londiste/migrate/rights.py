@@ -118,6 +118,3 @@ def _granted(
 def _literal(text: str) -> str:
     doubled = text.replace("'", "''").replace("\\", "\\\\")
     return f"E'{doubled}'"
-
-
-__all__ = ["PUBLIC", "Grant", "Rights", "restore", "rights", "roles"]

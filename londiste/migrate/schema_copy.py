@@ -295,13 +295,3 @@ def rows_in_the_way(conn: Connection, old: DatabaseFacts) -> list[str]:
     """Tables of the new database that the copy would truncate and that have rows."""
     names: list[TableName] = [t.name for t in old.tables if t.kind == "r" or not t.partition]
     return [str(name) for name in collect.with_rows(conn, names)]
-
-
-__all__ = [
-    "MakeStructure",
-    "SchemaMethod",
-    "choose",
-    "create",
-    "missing_in",
-    "rows_in_the_way",
-]

@@ -123,13 +123,3 @@ def _age(conn: Connection, queue: str) -> tuple[int, int]:
     with translated(conn):
         rows = conn.execute(query("event_table_age"), {"queue": queue}).fetchall()
     return int(rows[0][0]), int(rows[0][1])
-
-
-__all__ = [
-    "DatabaseFacts",
-    "age_findings",
-    "alarms",
-    "collect_facts",
-    "differing_rows",
-    "drift_findings",
-]

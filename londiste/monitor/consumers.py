@@ -117,6 +117,3 @@ def _subscribers(conn: Connection, queue: str) -> list[Subscriber]:
     except LondisteError:
         # No node, no schema of one, or no right to see it: then names tell less.
         return []
-
-
-__all__ = ["Listed", "consumers", "listed", "of_node", "writing"]

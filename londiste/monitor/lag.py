@@ -149,6 +149,3 @@ def find_root(location: str, queue: str, extra: str) -> str | None:
     except (LondisteError, psycopg.Error):
         return None
     return None
-
-
-__all__ = ["Behind", "Latency", "Position", "find_root", "positions"]

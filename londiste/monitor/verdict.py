@@ -173,6 +173,3 @@ def _label(text: str) -> str:
 def _plain(text: str) -> str:
     """Without line breaks, and without what begins the perfdata."""
     return " ".join(text.replace("|", "/").split())
-
-
-__all__ = ["Allowed", "findings", "of_node", "one_line"]

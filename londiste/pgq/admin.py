@@ -364,23 +364,3 @@ def _one(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...]:
 def _first(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...] | None:
     rows = tuples(conn, name, **parameters)
     return rows[0] if rows else None
-
-
-__all__ = [
-    "QueueChange",
-    "configuring",
-    "creating",
-    "dropping",
-    "event_bytes",
-    "find_consumer",
-    "find_queue",
-    "find_queues",
-    "losses",
-    "new_name",
-    "registering",
-    "registering_worker",
-    "sinks_of",
-    "unregistering",
-    "unregistering_worker",
-    "workers",
-]

@@ -342,6 +342,3 @@ def _pieces(text: str) -> Iterator[str]:
 def _escaped(found: re.Match[str]) -> str:
     sign = found[1]
     return _LETTERS.get(sign, sign)
-
-
-__all__ = ["BLOCK_BYTES", "Alone", "EventBlock", "copied", "escaped", "read", "stream", "unescaped"]

@@ -132,6 +132,3 @@ def _bounds(conn: Connection, queue: str, tick: int) -> tuple[sql.Composable, in
         raise BadOption(f"queue {queue} has no tick {tick}", hint=f"londiste queue ticks {queue}")
     snapshot, low, high = rows[0].values()
     return sql.SQL("{}::txid_snapshot").format(sql.Literal(snapshot)), low, high
-
-
-__all__ = ["events", "retries"]

@@ -133,6 +133,3 @@ def _example(name: str, known: Parameter) -> str:
         "functions": "'{my.function}'",
     }
     return f"write {name}={examples[known.kind]}" + (", or null" if known.nullable else "")
-
-
-__all__ = ["PARAMETERS", "Parameter", "assignments", "parameter", "read", "value"]

@@ -47,6 +47,3 @@ def get_consumer_kinds(conn: Connection, queue: str | None = None) -> dict[tuple
     except InstallError:
         return {}
     return {(row["queue_name"], row["consumer_name"]): row["kind"] for row in rows}
-
-
-__all__ = ["ConsumerKind", "get_consumer_kinds", "note_consumer_kind"]

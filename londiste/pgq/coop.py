@@ -183,17 +183,3 @@ def nack(
 def version(conn: Connection) -> str:
     """The release of the schema ``pgq_coop`` in the database."""
     return str(call.value(conn, "pgq_coop.version"))
-
-
-__all__ = [
-    "ack",
-    "ack_events",
-    "finish_batch",
-    "nack",
-    "next_batch",
-    "receive",
-    "receive_again",
-    "register_subconsumer",
-    "unregister_subconsumer",
-    "version",
-]

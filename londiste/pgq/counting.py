@@ -86,6 +86,3 @@ def _count(conn: Connection, events: str, most: int) -> int:
         row = conn.execute(text.encode()).fetchone()
     number = most if row is None else int(row[0])
     return number if number <= COUNTED else most
-
-
-__all__ = ["COUNTED", "between", "consumers", "pending", "since_tick", "words"]

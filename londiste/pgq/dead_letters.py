@@ -123,17 +123,3 @@ def _failed_event(
     """A row of pgq.failed_queue, whose number of the queue nobody needs."""
     ev_time, txid, owner, *rest = fields
     return FailedEvent(reason, time, id, ev_time, txid, owner, *rest)  # type: ignore[arg-type]
-
-
-__all__ = [
-    "event_failed",
-    "event_retry_or_fail",
-    "failed_event_count",
-    "failed_event_delete",
-    "failed_event_delete_all",
-    "failed_event_list",
-    "failed_event_retry",
-    "failed_event_retry_all",
-    "failed_events",
-    "get_waiting_info",
-]

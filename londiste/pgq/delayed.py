@@ -55,11 +55,3 @@ def cancel_delayed_event(conn: Connection, queue: str, event_id: int) -> int:
 def get_delayed_info(conn: Connection, queue: str | None = None) -> list[DelayedInfo]:
     """Number of delayed events in one queue, or per queue."""
     return call.records(conn, DelayedInfo, "pgq.get_delayed_info", queue)
-
-
-__all__ = [
-    "cancel_delayed_event",
-    "delayed_event_list",
-    "get_delayed_info",
-    "insert_event_at",
-]

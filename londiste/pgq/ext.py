@@ -145,21 +145,3 @@ def forget_known_source(conn: Connection, consumer: str, subconsumer: str = "") 
 def version(conn: Connection) -> str:
     """The release of the schema ``pgq_ext`` in the database."""
     return str(call.value(conn, "pgq_ext.version"))
-
-
-__all__ = [
-    "KnownSource",
-    "ReturnedEvent",
-    "forget_known_source",
-    "get_known_source",
-    "get_last_tick",
-    "get_returned_events",
-    "is_batch_done",
-    "is_event_done",
-    "note_known_source",
-    "set_batch_done",
-    "set_event_done",
-    "set_event_returned",
-    "set_last_tick",
-    "version",
-]

@@ -163,6 +163,3 @@ def _moment(value: datetime) -> datetime:
 def get_daemons(conn: Connection, queue: str | None = None) -> list[Daemon]:
     """The daemons of a queue, or all, with the tickers.  Raises InstallError on older schemas."""
     return call.records(conn, Daemon, "pgq.get_daemons", queue)
-
-
-__all__ = ["Beat", "Daemon", "get_daemons", "server_now"]

@@ -40,6 +40,3 @@ def get_paused_consumers(
 ) -> list[Paused]:
     """The paused consumers; None stands for all queues, all consumers."""
     return call.records(conn, Paused, "pgq.get_paused_consumers", queue, consumer)
-
-
-__all__ = ["Paused", "get_paused_consumers", "pause_consumer", "resume_consumer"]

@@ -243,23 +243,3 @@ def forget_lost(conn: Connection, queue: str, consumer: str) -> None:
 def forget(conn: Connection, queue: str, consumer: str | None = None) -> None:
     """Deletes the record, of one consumer or all: the next queue that is found is accepted."""
     call.value(conn, "pgq.forget_known_sources", queue, consumer)
-
-
-__all__ = [
-    "KnownPosition",
-    "Lost",
-    "PositionFacts",
-    "decide",
-    "forget",
-    "forget_lost",
-    "forgotten",
-    "look",
-    "lost",
-    "moved",
-    "note",
-    "note_lost",
-    "prove",
-    "recall",
-    "rewind_obstacle",
-    "same_tick",
-]

@@ -200,13 +200,3 @@ def _rows(
             )
         time = None if time_at is None else values.pop(time_at)
         yield [now if time is None else time, *values]
-
-
-__all__ = [
-    "FIELDS",
-    "insert_event",
-    "insert_event_arrays",
-    "insert_event_once",
-    "insert_events",
-    "insert_selected",
-]

@@ -252,39 +252,3 @@ def seconds_until_due(conn: Connection) -> float | None:
 def maint_tables_to_vacuum(conn: Connection) -> list[str]:
     """Tables that need a vacuum where autovacuum is off."""
     return call.records(conn, str, "pgq.maint_tables_to_vacuum")
-
-
-__all__ = [
-    "FORCE_TICK_CHANNEL",
-    "TICK_CHANNEL",
-    "cached_sequences",
-    "create_queue",
-    "current_event_table",
-    "drop_queue",
-    "event_count",
-    "external_ticker",
-    "force_tick",
-    "get_consumer_info",
-    "get_queue_config",
-    "get_queue_info",
-    "lock_ticks",
-    "maint_operations",
-    "maint_purge_keys",
-    "maint_retry_events",
-    "maint_rotate_tables_step1",
-    "maint_rotate_tables_step2",
-    "maint_tables_to_vacuum",
-    "next_due",
-    "prove_forwarded",
-    "queue_generation",
-    "queue_writers",
-    "seconds_until_due",
-    "set_queue_config",
-    "shortest_tick_lag",
-    "take_ids",
-    "tick_at_snapshot",
-    "tick_paces",
-    "ticker",
-    "unproven_events",
-    "version",
-]

@@ -108,6 +108,3 @@ def _use_up_ids(conn: Connection, count: int) -> None:
         # DO takes no parameters.
         text = sql.SQL(query("use_up_transaction_ids"))
         conn.execute(text.format(count=sql.Literal(count)))
-
-
-__all__ = ["LOCK_TIMEOUT", "RebaseReason", "Rebased", "explain", "rebase", "rebase_queues"]

@@ -74,6 +74,3 @@ def oldest_complete(conn: Connection, queue: str) -> Tick | None:
     with translated(conn):
         row = conn.execute(query("oldest_complete_tick"), {"queue": queue}).fetchone()
     return None if row is None else Tick(*row)
-
-
-__all__ = ["between", "newest", "oldest_complete", "tick_event_sql", "tick_events"]

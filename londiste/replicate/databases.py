@@ -245,16 +245,3 @@ def state_directory() -> Path:
     """The directory of the user's state, as the XDG specification has it."""
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(home) / "londiste"
-
-
-__all__ = [
-    "NAME",
-    "ReplicateSettings",
-    "Replication",
-    "clean",
-    "free_name",
-    "identify",
-    "node_of",
-    "state_directory",
-    "state_file",
-]

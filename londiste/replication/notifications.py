@@ -71,6 +71,3 @@ class TableNotifications:
 def rest(took: float) -> float | None:
     """Seconds until the next poll, after one of this duration; None: at once."""
     return None if took <= _CHEAP else min(_REST, _TIMES * took)
-
-
-__all__ = ["TABLES_CHANNEL", "TableNotifications", "rest"]

@@ -391,6 +391,3 @@ def _no_queue(example: str) -> BadOption:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
-
-
-__all__ = ["Session", "table_options"]

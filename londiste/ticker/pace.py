@@ -102,6 +102,3 @@ def wait(history: Iterable[Standing], before: float) -> float:
     if rates:
         return min(SLOWEST, max(before, last.lag, 1 / (min(rates) * _SHARE)))
     return before * _EASE if near else before
-
-
-__all__ = ["BEHIND", "NEAR", "SLOWEST", "WINDOW", "Pace", "Standing", "wait"]

@@ -235,6 +235,3 @@ def learn(conn: Connection, provider: Connection, queue: str, own: str) -> None:
         call.ret(conn, "pgq_node.rename_node", queue, old, new)
     for member in changes.others:
         nodes.register_location(conn, queue, member.name, member.location, dead=member.dead)
-
-
-__all__ = ["MembershipChange", "Readmit", "Returned", "find", "learn", "news"]

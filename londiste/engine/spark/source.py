@@ -214,6 +214,3 @@ def _shape(options: Options) -> StreamShape:
         catalog.require(conn, options.table)
         found = catalog.columns(conn, options.table)
     return shape_of(found, strings=options.strings, policy=options.values)
-
-
-__all__ = ["BatchReader", "PgqDataSource", "StreamReader"]

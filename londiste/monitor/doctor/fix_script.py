@@ -55,6 +55,3 @@ def _part(side: str, dsn: str, findings: Iterable[Finding]) -> Iterator[str]:
 def _comment(text: str) -> str:
     """One line of comment, whatever the text contains."""
     return "-- " + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
-
-
-__all__ = ["fix_script"]

@@ -176,15 +176,3 @@ class Speed:
     seconds: float
     produced: dict[str, float] = field(default_factory=dict)
     consumed: dict[tuple[str, str], float] = field(default_factory=dict)
-
-
-__all__ = [
-    "ConsumerFacts",
-    "Finding",
-    "Holder",
-    "Limits",
-    "MonitorFacts",
-    "QueueFacts",
-    "Severity",
-    "Speed",
-]

@@ -405,13 +405,3 @@ def size(count: int) -> str:
 def quoted(name: str) -> str:
     """A name quoted for a shell."""
     return shlex.quote(name)
-
-
-__all__ = [
-    "allowed_tick_age",
-    "compare",
-    "findings",
-    "size",
-    "span",
-    "worst",
-]

@@ -218,14 +218,3 @@ class ReadAhead:
                 if self._stopping or accumulator.bytes > self.limit:
                     return None
         return coming, accumulator.take()
-
-
-__all__ = [
-    "FIRST_JOIN",
-    "FROM_BYTES",
-    "JOIN_BYTES",
-    "JOIN_EVENTS",
-    "ReadAhead",
-    "Sizes",
-    "is_worthwhile",
-]

@@ -145,6 +145,3 @@ def _error(event: Control, queue: str, provider: str) -> EventError:
         event_id=event.id,
         finding=ApplyError("unproven"),
     )
-
-
-__all__ = ["Control", "Proofs", "control_events", "of_messages"]

@@ -288,15 +288,3 @@ def cut(block: EventBlock) -> Iterator[tuple[EventBlock, bool]]:
 def _is_script(line: bytes) -> bool:
     fields = line.split(b"\t", _TYPE + 1)
     return len(fields) > _TYPE + 1 and fields[_TYPE] == _SCRIPT
-
-
-__all__ = [
-    "CancelCopies",
-    "Interruption",
-    "RunFirst",
-    "Scripts",
-    "SplitBatch",
-    "WaitsFor",
-    "cut",
-    "has_script",
-]

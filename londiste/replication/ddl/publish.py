@@ -308,6 +308,3 @@ def _groups(planned: Sequence[Planned]) -> list[list[Planned]]:
         else:
             groups.append([one])
     return groups
-
-
-__all__ = ["Planned", "Runner", "from_file", "name_of", "plan"]

@@ -58,6 +58,3 @@ def _ended(conn: Connection, queue: str, node: NodeInfo) -> NotCurrent | None:
         daemons.find(conn, queue), "worker", name=node.worker, start="londiste -c FILE worker"
     )
     return NotCurrent("stale", worker.text) if worker.life in _STOPPED else None
-
-
-__all__ = ["NotCurrent", "find"]

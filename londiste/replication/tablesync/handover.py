@@ -290,6 +290,3 @@ def tick_snapshot(conn: Connection, queue: str, tick: int) -> Snapshot | None:
     with translated(conn):
         row = conn.execute(query("tick_snapshot"), [queue, tick]).fetchone()
     return Snapshot.parse(row[0]) if row is not None else None
-
-
-__all__ = ["Handover", "TableSyncStatus", "tick_snapshot"]

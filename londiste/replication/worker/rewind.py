@@ -113,6 +113,3 @@ def _copy_all(settings: WorkerSettings, state: WorkerState) -> None:
     with Connections(name="londiste worker --rewind", lock_timeout=settings.lock_timeout) as sites:
         plan = resync.plan(sites, settings.db, state.queue, (), every=True)
         execute(plan.steps, sites)
-
-
-__all__ = ["rewind"]

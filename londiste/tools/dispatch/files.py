@@ -435,6 +435,3 @@ class FileDispatcher(LakeWorker):
             if version is not None:
                 found += [(str(table.table), Path(path)) for path in store.paths(version.files)]
         return found
-
-
-__all__ = ["FileDispatcher", "FileRule", "FileTable", "file_rules", "lake_settings"]

@@ -114,6 +114,3 @@ class Folders:
         """Whether a folder ends before a time; None: nothing has expired."""
         end = self.end(part)
         return since is not None and end is not None and end <= since
-
-
-__all__ = ["Folders"]

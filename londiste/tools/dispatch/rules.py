@@ -161,16 +161,3 @@ def _told(event: Event) -> TableName:
     (change, *_) = decode_all(event)
     assert isinstance(change, RowChange | Truncate)
     return change.table
-
-
-__all__ = [
-    "HANDLER",
-    "HANDLERS",
-    "DispatchRoute",
-    "Rule",
-    "Rules",
-    "bad_option",
-    "is_change",
-    "rules",
-    "text",
-]

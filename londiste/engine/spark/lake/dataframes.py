@@ -175,21 +175,3 @@ def ours(error: Exception) -> LondisteError:
     if not isinstance(kind, type) or not issubclass(kind, LondisteError):
         kind = LondisteError
     return kind(last[2], detail=said["detail"], hint=said["hint"])
-
-
-__all__ = [
-    "CHANGE",
-    "col",
-    "cols",
-    "columns",
-    "every",
-    "files",
-    "get",
-    "literally",
-    "ours",
-    "read_part",
-    "rows",
-    "seen_by",
-    "whole",
-    "with_day",
-]

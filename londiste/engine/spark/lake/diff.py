@@ -90,6 +90,3 @@ def torn(history: Any, key: Sequence[str]) -> int:
         | (following.isNotNull() & (end.isNull() | (end > following)))
     )
     return int(history.select(wrong.alias("wrong")).where("wrong").count())
-
-
-__all__ = ["FileDifference", "Found", "differences", "torn"]

@@ -95,6 +95,3 @@ def read(spark: Any, paths: Sequence[str], schema: Any, depth: int) -> Any:
     steps = "/".join(["[^/]+"] * depth)
     part = f.regexp_extract(f.col("_metadata.file_path"), f"({steps})/[^/]+$", 1)
     return found.withColumn("_part", part)
-
-
-__all__ = ["MORE", "DispatchPlan", "latest", "parts", "placed", "read", "shown"]

@@ -145,18 +145,3 @@ def state_of_log(log: Any, key: Sequence[str], names: Sequence[str]) -> Any:
     ).drop("_truncated")
     final = last(rows, key).where("_change_type != 'delete'")
     return final.select(*cols([*names, *(name for name, _ in STATE)]))
-
-
-__all__ = [
-    "HISTORY",
-    "STATE",
-    "after_truncate",
-    "bucket",
-    "corrections",
-    "current",
-    "history",
-    "last",
-    "of_rows",
-    "state",
-    "state_of_log",
-]

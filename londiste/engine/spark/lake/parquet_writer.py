@@ -144,17 +144,3 @@ def count_rows(path: Path) -> int:
             csv.field_size_limit(1 << 30)
             with path.open(encoding="utf-8", newline="") as file:
                 return max(0, sum(1 for _ in csv.reader(file)) - 1)
-
-
-__all__ = [
-    "FileFacts",
-    "buckets",
-    "by_bucket",
-    "by_currency",
-    "by_day",
-    "count_rows",
-    "facts",
-    "joined",
-    "spread",
-    "write",
-]

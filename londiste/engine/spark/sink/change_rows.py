@@ -196,6 +196,3 @@ def _place(places: dict[str, int], table: str | None) -> int:
             detail=f"option tables contains: {', '.join(places)}",
             hint="add it to option tables, or exclude such rows with .where(…)",
         ) from None
-
-
-__all__ = ["META", "ORDER", "RowShape", "chunks", "shape_of"]

@@ -130,6 +130,3 @@ def sweep(conn: Connection, name: str) -> None:
     except (LondisteError, psycopg.Error) as error:
         # The epoch is in: this is no reason to stop.
         log.warning("dropping staged rows failed, the next epoch retries: %s", error)
-
-
-__all__ = ["Write", "give_up", "sweep", "write"]

@@ -286,6 +286,3 @@ def _run(conn: Connection, statement: str, parameters: Sequence[Any]) -> int:
 def _do(conn: Connection, statement: str, parameters: Sequence[Any] = ()) -> int:
     with RawCursor(conn) as cursor:
         return cursor.execute(statement, parameters).rowcount
-
-
-__all__ = ["FIELDS", "EventShape", "Given", "chunks", "insert", "require", "shape_of"]

@@ -211,6 +211,3 @@ class _Part:
 def _kind(column: RelationColumn) -> str:
     """Its type; below a domain, as a row that is to be deleted has NULL in all but its key."""
     return column.base_type or column.type_name
-
-
-__all__ = ["write"]

@@ -205,16 +205,3 @@ def _tables(options: Mapping[str, str]) -> tuple[tuple[str, TableName], ...]:
             "tables: empty list", hint="use .option('tables', 'public.orders, public.items')"
         )
     return tuple(found.items())
-
-
-__all__ = [
-    "QUEUE_NAMES",
-    "TABLE_NAMES",
-    "Common",
-    "Mode",
-    "Payload",
-    "QueueOptions",
-    "TableOptions",
-    "parse_queue",
-    "parse_tables",
-]

@@ -99,6 +99,3 @@ def require_append(overwrite: bool) -> None:
 def is_done(conn: Connection, name: str, stream: bool) -> bool:
     """Whether this is a job that was done before."""
     return bool(name) and not stream and spark_epochs.is_sink_done(conn, name)
-
-
-__all__ = ["QueueBatchWriter", "QueueStreamWriter", "is_done", "require_append"]

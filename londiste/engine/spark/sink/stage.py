@@ -172,6 +172,3 @@ def column_lists(batch: Any, makers: list[Any]) -> list[list[Any]]:
         values = column.to_pylist()
         found.append(values if maker is None else [maker(value) for value in values])
     return found
-
-
-__all__ = ["Cutter", "StagedMessage", "StagedRows", "column_lists", "run", "stage", "staged_table"]

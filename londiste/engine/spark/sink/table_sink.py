@@ -136,6 +136,3 @@ def fitting(
         require_columns(table, names or table.key, key=merge)
         require_types(table, [f for f in schema.fields if f.name in names])
     return [found[target] for target in options.targets], names
-
-
-__all__ = ["TableBatchWriter", "TableSink", "TableStreamWriter", "fitting"]

@@ -129,6 +129,3 @@ def nested(kind: Any) -> Callable[[Any], Any] | None:
 
 def _same(value: Any) -> Any:
     return value
-
-
-__all__ = ["document", "kind_of", "nested", "plain", "require_text"]

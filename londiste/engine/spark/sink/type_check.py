@@ -102,6 +102,3 @@ def fits(kind: Any, column: RelationColumn) -> bool:
     if plain.startswith("timestamp"):
         return int(limits[1]) >= 6
     return True
-
-
-__all__ = ["fits", "require_columns", "require_types"]

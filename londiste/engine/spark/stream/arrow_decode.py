@@ -403,6 +403,3 @@ def _ticks(txids: pa.Array, tick_of: TickOf) -> tuple[list[Any], pa.Array]:
     """The ticks of transactions, and for each the place of its tick among them."""
     coded = txids.dictionary_encode()
     return [tick_of(txid) for txid in coded.dictionary.to_pylist()], coded.indices
-
-
-__all__ = ["Parser", "statement", "table", "without"]

@@ -370,6 +370,3 @@ def lost(conn: Connection, queue: str, tick: int) -> PositionLost | StateError:
         hint="start with another checkpoint and mode=snapshot-then-changes; with"
         " failOnDataLoss=false the query skips lost events",
     )
-
-
-__all__ = ["Driver", "lost", "starting_tick"]

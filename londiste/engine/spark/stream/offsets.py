@@ -173,16 +173,3 @@ class TickOf:
             place = bisect_left(self._snapshots, True, key=lambda snapshot: snapshot.sees(txid))
             found = self._known[txid] = self._ticks[min(place, len(self._ticks) - 1)]
         return found
-
-
-__all__ = [
-    "BEFORE_SNAPSHOT",
-    "Offset",
-    "TickOf",
-    "TickRange",
-    "at",
-    "choose",
-    "read",
-    "slices",
-    "write",
-]

@@ -397,18 +397,3 @@ class Reader:
                 hint=f"use .option('{name}', '2026-01-31T12:00:00+00:00')",
             ) from None
         return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-__all__ = [
-    "CHANGE_NAMES",
-    "NAMES",
-    "GapPolicy",
-    "Mode",
-    "Options",
-    "Payload",
-    "Reader",
-    "Start",
-    "parse",
-    "read_dsn",
-    "read_names",
-]

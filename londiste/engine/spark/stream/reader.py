@@ -407,6 +407,3 @@ def _script(change: ExecuteScript) -> EventError:
         detail="the queue has no events for changes by a script",
         event_id=change.event_id,
     )
-
-
-__all__ = ["Typed", "batches", "changes"]

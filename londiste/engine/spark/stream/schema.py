@@ -105,6 +105,3 @@ def arrow(result: Any) -> pa.Schema:
     if "timezone" in inspect.signature(to_arrow_schema).parameters:
         return to_arrow_schema(result, timezone="UTC")
     return to_arrow_schema(result)
-
-
-__all__ = ["CHANGE", "TIMED", "arrow", "schema"]

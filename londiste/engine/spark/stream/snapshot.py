@@ -182,6 +182,3 @@ def exported(dsn: str, password: str) -> Iterator[str]:
     full = make_conninfo(dsn, **({"password": password} if password else {}))
     with session(full, name="londiste-spark snapshot", autocommit=True) as conn:
         yield _export(conn)[0]
-
-
-__all__ = ["SnapshotSession", "TablePart", "exported", "rows", "table_parts"]

@@ -258,6 +258,3 @@ def _plain_time(text: str) -> str:
         return text
     day, time, hours, minutes, era = found.groups(default="")
     return f"{day} {time}{hours}{'' if minutes == ':00' else minutes}{era}"
-
-
-__all__ = ["StreamColumn", "StreamShape", "Unfit", "converter", "shape_of"]

@@ -197,6 +197,3 @@ def _bad(
         object=str(table.name),
         sql=sql,
     )
-
-
-__all__ = ["FINDINGS", "check", "differing"]
