@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -60,6 +61,24 @@ class Followed:
     seconds: float = 0.0
     latency: list[float] = field(default_factory=list)
     costs: list[tuple[int, float]] = field(default_factory=list)
+
+
+def _followed(
+    producer: paced.Producer,
+    take: Callable[[Callable[[], bool]], Iterator[tuple[list[int], float]]],
+) -> Followed:
+    """Takes all that a producer writes."""
+    result = Followed()
+    seen: dict[int, float] = {}
+    started = time.perf_counter()
+    for numbers, took in take(lambda: len(seen) >= producer.total):
+        now = time.monotonic()
+        seen.update((n, now) for n in numbers)
+        result.costs.append((len(numbers), took))
+    result.seconds = time.perf_counter() - started
+    committed = producer.committed()
+    result.latency = [seen[n] - committed[n] for n in range(producer.total)]
+    return result
 
 
 class Ways:
@@ -138,11 +157,7 @@ class OurQueue:
 
     def tick(self, conn: Connection) -> None:
         """Makes a tick whatever the settings are."""
-        with conn.transaction():
-            queues.lock_ticks(conn, "q")
-            row = conn.execute("select pg_catalog.txid_current_snapshot()::text").fetchone()
-            assert row is not None
-            queues.tick_at_snapshot(conn, "q", row[0])
+        queues.create_tick(conn, "q")
 
     def latency(self, rate: float, seconds: float, *, lag: str, poll: float | None) -> list[float]:
         """Seconds from commit to consumer, for every event of a steady producer."""
@@ -167,21 +182,11 @@ class OurQueue:
         self, statement: str, rate: float, seconds: float, events: int, poll: float | None
     ) -> Followed:
         """Starts a producer and takes its events as they come."""
-        result = Followed()
         with self.connect() as conn:
             batches.unregister_consumer(conn, "q", "c")
             batches.register_consumer(conn, "q", "c")
             producer = paced.start(self.server.dsn(), statement, rate, seconds, events)
-            seen: dict[int, float] = {}
-            started = time.perf_counter()
-            for numbers, took in self.take(conn, poll, lambda: len(seen) >= producer.total):
-                now = time.monotonic()
-                seen.update((n, now) for n in numbers)
-                result.costs.append((len(numbers), took))
-            result.seconds = time.perf_counter() - started
-        committed = producer.committed()
-        result.latency = [seen[n] - committed[n] for n in range(producer.total)]
-        return result
+            return _followed(producer, partial(self.take, conn, poll))
 
     def take(
         self, conn: Connection, poll: float | None, enough: Callable[[], bool]
@@ -305,20 +310,10 @@ class JobTable:
             statement = f"with new as ({statement} returning 1)" + (
                 " select pg_notify('job', '') from (select count(*) from new) n"
             )
-        result = Followed()
         with common.connect(self.server) as conn:
             conn.execute("truncate job")
             producer = paced.start(self.server.dsn(), statement, rate, seconds, events)
-            seen: dict[int, float] = {}
-            started = time.perf_counter()
-            for numbers, took in self.take(conn, poll, lambda: len(seen) >= producer.total):
-                now = time.monotonic()
-                seen.update((n, now) for n in numbers)
-                result.costs.append((len(numbers), took))
-            result.seconds = time.perf_counter() - started
-        committed = producer.committed()
-        result.latency = [seen[n] - committed[n] for n in range(producer.total)]
-        return result
+            return _followed(producer, partial(self.take, conn, poll))
 
     def take(
         self, conn: psycopg.Connection, poll: float | None, enough: Callable[[], bool]

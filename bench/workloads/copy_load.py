@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from bench.support import common, cpu
 from bench.workloads.copy_tables import Case
@@ -30,7 +31,7 @@ from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.embedded.postgres import Cluster
 from londiste.engine.base import Engine
-from londiste.engine.spec import CopySpec
+from londiste.engine.spec import Chunk, CopySpec
 from londiste.install.apply import install
 
 PIPES = "two psql pipes, binary"
@@ -223,14 +224,8 @@ class Load:
                     total_bytes=self.info.total_bytes,
                     chunk_bytes=self._chunk_bytes,
                 )
-                spec = CopySpec(
-                    queue="bench",
-                    source=self.source.dsn(DATABASE),
-                    target=self.target.dsn(DATABASE),
-                    source_table=self.table,
-                    target_table=self.table,
-                    columns=tuple((c, c) for c in self.columns),
-                    chunks=chunks,
+                spec = self._spec(
+                    chunks,
                     snapshot=str(row[0]),
                     attempt=attempt,
                     binary=True,
@@ -239,6 +234,18 @@ class Load:
                 list(carrier.copy(spec, self.args.parallel))
 
         return Way(_blocks(name), run)
+
+    def _spec(self, chunks: tuple[Chunk, ...], **more: Any) -> CopySpec:
+        return CopySpec(
+            queue="bench",
+            source=self.source.dsn(DATABASE),
+            target=self.target.dsn(DATABASE),
+            source_table=self.table,
+            target_table=self.table,
+            columns=tuple((c, c) for c in self.columns),
+            chunks=chunks,
+            **more,
+        )
 
     def _ranges(self, name: str, carrier: Engine) -> Way:
         """The resumable way: each chunk a range of the key, in a snapshot of its own."""
@@ -256,14 +263,8 @@ class Load:
                     [c for c in catalog.columns(source, self.table) if c.name in key],
                     chunk_bytes=self._chunk_bytes,
                 )
-                spec = CopySpec(
-                    queue="bench",
-                    source=self.source.dsn(DATABASE),
-                    target=self.target.dsn(DATABASE),
-                    source_table=self.table,
-                    target_table=self.table,
-                    columns=tuple((c, c) for c in self.columns),
-                    chunks=chunks,
+                spec = self._spec(
+                    chunks,
                     snapshot="",
                     attempt=attempt,
                     binary=True,

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 
 import londiste
-from tests.examples.conftest import EXAMPLES, Example, Ticker
+from tests.examples.conftest import EXAMPLES, Example
 from tests.examples.smtp_sink import smtp_sink
 from tests.fixtures.cluster import Database
+from tests.support.ticking import Ticker
 from tests.support.waiting import wait_for
 
 Make = Callable[..., Example]

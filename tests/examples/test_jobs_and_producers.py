@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 import londiste
-from tests.examples.conftest import EXAMPLES, Example, Ticker
+from tests.examples.conftest import EXAMPLES, Example
+from tests.support.ticking import Ticker
 from tests.support.waiting import wait_for
 
 Make = Callable[..., Example]

@@ -9,9 +9,10 @@ import pytest
 
 from londiste.embedded.java import find_java
 from londiste.embedded.postgres import Cluster
-from tests.examples.conftest import Example, Ticker
+from tests.examples.conftest import Example
 from tests.fixtures.cluster import Database
 from tests.support.scenarios.processes import Processes
+from tests.support.ticking import Ticker
 from tests.support.waiting import wait_for
 
 

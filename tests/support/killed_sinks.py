@@ -51,73 +51,64 @@ def disarm() -> None:
     os.environ["LONDISTE_CRASH"] = os.environ["LONDISTE_CRASH_MARK"] = ""
 
 
-class KilledQueue(PgqDataSource):
-    """``format("pgq")``, killed."""
+class _KilledSink:
+    """What both kinds of sinks do; ``writer`` is the class of their writers."""
+
+    writer: Any
+    _given: dict[str, str]
 
     def __init__(self, options: Any) -> None:
         given = dict(options.items())
         self._crash = Crash.pop(given)
-        super().__init__(given)
+        super().__init__(given)  # type: ignore[call-arg]
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
+        made = self.writer(self._given, schema, overwrite)
+        made.crash = self._crash
+        return made
+
+
+class _KilledWriter:
+    crash = Crash()
+
+    def write(self, iterator: Any) -> Any:
+        self.crash.arm_task()
+        try:
+            return super().write(iterator)  # type: ignore[misc]
+        finally:
+            disarm()
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        self.crash.arm(batchId)
+        try:
+            super().commit(messages, batchId)  # type: ignore[misc]
+        finally:
+            disarm()
+
+
+class KilledQueueWriter(_KilledWriter, QueueStreamWriter):
+    pass
+
+
+class KilledTableWriter(_KilledWriter, TableStreamWriter):
+    pass
+
+
+class KilledQueue(_KilledSink, PgqDataSource):
+    """``format("pgq")``, killed."""
+
+    writer = KilledQueueWriter
 
     @classmethod
     def name(cls) -> str:
         return "pgq_killed"
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> QueueStreamWriter:  # noqa: N802
-        made = KilledQueueWriter(self._given, schema, overwrite)
-        made.crash = self._crash
-        return made
 
-
-class KilledQueueWriter(QueueStreamWriter):
-    crash = Crash()
-
-    def write(self, iterator: Any) -> Any:
-        self.crash.arm_task()
-        try:
-            return super().write(iterator)
-        finally:
-            disarm()
-
-    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
-        self.crash.arm(batchId)
-        try:
-            super().commit(messages, batchId)
-        finally:
-            disarm()
-
-
-class KilledTable(TableSink):
+class KilledTable(_KilledSink, TableSink):
     """``format("pgq_table")``, killed."""
 
-    def __init__(self, options: Any) -> None:
-        given = dict(options.items())
-        self._crash = Crash.pop(given)
-        super().__init__(given)
+    writer = KilledTableWriter
 
     @classmethod
     def name(cls) -> str:
         return "pgq_table_killed"
-
-    def streamWriter(self, schema: Any, overwrite: bool) -> TableStreamWriter:  # noqa: N802
-        made = KilledTableWriter(self._given, schema, overwrite)
-        made.crash = self._crash
-        return made
-
-
-class KilledTableWriter(TableStreamWriter):
-    crash = Crash()
-
-    def write(self, iterator: Any) -> Any:
-        self.crash.arm_task()
-        try:
-            return super().write(iterator)
-        finally:
-            disarm()
-
-    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
-        self.crash.arm(batchId)
-        try:
-            super().commit(messages, batchId)
-        finally:
-            disarm()

@@ -37,14 +37,6 @@ from tests.support.consumer_steps import (
 )
 
 
-@pytest.fixture
-def db(pgq_db: Database) -> Database:
-    pgq_db.execute("create table effects (ev_id int8, data text)")
-    with londiste.Producer(pgq_db.dsn, QUEUE):
-        queues.create_queue(pgq_db.connect(), QUEUE)
-    return pgq_db
-
-
 @pytest.mark.parametrize("delivery", ALL)
 def test_every_event_arrives_once_under_every_contract(
     db: Database, tmp_path: Path, delivery: Delivery

@@ -6,27 +6,16 @@ from pathlib import Path
 
 import pytest
 
-import londiste
 from londiste import Delivery
 from londiste.errors import (
     PositionLost,
 )
-from londiste.pgq import queues
 from tests.fixtures.cluster import Database
 from tests.support.consumer_steps import (
-    QUEUE,
     effects,
     make,
     send,
 )
-
-
-@pytest.fixture
-def db(pgq_db: Database) -> Database:
-    pgq_db.execute("create table effects (ev_id int8, data text)")
-    with londiste.Producer(pgq_db.dsn, QUEUE):
-        queues.create_queue(pgq_db.connect(), QUEUE)
-    return pgq_db
 
 
 def anew(db: Database) -> None:

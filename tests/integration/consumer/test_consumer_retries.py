@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-import londiste
 from londiste import Context, Dead, Delivery, Event, Retry
 from londiste.errors import (
     EventError,
 )
-from londiste.pgq import dead_letters, queues
+from londiste.pgq import dead_letters
 from tests.fixtures.cluster import Database
 from tests.support.consumer_steps import (
     ALL,
@@ -23,14 +22,6 @@ from tests.support.consumer_steps import (
     send,
     tick,
 )
-
-
-@pytest.fixture
-def db(pgq_db: Database) -> Database:
-    pgq_db.execute("create table effects (ev_id int8, data text)")
-    with londiste.Producer(pgq_db.dsn, QUEUE):
-        queues.create_queue(pgq_db.connect(), QUEUE)
-    return pgq_db
 
 
 @pytest.mark.parametrize("delivery", [d for d in ALL if d.may_retry])

@@ -18,7 +18,6 @@ from londiste.errors import (
     LondisteError,
     StateError,
 )
-from londiste.pgq import queues
 from tests.fixtures.cluster import Database
 from tests.support.consumer_steps import (
     QUEUE,
@@ -28,14 +27,6 @@ from tests.support.consumer_steps import (
     send,
     store,
 )
-
-
-@pytest.fixture
-def db(pgq_db: Database) -> Database:
-    pgq_db.execute("create table effects (ev_id int8, data text)")
-    with londiste.Producer(pgq_db.dsn, QUEUE):
-        queues.create_queue(pgq_db.connect(), QUEUE)
-    return pgq_db
 
 
 def test_a_transaction_that_was_left_open_is_not_lost_silently(db: Database) -> None:

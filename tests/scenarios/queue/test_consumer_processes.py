@@ -20,6 +20,7 @@ from londiste.errors import LondisteError, StateError, Superseded
 from londiste.pgq import dead_letters, queues
 from tests.fixtures.cluster import Database
 from tests.support.scenarios.processes import Process, Processes
+from tests.support.ticking import Ticker
 from tests.support.waiting import wait_for
 
 HERE = Path(__file__).parent
@@ -60,30 +61,6 @@ def register(db: Database, name: str = "killed") -> None:
 
 def effects(db: Database) -> list[str]:
     return [data for (data,) in db.execute("select data from effects")]
-
-
-class Ticker:
-    """Ticks and moves retries, again and again, until it is stopped."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Ticker:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        self._over.set()
-        self._thread.join(30)
-
-    def _run(self) -> None:
-        with session(self._db.dsn, autocommit=True) as conn:
-            while not self._over.wait(0.02):
-                queues.maint_retry_events(conn)
-                queues.force_tick(conn, QUEUE)
-                queues.ticker(conn, QUEUE)
 
 
 #: How the six ways look: waiting for notifications or only looking, and what is promised.
@@ -141,7 +118,7 @@ def test_several_producers_and_consumers_lose_and_repeat_nothing(
     sevens = {text for text in expected if text.endswith("7")} if delivery.may_bury else set()
     consumers = [threading.Thread(target=consume, args=(n,)) for n in range(3)]
     producers = [threading.Thread(target=produce, args=(n,)) for n in range(3)]
-    with Ticker(db), session(db.dsn, autocommit=True) as conn:
+    with Ticker(db, QUEUE), session(db.dsn, autocommit=True) as conn:
         for thread in (*consumers, *producers):
             thread.start()
         for thread in producers:
@@ -268,7 +245,7 @@ def test_a_stop_lets_the_batch_be_finished(
 ) -> None:
     register(db)
     process = start(processes, db, Delivery.EXACTLY_ONCE_HERE, tmp_path)
-    with Ticker(db), londiste.Producer(db.dsn, QUEUE) as producer:
+    with Ticker(db, QUEUE), londiste.Producer(db.dsn, QUEUE) as producer:
         producer.send("t", "a")
         wait_for(lambda: effects(db) == ["a"], what="the effect")
         # A lock keeps the next batch from going on until the stop has come.
@@ -286,7 +263,7 @@ def test_a_second_signal_breaks_the_batch_off(
 ) -> None:
     register(db)
     process = start(processes, db, Delivery.EXACTLY_ONCE_HERE, tmp_path)
-    with Ticker(db), londiste.Producer(db.dsn, QUEUE) as producer:
+    with Ticker(db, QUEUE), londiste.Producer(db.dsn, QUEUE) as producer:
         with session(db.dsn) as conn:
             conn.execute("lock table public.effects in access exclusive mode")
             producer.send("t", "b")
@@ -303,7 +280,7 @@ def test_a_second_signal_breaks_the_batch_off(
 def test_a_lost_connection_is_made_anew(db: Database, processes: Processes, tmp_path: Path) -> None:
     register(db)
     process = start(processes, db, Delivery.EXACTLY_ONCE_HERE, tmp_path, max_retry_delay=0.2)
-    with Ticker(db), londiste.Producer(db.dsn, QUEUE) as producer:
+    with Ticker(db, QUEUE), londiste.Producer(db.dsn, QUEUE) as producer:
         for text in "abc":
             producer.send("t", text)
             wait_for(lambda t=text: t in effects(db), what=f"event {text}")
@@ -331,7 +308,7 @@ def test_a_reload_takes_new_settings_without_losing_a_batch(
         "SIDE_EFFECTS": str(tmp_path / "consumer.effects"),
     }
     process = processes.start("consumer", argv, environment)
-    with Ticker(db), londiste.Producer(db.dsn, QUEUE) as producer:
+    with Ticker(db, QUEUE), londiste.Producer(db.dsn, QUEUE) as producer:
         producer.send("t", "a")
         wait_for(lambda: effects(db) == ["a"], what="the first event")
         file.write_text(f'[consumer]\ndb = "{db.dsn}"\nloop_delay = 0.05\nevent_types = ["u"]\n')
