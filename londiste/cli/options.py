@@ -239,6 +239,18 @@ class Renamed(click.Option):
         return super().consume_value(ctx, opts)
 
 
+def flag(name: str, text: str, *, earlier: str = "", londiste3: str = "") -> Callable[[F], F]:
+    """A flag that one hidden name of earlier versions sets, too: see ``Renamed``."""
+    return click.option(
+        name,
+        is_flag=True,
+        cls=Renamed,
+        earlier=[earlier] if earlier else (),
+        londiste3=[londiste3] if londiste3 else (),
+        help=text,
+    )
+
+
 def renamed(*now: str) -> Callable[[click.Context, click.Parameter, bool], bool]:
     """The callback of a hidden flag that does only a part of what the options ``now`` do."""
 

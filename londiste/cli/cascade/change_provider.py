@@ -21,13 +21,11 @@ from londiste.orchestration.connections import Connections
 from londiste.replication.failover import reroute
 from londiste.settings import NodeSettings
 
-_allow_resync = click.option(
+_allow_resync = options.flag(
     "--allow-resync",
-    is_flag=True,
-    cls=options.Renamed,
-    earlier=("--force",),
-    help="Proceed even if the new provider has a different row filter; affected tables are copied"
+    "Proceed even if the new provider has a different row filter; affected tables are copied"
     " again.",
+    earlier="--force",
 )
 
 

@@ -14,19 +14,15 @@ from londiste.settings import NodeSettings
 @click.command("drop-node")
 @options.pass_context
 @click.argument("name")
-@click.option(
+@options.flag(
     "--ignore-unreachable",
-    is_flag=True,
-    cls=options.Renamed,
-    earlier=("--force",),
-    help="Proceed even if the node or one of its subscribers does not answer.",
+    "Proceed even if the node or one of its subscribers does not answer.",
+    earlier="--force",
 )
-@click.option(
+@options.flag(
     "--drop-consumers",
-    is_flag=True,
-    cls=options.Renamed,
-    earlier=("--force",),
-    help="Drop the consumers and sinks of the node's queue with their positions.",
+    "Drop the consumers and sinks of the node's queue with their positions.",
+    earlier="--force",
 )
 @output_options
 def drop_node(

@@ -26,12 +26,8 @@ from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
 from londiste.settings import NodeSettings
 
-_allow_data_loss = click.option(
-    "--allow-data-loss",
-    is_flag=True,
-    cls=options.Renamed,
-    earlier=("--force",),
-    help="Proceed even if the new root misses events or tables.",
+_allow_data_loss = options.flag(
+    "--allow-data-loss", "Proceed even if the new root misses events or tables.", earlier="--force"
 )
 
 

@@ -24,13 +24,7 @@ from londiste.settings import WorkerSettings
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @click.option("--plan", "path", metavar="FILE", help="File of the plan, to write or to apply.")
 @click.option("--apply", is_flag=True, help="Apply the plan in one transaction, then compare.")
-@click.option(
-    "--overwrite",
-    is_flag=True,
-    cls=options.Renamed,
-    londiste3=("--force",),
-    help="Overwrite an existing FILE.",
-)
+@options.flag("--overwrite", "Overwrite an existing FILE.", londiste3="--force")
 @click.option(
     "--where", default="", metavar="SQL", help="Repair only rows that match this SQL condition."
 )

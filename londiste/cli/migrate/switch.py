@@ -20,12 +20,10 @@ def _common(function: Any) -> Any:
         common.databases,
         common.TIMEOUT,
         common.BLOCK,
-        click.option(
+        options.flag(
             "--ignore-missing",
-            is_flag=True,
-            cls=options.Renamed,
-            earlier=("--force",),
-            help="Proceed even if tables, events or other objects are missing in the target.",
+            "Proceed even if tables, events or other objects are missing in the target.",
+            earlier="--force",
         ),
         click.option("--rollback", is_flag=True, help="Undo an unfinished switch."),
         options.explain,

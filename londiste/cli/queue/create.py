@@ -54,12 +54,10 @@ def create(
 
 @click.command()
 @_some
-@click.option(
+@options.flag(
     "--drop-consumers",
-    is_flag=True,
-    cls=options.Renamed,
-    earlier=("--force",),
-    help="Proceed even if the queue has consumers or belongs to a node; they are dropped, too.",
+    "Proceed even if the queue has consumers or belongs to a node; they are dropped, too.",
+    earlier="--force",
 )
 @options.database
 @options.explain

@@ -15,12 +15,10 @@ from londiste.install import remove
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @options.database
 @options.explain
-@click.option(
+@options.flag(
     "--allow-data-loss",
-    is_flag=True,
-    cls=options.Renamed,
-    earlier=("--force",),
-    help="Proceed even if consumers, nodes or positions are lost.",
+    "Proceed even if consumers, nodes or positions are lost.",
+    earlier="--force",
 )
 @options.json_output
 @options.pass_context

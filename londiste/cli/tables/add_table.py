@@ -153,19 +153,15 @@ class _Resolution(click.Choice[str]):
 @click.option(
     "--skip-non-existing", is_flag=True, help="Skip tables that do not exist on this node."
 )
-@click.option(
+@options.flag(
     "--ignore-missing",
-    is_flag=True,
-    cls=options.Renamed,
-    londiste3=("--force",),
-    help="Add the table even if the provider does not replicate it.",
+    "Add the table even if the provider does not replicate it.",
+    londiste3="--force",
 )
-@click.option(
+@options.flag(
     "--ignore-old-workers",
-    is_flag=True,
-    cls=options.Renamed,
-    londiste3=("--force",),
-    help="Use the native capture even if a worker of Londiste 3 may still read the queue.",
+    "Use the native capture even if a worker of Londiste 3 may still read the queue.",
+    londiste3="--force",
 )
 @wait_option
 @timeout_option

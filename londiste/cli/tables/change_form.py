@@ -23,12 +23,10 @@ from londiste.settings import NodeSettings
     help="Set the trigger instead of the capture mode, one transaction per table.",
 )
 @click.option("--all", "every", is_flag=True, help="Change every captured table (with --trigger).")
-@click.option(
+@options.flag(
     "--ignore-old-workers",
-    is_flag=True,
-    cls=options.Renamed,
-    earlier=("--force",),
-    help="Proceed even if a worker of Londiste 3 may still read the queue.",
+    "Proceed even if a worker of Londiste 3 may still read the queue.",
+    earlier="--force",
 )
 @options.explain
 @options.json_output

@@ -27,13 +27,7 @@ _LOOK_SECONDS = 0.5
 _SHOWN = 3
 
 table_names = click.argument("names", nargs=-1, metavar="TABLE...")
-ignore_missing = click.option(
-    "--ignore-missing",
-    is_flag=True,
-    cls=options.Renamed,
-    londiste3=("--force",),
-    help="Ignore unknown names.",
-)
+ignore_missing = options.flag("--ignore-missing", "Ignore unknown names.", londiste3="--force")
 all_of_them = click.option("--all", "every", is_flag=True, help="Apply to all of them.")
 find_copy_node_option = click.option(
     "--find-copy-node", is_flag=True, help="Copy from the nearest node that has the table."
