@@ -66,6 +66,8 @@ docs: $(VENV)/.made
 	$(BIN)/python docs/generate_handlers.py
 	$(BIN)/python docs/generate_settings.py
 	$(BIN)/python docs/generate_metrics.py
+	$(BIN)/python docs/generate_json.py
+	$(BIN)/python docs/generate_findings.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

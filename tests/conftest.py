@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
 from collections.abc import Generator, Iterator
+from typing import Any
 
+import click
 import hypothesis
 import pytest
 
+from londiste.cli import documents
 from tests.fixtures.cascade import londiste, nodes_of, three  # noqa: F401
 from tests.fixtures.cluster import (  # noqa: F401 -- pytest finds fixtures by these names
     cluster,
@@ -30,6 +34,7 @@ from tests.fixtures.pgbouncer import pooler  # noqa: F401
 from tests.fixtures.process import program  # noqa: F401
 from tests.fixtures.shapes import server_of, shapes_on  # noqa: F401
 from tests.fixtures.stream import spark  # noqa: F401
+from tests.support.documents import check, kinds_of
 
 # A loaded machine is no failure of a property.
 hypothesis.settings.register_profile("londiste", deadline=None)
@@ -53,6 +58,22 @@ def _nothing_is_logged_for_a_test_before() -> Iterator[None]:
         if getattr(handler, "from_londiste", False):
             root.removeHandler(handler)
             handler.close()
+
+
+@pytest.fixture(autouse=True)
+def _documents_have_their_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every document that a command prints in the test's own process is of a known type."""
+    plain = documents.dumped
+
+    def dumped(document: Any, *, ascii_only: bool) -> str:
+        text = plain(document, ascii_only=ascii_only)
+        context = click.get_current_context(silent=True)
+        printed = json.loads(text)
+        if context is not None or "error" in printed:
+            check(printed, [] if context is None else kinds_of(context.command))
+        return text
+
+    monkeypatch.setattr(documents, "dumped", dumped)
 
 
 @pytest.hookimpl(wrapper=True)

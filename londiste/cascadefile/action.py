@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TypedDict
 
 from londiste.db.names import TableName
 from londiste.handlers import table_rules
@@ -138,7 +138,7 @@ class Action:
             case _:
                 return ""
 
-    def as_json(self, rate: int = COPY_RATE) -> dict[str, Any]:
+    def as_json(self, rate: int = COPY_RATE) -> PlannedAction:
         """The action for ``--json``."""
         return {
             "action": self.kind.value,
@@ -152,6 +152,28 @@ class Action:
             "needs_daemons": self.kind in NEED_DAEMONS,
             "needs_allow_remove": self.kind in REMOVALS,
         }
+
+
+class PlannedAction(TypedDict):
+    """An action for ``--json``.
+
+    action -- its kind.
+    tables -- of the action.
+    copy_bytes, copy_seconds -- of the copies that follow.
+    loses -- what cannot be restored.
+    needs_daemons -- ticker and workers must run.
+    """
+
+    action: str
+    node: str
+    what: str
+    tables: list[str]
+    locks: str
+    copy_bytes: int
+    copy_seconds: float
+    loses: str | None
+    needs_daemons: bool
+    needs_allow_remove: bool
 
 
 def _names(tables: tuple[TableName, ...]) -> str:

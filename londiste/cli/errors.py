@@ -1,7 +1,11 @@
-"""Prints errors as ``error:``, ``detail:``, ``hint:`` lines and sets the exit code."""
+"""Prints errors as ``error:``, ``detail:``, ``hint:`` lines and sets the exit code.
+
+With ``--json`` an error is also a document on stdout.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import io
@@ -9,18 +13,21 @@ import itertools
 import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import click
 import psycopg
 
 from londiste.cli import hints, layout
+from londiste.cli.documents import Failure, as_json
 from londiste.daemon import child, crash
 from londiste.errors import LondisteError, UsageError, from_database
 
 EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
 EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
 
 #: Errors of writing that concern the file system, not Londiste.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
@@ -46,25 +53,20 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         click.echo(error.format_message(), err=True)
         return EXIT_USAGE
     except click.ClickException as error:
-        report(_from_click(error))
-        return EXIT_USAGE
-    except click.Abort:
+        return report(_from_click(error), EXIT_USAGE)
+    except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        return 130
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
-        return 130
+        _document(LondisteError("interrupted"), EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of the output has closed it.
         _print_nothing_more()
         return 0
     except LondisteError as error:
-        report(error)
-        return error.exit_code
+        return report(error, error.exit_code)
     except psycopg.Error as error:
         failure = from_database(error)
-        report(failure)
-        return failure.exit_code
+        return report(failure, failure.exit_code)
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             return _unexpected(error)
@@ -73,8 +75,7 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
             f"cannot write the output: {error.strerror}",
             hint="free space on the target of the output",
         )
-        report(failure)
-        return failure.exit_code
+        return report(failure, failure.exit_code)
     except Exception as error:
         return _unexpected(error)
 
@@ -83,14 +84,14 @@ def _unexpected(error: Exception) -> int:
     """Reports an unexpected exception in one line."""
     if os.environ.get("LONDISTE_TRACEBACK"):
         logging.getLogger(__name__).exception("unexpected error")
-    report(
+    return report(
         LondisteError(
             f"unexpected {type(error).__name__}: {printable(str(error))}",
             hint="run again with LONDISTE_TRACEBACK=1 and report the traceback: this is a bug in"
             " Londiste",
-        )
+        ),
+        EXIT_BUG,
     )
-    return EXIT_BUG
 
 
 def _print_nothing_more() -> None:
@@ -117,12 +118,27 @@ def _print_everything() -> None:
 
 _program: click.Command = click.Group()
 _call = hints.Given()
+_json_wanted = False
+_also: dict[str, Any] = {}
 
 
 def _remember(program: click.Command, argv: Sequence[str]) -> None:
     """The call, whose options hints repeat."""
-    global _program, _call
+    global _program, _call, _json_wanted
     _program, _call = program, hints.given(argv)
+    # Also for calls that no command understands.
+    _json_wanted = "--json" in itertools.takewhile(lambda word: word != "--", argv)
+    _also.clear()
+
+
+@contextlib.contextmanager
+def also_told(**facts: Any) -> Iterator[None]:
+    """Facts that the JSON document of an error in the block contains."""
+    try:
+        yield
+    except BaseException:
+        _also.update(facts)
+        raise
 
 
 def pasteable(text: str) -> str:
@@ -147,7 +163,14 @@ def _lookup(group: click.Command, words: Sequence[str]) -> tuple[str, set[str]] 
     return (" ".join(names), options) if names else None
 
 
-def report(error: LondisteError) -> None:
+def report(error: LondisteError, exit_code: int) -> int:
+    """Prints an error that ends the command: to stderr, and with ``--json`` as a document."""
+    tell(error)
+    _document(error, exit_code)
+    return exit_code
+
+
+def tell(error: LondisteError) -> None:
     """Prints an error to stderr; colour only on a terminal."""
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     for label, text, shade in (
@@ -158,6 +181,21 @@ def report(error: LondisteError) -> None:
         if text:
             head = click.style(f"{label}:", fg=shade) if colour else f"{label}:"
             click.echo(f"{head} {phrase(text)}", err=True)
+
+
+def _document(error: LondisteError, exit_code: int) -> None:
+    if not _json_wanted:
+        return
+    document = Failure(
+        error=phrase(error.message),
+        detail=phrase(error.detail) or None,
+        hint=phrase(pasteable(error.hint)) or None,
+        exit_code=exit_code,
+    )
+    # Nobody may read the output any more.
+    with contextlib.suppress(OSError):
+        as_json({**document, **_also})
+        sys.stdout.flush()
 
 
 def phrase(text: str) -> str:

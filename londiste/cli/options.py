@@ -12,6 +12,7 @@ import click
 
 from londiste import settings
 from londiste.cli import output
+from londiste.cli.documents import Done, Rows, Steps
 from londiste.errors import BadOption
 from londiste.settings import cascade_file
 from londiste.settings.cascade_file import CascadeFile
@@ -193,11 +194,33 @@ def with_node(command: click.Command) -> click.Command:
     return command
 
 
-def json_output(function: F) -> F:
-    """``--json``: the result as one JSON document on stdout."""
-    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
-        function
+class JsonOption(click.Option):
+    """``--json``.
+
+    documents -- types of what the command prints then, each a document of its own.
+    """
+
+    def __init__(
+        self, *args: Any, documents: Sequence[type | Rows[Any]] = (), **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.documents = tuple(documents)
+
+
+def json_output(*documents: type | Rows[Any]) -> Callable[[F], F]:
+    """``--json``: the result as one JSON document on stdout, of one of these types."""
+    return click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        cls=JsonOption,
+        documents=documents,
+        help="Print the result as JSON.",
     )
+
+
+#: ``--json`` of commands that change something: their steps, to come or executed.
+json_changes = json_output(Steps, Done)
 
 
 class Renamed(click.Option):

@@ -5,39 +5,30 @@ Tables are plain columns without colours or frames, so that awk can read them.
 
 from __future__ import annotations
 
-import codecs
-import dataclasses
-import json
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
 from enum import Enum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
 from londiste.cli import layout
+from londiste.cli.documents import Rows, Steps
+from londiste.cli.documents import as_json as as_json
 from londiste.cli.errors import pasteable, phrase, printable
 
 if TYPE_CHECKING:
     from londiste.monitor.queues.model import Finding
+
+R = TypeVar("R")
 
 
 class Describes(Protocol):
     """A step that describes in one line what it does."""
 
     def describe(self) -> str: ...
-
-
-def as_json(value: Any) -> None:
-    """Prints one JSON document to stdout."""
-    # What the terminal's encoding does not have would break the document.
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
-    utf8 = codecs.lookup(encoding).name == "utf-8"
-    click.echo(json.dumps(value, default=_plain, ensure_ascii=not utf8))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -57,22 +48,29 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def show(
-    columns: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
+    document: Rows[R],
+    rows: Sequence[R],
     *,
     json_wanted: bool,
     empty: str = "",
+    columns: Sequence[str] | None = None,
 ) -> None:
-    """Prints the same rows as JSON (a list of objects) or as a table of ``columns``.
+    """Prints the same rows as JSON or as a table.
 
     empty -- message instead of a table without rows.
+    columns -- of the table, if it does not show all.
     """
     if json_wanted:
-        as_json([{column: row.get(column) for column in columns} for row in rows])
+        as_json({document.key: rows})
     elif empty and not rows:
         message(pasteable(empty))
     else:
-        table(columns, [[row.get(column) for column in columns] for row in rows])
+        shown = document.columns if columns is None else columns
+        table(shown, [[_value(row, column) for column in shown] for row in rows])
+
+
+def _value(row: Any, column: str) -> Any:
+    return row.get(column) if isinstance(row, Mapping) else getattr(row, column)
 
 
 def steps(items: Iterable[Describes], *, json_wanted: bool = False) -> None:
@@ -82,7 +80,7 @@ def steps(items: Iterable[Describes], *, json_wanted: bool = False) -> None:
     """
     found = [(item.describe(), _sql(item)) for item in items]
     if json_wanted:
-        as_json(["\n".join([text, *more]) for text, more in found])
+        as_json(Steps(steps=["\n".join([text, *more]) for text, more in found]))
         return
     if not found:
         click.echo("nothing to do")
@@ -106,7 +104,7 @@ def _harmless(line: str) -> str:
 def lines(texts: Sequence[str], *, json_wanted: bool = False) -> None:
     """Prints the steps of a plan, one a line, numbered."""
     if json_wanted:
-        as_json(texts)
+        as_json(Steps(steps=list(texts)))
         return
     if not texts:
         click.echo("nothing to do")
@@ -184,21 +182,3 @@ def interval(value: timedelta) -> str:
 def on_terminal() -> bool:
     """Progress bars make sense: stderr is a terminal."""
     return sys.stderr.isatty()
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    raise TypeError(f"no JSON form for {type(value).__name__}")

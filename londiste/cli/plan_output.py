@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from londiste.cli import output
+from londiste.cli import errors, output
+from londiste.cli.documents import Done
 from londiste.db.connection import Connection
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
@@ -58,16 +59,19 @@ def execute_changes(
 
 
 @contextlib.contextmanager
-def reported(json_wanted: bool) -> Iterator[Callable[[output.Describes], None]]:
-    """Collects and prints the executed steps; at the end they are the JSON answer."""
+def reported(json_wanted: bool) -> Iterator[Callable[[output.Describes | str], None]]:
+    """Collects and prints the executed steps; at the end they are the JSON answer.
+
+    After an error they are a part of its document.
+    """
     done: list[str] = []
 
-    def report(step: output.Describes) -> None:
-        done.append(step.describe())
-        output.message(step.describe())
+    def report(step: output.Describes | str) -> None:
+        text = step if isinstance(step, str) else step.describe()
+        done.append(text)
+        output.message(text)
 
-    try:
+    with errors.also_told(done=done):
         yield report
-    finally:
-        if json_wanted:
-            output.as_json({"done": done})
+    if json_wanted:
+        output.as_json(Done(done=done))

@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -56,16 +55,6 @@ class Summary:
     rows: int
     events: int
     seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The form of ``--json``."""
-        return {
-            "equal": self.equal,
-            "tables": self.tables,
-            "rows": self.rows,
-            "events": self.events,
-            "seconds": round(self.seconds, 1),
-        }
 
 
 @dataclass
@@ -225,7 +214,7 @@ class Demo:
             tables=len(answer["tables"]),
             rows=sum(table["rows_here"] for table in answer["tables"]),
             events=events,
-            seconds=time.monotonic() - started,
+            seconds=round(time.monotonic() - started, 1),
         )
 
     # -- helpers -----------------------------------------------------------

@@ -7,7 +7,8 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict
 
 import psycopg
 
@@ -29,6 +30,40 @@ class Decision:
     command: str
 
 
+class FailedEvent(TypedDict):
+    """A failed event for ``--json``.
+
+    event -- its number, and the row of a packed event.
+    table, here -- name of the table in the queue, and on this node.
+    row, row_here, row_here_then -- the event's row, the row with its key now, and at the error.
+    choices -- commands that decide it.
+    """
+
+    event: str
+    table: str | None
+    here: str | None
+    op: str | None
+    kind: str
+    state: str
+    message: str
+    sqlstate: str | None
+    key: list[str]
+    row: dict[str, Any] | None
+    row_here: dict[str, Any] | None
+    row_here_then: dict[str, Any] | None
+    statement: str | None
+    consumer: str
+    tick: int
+    first_seen: datetime
+    last_seen: datetime
+    times: int
+    decided_at: datetime | None
+    decided_by: str | None
+    reason: str | None
+    ended_at: datetime | None
+    choices: list[Decision]
+
+
 @dataclass(frozen=True)
 class Halted:
     """An event that could not be applied.
@@ -41,7 +76,7 @@ class Halted:
     now: str | None = field(repr=False)
     choices: Sequence[Decision]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> FailedEvent:
         """For JSON."""
         error = self.error
         return {
@@ -67,7 +102,7 @@ class Halted:
             "decided_by": error.decided_by,
             "reason": error.reason,
             "ended_at": error.ended_at,
-            "choices": [{"what": c.what, "command": c.command} for c in self.choices],
+            "choices": list(self.choices),
         }
 
 

@@ -37,6 +37,7 @@ FRAME = {
     "consumer_cli",
     "setup.cascade_plan",
     "copy.progress_display",
+    "documents",
     "entry.movers",
     "entry.pgqadm",
     "entry.table_dispatcher",

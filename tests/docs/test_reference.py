@@ -89,6 +89,23 @@ def test_the_page_of_metrics_is_what_the_script_makes() -> None:
     assert text("reference/metrics.md") == generate["page"](), "run make docs"
 
 
+def test_the_page_of_json_is_what_the_script_makes() -> None:
+    generate = runpy.run_path(str(DOCS / "generate_json.py"))
+    made = generate["page"]()
+    assert text("reference/json.md") == made, "run make docs"
+    for name, command in ALL.items():
+        if any("--json" in option.opts for option in command.params):
+            hidden = COMMANDS[name.split()[0]].hidden
+            assert (f"### `londiste {name}`" in made) is not hidden, name
+
+
+def test_the_page_of_findings_is_what_the_script_makes() -> None:
+    generate = runpy.run_path(str(DOCS / "generate_findings.py"))
+    made = generate["page"]()
+    assert text("reference/findings.md") == made, "run make docs"
+    assert len(generate["alerts"]()) == text("../londiste/metrics/share/rules.yml").count("alert: ")
+
+
 def test_every_error_class_and_sqlstate_is_documented() -> None:
     page = text("reference/errors.md")
     classes = [errors.LondisteError]

@@ -30,7 +30,7 @@ rollback_option = click.option("--rollback", is_flag=True, help="Undo an unfinis
 
 def output_options(function: Any) -> Any:
     """``--dry-run`` and ``--json``."""
-    for decorate in (options.json_output, options.explain):
+    for decorate in (options.json_changes, options.explain):
         function = decorate(function)
     return function
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import TypedDict
 
 import click
 
-from londiste.cli import options, output
+from londiste.cli import errors, options, output
 from londiste.cli.cascade.common import cluster_state
+from londiste.cli.documents import Steps
 from londiste.cli.plan_output import sites
 from londiste.errors import StateError
 from londiste.orchestration import steps as plan
@@ -18,6 +18,29 @@ from londiste.replication.failover.rejoin import plan as returning
 from londiste.replication.failover.rejoin.divergence import Lost, TableLoss
 from londiste.replication.failover.rejoin.plan import Decided, RejoinOption, Resurrection
 from londiste.settings import NodeSettings
+
+
+class Diverged(TypedDict):
+    """Events of the failed root that no other node has.
+
+    events -- their number.
+    files -- where they were exported to.
+    scripts -- those that ran only there.
+    others -- numbers of events that are no changes of rows, by type.
+    """
+
+    events: int
+    files: list[str]
+    scripts: list[str]
+    others: dict[str, int]
+    tables: list[TableLoss]
+
+
+class Rejoined(TypedDict):
+    """The executed steps, and what was lost."""
+
+    done: list[str]
+    lost: Diverged | None
 
 
 @click.command()
@@ -42,7 +65,7 @@ from londiste.settings import NodeSettings
     help="Write the diverged events to FILE.jsonl and FILE.sql.",
 )
 @options.explain
-@options.json_output
+@options.json_output(Rejoined, Steps)
 def resurrect(
     context: options.Context,
     node: str | None,
@@ -67,7 +90,7 @@ def resurrect(
         found = returning.prepare(where, scene, name, file=file, warn=output.warning)
         if found is None:
             if as_json:
-                output.as_json([] if explain else {"done": [], "lost": None})
+                output.as_json(Steps(steps=[]) if explain else Rejoined(done=[], lost=None))
             output.message(f"node {name} is not a failed root, nothing to do")
             return
         if explain:
@@ -98,22 +121,22 @@ def _explain(found: Resurrection, where: Connections, choice: RejoinOption, as_j
 
 def _run(found: Resurrection, where: Connections, choice: RejoinOption, as_json: bool) -> None:
     done: list[str] = []
-    lost: Lost | None = None
 
     def report(step: Step) -> None:
         done.append(step.describe())
         output.message(step.describe())
 
-    try:
+    with errors.also_told(done=done):
         plan.execute(found.first, where, report)
         lost = found.lost(where)
         for table in lost.tables.values():
             output.message(_told(table))
-        decided = returning.decide(found.at.name, lost, choice)
-        plan.execute(found.rest(decided, lost.scripts), where, report)
-    finally:
-        if as_json:
-            output.as_json({"done": done, "lost": None if lost is None else _plain(found, lost)})
+        told = _plain(found, lost)
+        with errors.also_told(lost=told):
+            decided = returning.decide(found.at.name, lost, choice)
+            plan.execute(found.rest(decided, lost.scripts), where, report)
+    if as_json:
+        output.as_json(Rejoined(done=done, lost=told))
 
 
 def _told(table: TableLoss) -> str:
@@ -123,18 +146,11 @@ def _told(table: TableLoss) -> str:
     return table.describe() + end
 
 
-def _plain(found: Resurrection, lost: Lost) -> dict[str, Any]:
-    return {
-        "events": lost.events,
-        "files": [str(found.files.lines), str(found.files.sql)] if lost.events else [],
-        "scripts": lost.scripts,
-        "others": dict(lost.others),
-        "tables": [
-            {
-                **dataclasses.asdict(table),
-                "name": str(table.name),
-                "dest": None if table.dest is None else str(table.dest),
-            }
-            for table in lost.tables.values()
-        ],
-    }
+def _plain(found: Resurrection, lost: Lost) -> Diverged:
+    return Diverged(
+        events=lost.events,
+        files=[str(found.files.lines), str(found.files.sql)] if lost.events else [],
+        scripts=list(lost.scripts),
+        others=dict(lost.others),
+        tables=list(lost.tables.values()),
+    )

@@ -10,9 +10,11 @@ from londiste import engine
 from londiste.cli import options, output
 from londiste.cli.copy.common import summary
 from londiste.cli.copy.progress_display import shown
+from londiste.cli.documents import Steps
 from londiste.copy import step_timings
 from londiste.copy.load_throttle import Limits
 from londiste.copy.process import CopyProcess
+from londiste.copy.progress import Progress
 from londiste.copy.sessions import Builds, CopyJob
 from londiste.daemon.child import die_with_parent
 from londiste.daemon.logging import LogTarget
@@ -31,7 +33,7 @@ from londiste.settings import WorkerSettings
     type=click.Choice(engine.NAMES),
     help="Engine for this run (default: the setting engine).",
 )
-@options.json_output
+@options.json_output(Progress, Steps)
 @options.explain
 def run(
     context: options.Context,

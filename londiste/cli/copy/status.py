@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
 from londiste.cli import options, output
 from londiste.cli.copy.common import orders, size, summary
+from londiste.cli.documents import Rows
 from londiste.copy import progress, step_timings
 from londiste.copy.status import CopyStatus, TableStatus, collect
+from londiste.copy.step_timings import StepTiming
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.errors import UnknownTable
@@ -36,6 +38,23 @@ _COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class TimedStep(StepTiming):
+    """With `--done`: a step of the last copy of a table.
+
+    seconds -- from its beginning to its end, or until now when it is not finished.
+    tasks -- pieces that it had (chunks, indexes, batches).
+    busy -- seconds of work of all of them together.
+    rows, bytes -- what it has moved; catch-up: events.
+    concurrency -- average number of pieces at work at a time.
+    """
+
+    concurrency: float | None
+
+
+STEPS = Rows("steps", TimedStep)
+
+
 @click.command()
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="[TABLE]...")
@@ -49,7 +68,7 @@ _COLUMNS = (
     show_default=True,
     help="With --watch: seconds between two refreshes.",
 )
-@options.json_output
+@options.json_output(CopyStatus, STEPS)
 def status(
     context: options.Context,
     names: Sequence[str],
@@ -151,7 +170,8 @@ def _show_done(
         if not wanted or step.table in wanted
     ]
     if as_json:
-        output.as_json([{**vars(step), "concurrency": step.concurrency} for step in found])
+        steps = [TimedStep(**vars(step), concurrency=step.concurrency) for step in found]
+        output.as_json({STEPS.key: steps})
     elif found:
         summary(found)
     else:

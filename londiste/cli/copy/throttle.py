@@ -31,7 +31,7 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
     help="Maximum chunks that are copied in parallel.",
 )
 @click.option("--off", is_flag=True, help="Remove all limits.")
-@options.json_output
+@options.json_output(control.Control)
 def throttle(
     context: options.Context, rate: str | None, tasks: int | None, off: bool, as_json: bool
 ) -> None:

@@ -18,7 +18,7 @@ from londiste.metrics.endpoint import listening
 from londiste.metrics.tally import TickerTally
 from londiste.settings import TickerSettings
 from londiste.settings.reload import taken_over
-from londiste.ticker.database import Periods
+from londiste.ticker.database import Counts, Periods
 from londiste.ticker.service import Duty, Service, run_once
 
 
@@ -37,7 +37,7 @@ from londiste.ticker.service import Duty, Service, run_once
 )
 @click.option("--once", is_flag=True, help="Run ticks and maintenance once, then exit.")
 @options.daemon
-@options.json_output
+@options.json_output(Counts)
 @options.pass_context
 def ticker(
     ctx: options.Context,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +9,15 @@ from pathlib import Path
 import click
 
 from londiste.cli import options, output
-from londiste.cli.plan_output import sites
+from londiste.cli.documents import Done, Rows
+from londiste.cli.plan_output import reported, sites
 from londiste.errors import BadOption
 from londiste.replication.ddl import publish
 from londiste.replication.ddl import report as survey
 from londiste.replication.ddl.report import Explained
 from londiste.settings import NodeSettings
+
+SCRIPTS = Rows("scripts", Explained)
 
 
 @click.command()
@@ -33,7 +35,7 @@ from londiste.settings import NodeSettings
     help="Accept now(), random(), sequences and the like; rows may differ between nodes.",
 )
 @options.explain
-@options.json_output
+@options.json_output(SCRIPTS, Done)
 def run(
     context: options.Context,
     files: Sequence[str],
@@ -62,14 +64,8 @@ def run(
         )
         _show(found, as_json=as_json)
         return
-    done: list[str] = []
-
-    def report(line: str) -> None:
-        done.append(line)
-        output.message(line)
-
-    with sites(settings) as where:
-        runner = publish.Runner(
+    with sites(settings) as where, reported(as_json) as report:
+        publish.Runner(
             where,
             settings.db,
             settings.queue_name,
@@ -78,12 +74,7 @@ def run(
             timeout,
             report,
             volatile,
-        )
-        try:
-            runner.run(planned)
-        finally:
-            if as_json:
-                output.as_json({"done": done})
+        ).run(planned)
 
 
 def _scripts(files: Sequence[str], texts: Sequence[str], name: str | None) -> list[tuple[str, str]]:
@@ -112,12 +103,12 @@ def _read(path: str) -> bytes:
 
 def _show(found: Sequence[Explained], *, as_json: bool) -> None:
     if as_json:
-        output.as_json([dataclasses.asdict(one) for one in found])
+        output.as_json({SCRIPTS.key: found})
         return
     for one in found:
         click.echo(output.cell(f"script {one.script}: {one.runs}"))
         output.table(
-            ["line", "statement", "table", "lock", "keeps out", "reads", "rewrites", "capture"],
+            ["line", "statement", "table", "lock", "keeps_out", "reads", "rewrites", "replicated"],
             [
                 (
                     s.line,
@@ -127,7 +118,7 @@ def _show(found: Sequence[Explained], *, as_json: bool) -> None:
                     s.keeps_out or None,
                     s.reads,
                     s.rewrites,
-                    "re-created" if s.replicated else None,
+                    s.replicated,
                 )
                 for s in one.statements
             ],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import TypedDict
+
 import click
 
 from londiste.cascade import sqlapi as nodes
@@ -11,7 +14,26 @@ from londiste.db.connection import Connection, session
 from londiste.errors import UnknownConsumer
 from londiste.orchestration.connections import reach
 from londiste.pgq import batches, counting, queues
+from londiste.pgq.types import Event
 from londiste.settings import NodeSettings
+
+
+class OpenBatch(TypedDict):
+    """The position of a consumer, and its open batch.
+
+    batch -- null: none is open.
+    pending_events -- between its position and the newest tick.
+    lag -- seconds.
+    """
+
+    queue: str
+    consumer: str
+    last_tick: int | None
+    batch: int | None
+    next_tick: int | None
+    pending_events: int | None
+    lag: timedelta | None
+    events: list[Event]
 
 
 @click.group()
@@ -30,7 +52,7 @@ def batch() -> None:
     show_default=True,
     help="Maximum events to print (0 = none).",
 )
-@options.json_output
+@options.json_output(OpenBatch)
 def show(context: options.Context, consumer: str | None, limit: int, as_json: bool) -> None:
     """Show the open batch of CONSUMER (default: this node's worker, on its provider).
 

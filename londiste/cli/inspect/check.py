@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypedDict
 
 import click
 
 from londiste.cli import options, output
 from londiste.cli.plan_output import sites as open_sites
-from londiste.monitor import exposure, partitions
+from londiste.monitor import catalog, exposure, partitions
 from londiste.monitor.captures import collect, rules
 from londiste.monitor.nodes import collect as node_facts
 from londiste.monitor.nodes import rules as node_findings
@@ -18,11 +19,23 @@ from londiste.replication.commands import root_trigger
 from londiste.settings import NodeSettings
 
 
+class Checked(TypedDict):
+    """The findings, the worst first.
+
+    tables -- their number.
+    sizes -- values were measured.
+    """
+
+    tables: int
+    sizes: bool
+    findings: list[catalog.ShownFinding]
+
+
 @click.command()
 @options.pass_context
 @click.option("--sizes", is_flag=True, help="Measure the largest values (reads every table once).")
 @click.option("--all-nodes", is_flag=True, help="Check all nodes, each against its provider.")
-@options.json_output
+@options.json_output(Checked)
 def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool) -> int:
     """Check the tables of this node and print findings: severity, cause and fix.
 
@@ -62,18 +75,8 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
         found += partitions.findings(partitions.find(sites.at(settings.db), queue), queue)
         found += exposure.findings(exposure.find(sites.at(settings.db)), queue)
     found.sort(key=lambda one: -one.severity)
-    rows = [
-        {
-            "severity": one.severity.word,
-            "kind": one.kind,
-            "what": one.what,
-            "why": one.why,
-            "do": one.do,
-        }
-        for one in found
-    ]
     if as_json:
-        output.as_json({"tables": len(facts), "sizes": sizes, "findings": rows})
+        output.as_json(Checked(tables=len(facts), sizes=sizes, findings=catalog.shown(found)))
     else:
         for one in found:
             click.echo(f"{one.severity.word}: {output.cell(one.what)}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from londiste.cli import output
 from londiste.compare import result as found
+from londiste.compare.diff import DIFFERS, EXTRA, MISSING
 
 
 def announce(result: found.TableResult) -> None:
@@ -28,16 +29,65 @@ def announce(result: found.TableResult) -> None:
         )
 
 
-def row(result: found.TableResult) -> dict[str, Any]:
+class DifferingRow(TypedDict):
+    """A row that differs; values are texts, as PostgreSQL writes them.
+
+    kind -- missing, extra or differs.
+    key -- null: the table has none.
+    columns -- those that differ.
+    row -- of a row that one side only has.
+    """
+
+    kind: str
+    key: dict[str, str | None] | None
+    columns: NotRequired[dict[str, DifferingValue]]
+    row: NotRequired[dict[str, str | None]]
+
+
+class DifferingValue(TypedDict):
+    """A value on the root, and on this node."""
+
+    root: str | None
+    here: str | None
+
+
+class ComparedTable(TypedDict):
+    """A table.
+
+    rows_root, rows_here -- rows on the root, and on this node.
+    missing, extra, differs -- numbers of rows.
+    more -- there are more than `--limit`.
+    ranges, ranges_known -- parts of the table, and those known to be equal before.
+    """
+
+    table: str
+    equal: bool
+    rows_root: int
+    rows_here: int
+    missing: int
+    extra: int
+    differs: int
+    more: bool
+    rows: list[DifferingRow]
+    skipped_columns: list[str]
+    ranges: int
+    ranges_known: int
+
+
+def row(result: found.TableResult) -> ComparedTable:
     """A table of ``--json``."""
+    counts = result.counts()
+    rows: list[Any] = [found.as_json(result.pairing, d) for d in result.differences]
     return {
         "table": result.table,
         "equal": result.equal,
         "rows_root": result.rows_root,
         "rows_here": result.rows_node,
-        **result.counts(),
+        "missing": counts[MISSING],
+        "extra": counts[EXTRA],
+        "differs": counts[DIFFERS],
         "more": result.more,
-        "rows": [found.as_json(result.pairing, d) for d in result.differences],
+        "rows": rows,
         "skipped_columns": list(result.skipped_columns),
         "ranges": result.ranges,
         "ranges_known": result.ranges_known,

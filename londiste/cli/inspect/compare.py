@@ -2,19 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.cli.inspect.common import announce, row
+from londiste.cli.inspect.common import ComparedTable, announce, row
 from londiste.compare import audit
 from londiste.compare import compare as run
 from londiste.compare import context as parties
 from londiste.compare import result as found
 from londiste.errors import UsageError
 from londiste.settings import WorkerSettings
+
+
+class Compared(TypedDict):
+    """The result of the comparison at one tick."""
+
+    equal: bool
+    tick: int
+    tables: list[ComparedTable]
+
+
+class ExplainedTable(TypedDict):
+    """How a table would be compared.
+
+    here -- its name on this node.
+    found_by -- columns that identify a row.
+    cut, ranges, buckets -- the parts.
+    where -- condition that chooses the rows.
+    """
+
+    table: str
+    here: str
+    found_by: str
+    ranges: int
+    buckets: int
+    cut: str
+    where: str
+    skipped_columns: list[str]
+
+
+class Explained(TypedDict):
+    """With `--dry-run`."""
+
+    tables: list[ExplainedTable]
+
+
+class Coverage(TypedDict):
+    """With `--status` and `--continuous`: the audit.
+
+    equal -- no compared row differs.
+    """
+
+    equal: bool
+    tables: list[audit.Coverage]
 
 
 @click.command()
@@ -46,7 +89,7 @@ from londiste.settings import WorkerSettings
 )
 @click.option("--status", is_flag=True, help="Show coverage and findings of --continuous.")
 @options.explain
-@options.json_output
+@options.json_output(Compared, Explained, Coverage)
 def compare(
     context: options.Context,
     tables: tuple[str, ...],
@@ -88,15 +131,13 @@ def compare(
     result = run.compare_tables(settings, asked, say=output.message, done=announce)
     if as_json:
         output.as_json(
-            {
-                "equal": result.equal,
-                "tick": result.tick_id,
-                "tables": [row(r) for r in result.tables],
-            }
+            Compared(
+                equal=result.equal, tick=result.tick_id, tables=[row(r) for r in result.tables]
+            )
         )
     else:
         output.table(
-            ["table", "equal", "rows on root", "rows on node", "missing", "extra", "differ"],
+            ["table", "equal", "rows_root", "rows_here", "missing", "extra", "differs"],
             [
                 [r.table, r.equal, r.rows_root, r.rows_node, *_counts(r, count_only)]
                 for r in result.tables
@@ -116,7 +157,7 @@ def _explain(plans: list[dict[str, Any]], as_json: bool) -> int:
         output.as_json({"tables": plans})
         return 0
     output.table(
-        ["table", "here", "found by", "cut into", "rows", "not compared"],
+        ["table", "here", "found_by", "cut", "where", "skipped_columns"],
         [
             [p["table"], p["here"], p["found_by"], p["cut"], p["where"], p["skipped_columns"]]
             for p in plans
@@ -128,10 +169,10 @@ def _explain(plans: list[dict[str, Any]], as_json: bool) -> int:
 def _status(covered: list[audit.Coverage], as_json: bool) -> int:
     equal = not any(table.differing for table in covered)
     if as_json:
-        output.as_json({"equal": equal, "tables": [table.as_json() for table in covered]})
+        output.as_json(Coverage(equal=equal, tables=covered))
     else:
         output.table(
-            ["table", "ranges", "compared", "oldest", "rows", "rows that differ"],
+            ["table", "ranges", "compared", "oldest", "rows", "differing"],
             [[t.table, t.ranges, t.compared, t.oldest, t.rows, t.differing] for t in covered],
         )
         for table in covered:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.daemon import crash
+
+
+class CrashPoint(TypedDict):
+    """A crash point."""
+
+    point: str
+    where: str
+
+
+POINTS = Rows("points", CrashPoint)
 
 
 @click.group()
@@ -14,8 +27,8 @@ def debug() -> None:
 
 
 @debug.command("crash-points")
-@options.json_output
+@options.json_output(POINTS)
 def crash_points(as_json: bool) -> None:
     """List the crash points, where LONDISTE_CRASH=point[:n] kills a process."""
-    rows = [{"point": name, "where": text} for name, text in crash.POINTS.items()]
-    output.show(["point", "where"], rows, json_wanted=as_json)
+    rows = [CrashPoint(point=name, where=text) for name, text in crash.POINTS.items()]
+    output.show(POINTS, rows, json_wanted=as_json)

@@ -16,6 +16,7 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.daemon.files import write_atomically
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, StateError, UsageError
@@ -26,6 +27,11 @@ from londiste.replication.apply import errors
 from londiste.settings import NodeSettings
 
 _ADDRESS = re.compile(r"(\d{1,19})(?::(\d{1,10}))?")
+
+
+EVENTS = Rows("events", apply_errors.FailedEvent)
+CONFLICTS = Rows("conflicts", errors.Conflict)
+LEFT_OUT = Rows("rows", errors.LeftOut)
 
 
 @click.group()
@@ -39,14 +45,14 @@ def events() -> None:
 @events.command()
 @options.pass_context
 @click.option("--all", "every", is_flag=True, help="Include decided and ended errors.")
-@options.json_output
+@options.json_output(EVENTS)
 def show(context: options.Context, every: bool, as_json: bool) -> None:
     """Show the failed events: the event, its row, the target row, and the choices."""
     settings = context.settings(NodeSettings)
     with _node(settings) as conn:
         found = apply_errors.look(conn, settings.queue_name, every=every)
     if as_json:
-        output.as_json([one.as_dict() for one in found])
+        output.as_json({EVENTS.key: [one.as_dict() for one in found]})
         return
     if not found:
         output.message("no failed events")
@@ -211,7 +217,7 @@ def _write(path: Path, text: str) -> None:
 @options.pass_context
 @click.option("--rows", is_flag=True, help="Show the rows that skip_and_log has skipped.")
 @options.limit("Maximum rows to print.", default=100)
-@options.json_output
+@options.json_output(CONFLICTS, LEFT_OUT)
 def conflicts(context: options.Context, rows: bool, limit: int, as_json: bool) -> None:
     """Show how often each conflict resolution was applied."""
     settings = context.settings(NodeSettings)
@@ -219,15 +225,12 @@ def conflicts(context: options.Context, rows: bool, limit: int, as_json: bool) -
         nodes.get_node_info(conn, settings.queue_name)
         if rows:
             logged = errors.get_conflict_log(conn, settings.queue_name, limit)
-            columns = [f.name for f in dataclasses.fields(errors.LeftOut)]
-            output.show(columns, [dataclasses.asdict(one) for one in logged], json_wanted=as_json)
+            output.show(LEFT_OUT, logged, json_wanted=as_json)
             return
         found = errors.get_conflicts(conn, settings.queue_name)
-    columns = [f.name for f in dataclasses.fields(errors.Conflict)]
-    rows_found = [dataclasses.asdict(conflict) for conflict in found]
     if not as_json:
-        rows_found = [{**row, "policy": resolution(row["policy"])} for row in rows_found]
-    output.show(columns, rows_found, json_wanted=as_json, empty="no event failed to apply")
+        found = [dataclasses.replace(one, policy=resolution(one.policy)) for one in found]
+    output.show(CONFLICTS, found, json_wanted=as_json, empty="no event failed to apply")
 
 
 def _node(settings: NodeSettings) -> AbstractContextManager[Connection]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypedDict
 
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Steps
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.cli.inspect.common import announce, row
+from londiste.cli.inspect.common import ComparedTable, announce, row
 from londiste.compare import compare
 from londiste.compare import context as parties
 from londiste.compare import repair as repairs
@@ -17,6 +19,32 @@ from londiste.compare.result import Comparison
 from londiste.daemon.files import write_atomically
 from londiste.errors import BadOption, UsageError
 from londiste.settings import WorkerSettings
+
+
+class Planned(TypedDict):
+    """The plan: a statement for each differing row.
+
+    plan -- file of the plan.
+    """
+
+    equal: bool
+    plan: str | None
+    statements: list[str]
+    tables: list[ComparedTable]
+
+
+class Repaired(TypedDict):
+    """With `--apply`: the comparison afterwards.
+
+    applied -- number of rows.
+    stale -- statements of rows that had changed since, and were skipped.
+    """
+
+    equal: bool
+    plan: str | None
+    applied: int
+    stale: list[str]
+    tables: list[ComparedTable]
 
 
 @click.command()
@@ -36,7 +64,7 @@ from londiste.settings import WorkerSettings
     help="Engine of the comparison (default: the setting engine).",
 )
 @options.explain
-@options.json_output
+@options.json_output(Planned, Repaired, Steps)
 def repair(
     context: options.Context,
     tables: tuple[str, ...],
@@ -80,12 +108,12 @@ def repair(
     if not apply or not changes:
         if as_json:
             output.as_json(
-                {
-                    "equal": not changes,
-                    "plan": path,
-                    "statements": [change.statement for change in changes],
-                    "tables": [row(r) for r in compared.tables] if compared else [],
-                }
+                Planned(
+                    equal=not changes,
+                    plan=path,
+                    statements=[change.statement for change in changes],
+                    tables=[row(r) for r in compared.tables] if compared else [],
+                )
             )
         return EXIT_DIFFERENT if changes else 0
     applied = repairs.apply(
@@ -99,13 +127,13 @@ def repair(
     after = compare.compare_tables(settings, again, say=output.message, done=announce)
     if as_json:
         output.as_json(
-            {
-                "equal": after.equal,
-                "plan": path,
-                "applied": applied.rows,
-                "stale": [change.statement for change in applied.stale],
-                "tables": [row(r) for r in after.tables],
-            }
+            Repaired(
+                equal=after.equal,
+                plan=path,
+                applied=applied.rows,
+                stale=[change.statement for change in applied.stale],
+                tables=[row(r) for r in after.tables],
+            )
         )
     elif after.equal:
         output.message(f"equal now: {', '.join(names)}")
@@ -138,7 +166,7 @@ def _explain(
             "compare the tables again",
         ]
     if as_json:
-        output.as_json({"steps": steps})
+        output.as_json(Steps(steps=steps))
     else:
         for number, step in enumerate(steps, 1):
             click.echo(f"{number}. {step}")

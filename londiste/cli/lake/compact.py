@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.lake.common import lake_options, settings_of
 from londiste.lake.compare import chosen
 from londiste.lake.table import LakeTable
 
 
+class Compacted(TypedDict):
+    """A table, and the number of its files before and after."""
+
+    table: str
+    before: int
+    after: int
+
+
+TABLES = Rows("tables", Compacted)
+
+
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE...]")
 @lake_options
-@options.json_output
+@options.json_output(TABLES)
 @options.pass_context
 def compact(ctx: options.Context, /, tables: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Join files smaller than lake_compact_size, of some tables or of all.
@@ -26,9 +38,9 @@ def compact(ctx: options.Context, /, tables: tuple[str, ...], as_json: bool, **g
     first.
     """
     settings = settings_of(ctx, given)
-    rows = []
+    rows: list[Compacted] = []
     for table in chosen(settings, tables):
         with closing(LakeTable(settings, table)) as kept:
             before, after = kept.compact()
         rows.append({"table": str(table), "before": before, "after": after})
-    output.show(["table", "before", "after"], rows, json_wanted=as_json)
+    output.show(TABLES, rows, json_wanted=as_json)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -13,12 +12,59 @@ from londiste.cli.lake.common import lake_options, settings_of
 from londiste.lake import compare as comparing
 
 
+class DifferingRow(TypedDict):
+    """A row that differs.
+
+    kind -- missing, extra or differ.
+    columns -- those that differ.
+    """
+
+    kind: str
+    key: list[str | None]
+    columns: list[str]
+
+
+class FoundRows(TypedDict):
+    """Numbers of rows, and some of those that differ."""
+
+    rows_here: int
+    rows_lake: int
+    missing: int
+    extra: int
+    differ: int
+    differences: list[DifferingRow]
+
+
+class ComparedTable(TypedDict):
+    """A table of the lake.
+
+    damaged -- files that are not as they were written; no row was compared then.
+    torn -- rows of a history that contradict each other.
+    """
+
+    table: str
+    mode: str
+    tick: int
+    key: list[str]
+    damaged: list[str]
+    torn: int
+    found: FoundRows | None
+    equal: bool
+
+
+class Compared(TypedDict):
+    """The result of the comparison."""
+
+    equal: bool
+    tables: list[ComparedTable]
+
+
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @lake_options
 @options.limit("Maximum differing rows to print per table.", default=1000)
 @options.seconds("--timeout", "Maximum seconds to wait for a tick.")
-@options.json_output
+@options.json_output(Compared)
 @options.pass_context
 def compare(
     ctx: options.Context,
@@ -42,16 +88,17 @@ def compare(
         _announce(result)
     equal = all(result.equal for result in results)
     if as_json:
-        output.as_json({"equal": equal, "tables": [_as_json(result) for result in results]})
+        tables_compared: list[Any] = [{**vars(one), "equal": one.equal} for one in results]
+        output.as_json(Compared(equal=equal, tables=tables_compared))
     else:
         output.table(
-            ["table", "mode", "tick", "equal", "rows", "rows in lake", *_KINDS, "damaged files"],
+            ["table", "mode", "tick", "equal", *_NUMBERS, "damaged"],
             [[r.table, r.mode, r.tick, r.equal, *_numbers(r), len(r.damaged)] for r in results],
         )
     return 0 if equal else EXIT_DIFFERENT
 
 
-_KINDS = ("missing", "extra", "differ")
+_NUMBERS = ("rows_here", "rows_lake", "missing", "extra", "differ")
 
 
 def _announce(result: comparing.Result) -> None:
@@ -72,11 +119,4 @@ def _announce(result: comparing.Result) -> None:
 
 
 def _numbers(result: comparing.Result) -> list[int | None]:
-    if result.found is None:
-        return [None] * 5
-    found = result.found
-    return [found.rows_here, found.rows_lake, found.missing, found.extra, found.differ]
-
-
-def _as_json(result: comparing.Result) -> dict[str, Any]:
-    return {**dataclasses.asdict(result), "equal": result.equal}
+    return [getattr(result.found, name, None) for name in _NUMBERS]

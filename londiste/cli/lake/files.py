@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -13,13 +13,26 @@ from londiste.lake.compare import chosen
 from londiste.lake.versions import Store
 
 
+class Files(TypedDict):
+    """The files of one version of a table.
+
+    tick -- up to which it contains the changes.
+    table_version -- its number.
+    files -- paths or addresses.
+    """
+
+    tick: int
+    table_version: int
+    files: list[str]
+
+
 @click.command()
 @click.argument("table")
 @lake_options
 @click.option(
     "--tick", type=int, metavar="TICK", help="List the files of the last version up to this tick."
 )
-@options.json_output
+@options.json_output(Files)
 @options.pass_context
 def files(
     ctx: options.Context, /, table: str, tick: int | None, as_json: bool, **given: Any
@@ -36,7 +49,7 @@ def files(
         raise StateError(f"table {name} is not in the lake yet", hint="londiste lake once")
     paths = store.paths(version.files)
     if as_json:
-        output.as_json({"tick": version.tick, "version": version.number, "files": paths})
+        output.as_json(Files(tick=version.tick, table_version=version.number, files=paths))
         return
     for path in paths:
         click.echo(path)

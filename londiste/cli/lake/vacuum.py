@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.lake.common import lake_options, settings_of
 from londiste.lake import source
 from londiste.lake.table import LakeTable
 
 
+class Vacuumed(TypedDict):
+    """A table, and the numbers of deleted versions and files."""
+
+    table: str
+    versions: int
+    files: int
+
+
+TABLES = Rows("tables", Vacuumed)
+
+
 @click.command()
 @lake_options
-@options.json_output
+@options.json_output(TABLES)
 @options.pass_context
 def vacuum(ctx: options.Context, /, as_json: bool, **given: Any) -> None:
     """Delete versions older than lake_retention, and the files that only they use.
@@ -23,9 +35,9 @@ def vacuum(ctx: options.Context, /, as_json: bool, **given: Any) -> None:
     The process that maintains a lake does this automatically.
     """
     settings = settings_of(ctx, given)
-    rows = []
+    rows: list[Vacuumed] = []
     for table in source.tables(settings):
         with closing(LakeTable(settings, table)) as kept:
             versions, files = kept.vacuum()
         rows.append({"table": str(table), "versions": versions, "files": files})
-    output.show(["table", "versions", "files"], rows, json_wanted=as_json)
+    output.show(TABLES, rows, json_wanted=as_json)

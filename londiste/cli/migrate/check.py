@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import click
 
 from londiste.cli import options, output
 from londiste.cli.migrate import common
 from londiste.migrate import schema_copy
+from londiste.monitor.catalog import ShownFinding, shown
 from londiste.monitor.queues.rules import worst
+
+
+class Checked(TypedDict):
+    """The obstacles.
+
+    schema -- what creates the structure of the new database: pg_dump, create, existing.
+    """
+
+    schema: str
+    findings: list[ShownFinding]
 
 
 @click.command()
@@ -15,7 +28,7 @@ from londiste.monitor.queues.rules import worst
 @common.databases
 @common.SCHEMA
 @common.PG_DUMP
-@options.json_output
+@options.json_output(Checked)
 def check(
     context: options.Context,
     source: str | None,
@@ -40,7 +53,7 @@ def check(
         schema_copy.SchemaMethod.EXISTING: "expected to exist",
     }[made.way]
     if as_json:
-        output.as_json({"schema": made.way.value, "findings": common.rows(found)})
+        output.as_json(Checked(schema=made.way.value, findings=shown(found)))
     else:
         common.say(found)
         output.message(f"structure of the new database: {how}")

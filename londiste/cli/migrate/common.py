@@ -86,20 +86,6 @@ def examine(
     return found, schema_copy.MakeStructure(pair, chosen, dumper, roles, output.warning)
 
 
-def rows(found: list[Finding]) -> list[dict[str, str]]:
-    """Findings for ``--json``."""
-    return [
-        {
-            "severity": one.severity.word,
-            "kind": one.kind,
-            "what": one.what,
-            "why": one.why,
-            "do": one.do,
-        }
-        for one in found
-    ]
-
-
 def say(found: list[Finding]) -> None:
     """Prints findings."""
     for one in found:

@@ -9,6 +9,7 @@ import click
 from londiste.cascade.commands import install_sql
 from londiste.cli import options, output
 from londiste.cli.migrate import common
+from londiste.cli.plan_output import reported
 from londiste.db.connection import describe_dsn
 from londiste.migrate import daemons
 from londiste.migrate import finish as ending
@@ -29,7 +30,7 @@ _QUIET_SECONDS = 30.0
 )
 @click.option("--keep-sql", is_flag=True, help="Keep the schemas of the queue.")
 @options.explain
-@options.json_output
+@options.json_changes
 def finish(
     context: options.Context,
     source: str | None,
@@ -45,12 +46,6 @@ def finish(
     the old database accepts writes, which are not replicated: close it first.
     """
     pair = common.the_pair(context, source, target)
-    done: list[str] = []
-
-    def report(step: Step) -> None:
-        done.append(step.describe())
-        output.message(step.describe())
-
     with pair.sites() as sites:
         if explain:
             steps: list[Step] = [
@@ -59,7 +54,7 @@ def finish(
             ]
             output.steps(plan.remaining(steps, sites), json_wanted=as_json)
             return
-        try:
+        with reported(as_json) as report:
             count = ending.finish(
                 sites,
                 pair,
@@ -68,9 +63,6 @@ def finish(
                 quiet=lambda: _wait_for_quiet(sites, pair),
                 report=report,
             )
-        finally:
-            if as_json:
-                output.as_json({"done": done})
         for side in (pair.old, pair.new):
             if install_sql.installed(sites.at(side.dsn)):
                 output.message(

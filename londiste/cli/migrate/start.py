@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypedDict
 
 import click
 import psycopg
 
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
+from londiste.cli.documents import Steps
 from londiste.cli.migrate import common
 from londiste.cli.sync_view import ViewLine, shown, sync_view
 from londiste.daemon.logging import LogTarget
@@ -30,6 +32,12 @@ from londiste.replicate.state import NodeState
 READY = (Phase.IN_STEP, Phase.SWITCHED)
 
 
+class Ready(TypedDict):
+    """At the end: whether all tables were in sync."""
+
+    ready: bool
+
+
 @click.command()
 @options.pass_context
 @common.databases
@@ -39,7 +47,7 @@ READY = (Phase.IN_STEP, Phase.SWITCHED)
 @click.option("--no-daemons", is_flag=True, help="Set up only; run ticker and workers yourself.")
 @options.daemon
 @options.explain
-@options.json_output
+@options.json_output(Ready, Steps)
 def start(
     context: options.Context,
     source: str | None,
@@ -82,7 +90,7 @@ def start(
         with daemons.kept(pair, verbose=common.verbose(context)) as children:
             reached = stay(pair, signals, children, READY if until_ready else ())
     if as_json:
-        output.as_json({"ready": reached in (*READY, Phase.NOT_BEGUN)})
+        output.as_json(Ready(ready=reached in (*READY, Phase.NOT_BEGUN)))
 
 
 def begin(pair: Pair, asked: common.Asked, explain: bool, as_json: bool) -> None:

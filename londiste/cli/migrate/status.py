@@ -12,7 +12,7 @@ from londiste.migrate import phase
 @click.command()
 @options.pass_context
 @common.databases
-@options.json_output
+@options.json_output(phase.Progress)
 def status(context: options.Context, source: str | None, target: str | None, as_json: bool) -> None:
     """Show the phase of the migration and the next step."""
     pair = common.the_pair(context, source, target)

@@ -27,7 +27,7 @@ def _common(function: Any) -> Any:
         ),
         click.option("--rollback", is_flag=True, help="Undo an unfinished switch."),
         options.explain,
-        options.json_output,
+        options.json_changes,
     )[::-1]:
         function = decorate(function)
     return function

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.cli.inspect.common import announce, row
+from londiste.cli.inspect.common import ComparedTable, announce, row
 from londiste.cli.migrate import common
 from londiste.compare import compare as run
 from londiste.compare import context as parties
 from londiste.errors import StateError
 from londiste.migrate import daemons, drift, phase
 from londiste.migrate.databases import NEW, OLD
+from londiste.monitor.catalog import ShownFinding, shown
 from londiste.monitor.queues.model import Severity
+
+
+class Verified(TypedDict):
+    """The result of the comparison.
+
+    rows_root, rows_here -- of the database that takes the writes, and of the other one.
+    """
+
+    equal: bool
+    tick: int
+    tables: list[ComparedTable]
+    findings: list[ShownFinding]
 
 
 @click.command()
 @options.pass_context
 @common.databases
 @options.seconds("--timeout", "Maximum seconds to wait for the worker.")
-@options.json_output
+@options.json_output(Verified)
 def verify(
     context: options.Context,
     source: str | None,
@@ -80,17 +95,17 @@ def compare(
     stopping = [one.what for one in (*found, *late) if one.severity is Severity.CRITICAL]
     if as_json:
         output.as_json(
-            {
-                "equal": result.equal and not stopping,
-                "tick": result.tick_id,
-                "tables": [row(one) for one in result.tables],
-                "findings": common.rows([*found, *late]),
-            }
+            Verified(
+                equal=result.equal and not stopping,
+                tick=result.tick_id,
+                tables=[row(one) for one in result.tables],
+                findings=shown([*found, *late]),
+            )
         )
     else:
         common.say(late)
         output.table(
-            ["table", "equal", f"rows on {seen.root}", f"rows on {below.name}"],
+            ["table", "equal", "rows_root", "rows_here"],
             [[r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables],
         )
     different = [r.table for r in result.tables if not r.equal]

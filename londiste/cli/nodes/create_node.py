@@ -39,7 +39,7 @@ def _creating(function: Any) -> Any:
             "--nocheck", is_flag=True, help="Skip the check of the public connection string."
         ),
         options.explain,
-        options.json_output,
+        options.json_changes,
     )[::-1]:
         function = decorate(function)
     return function

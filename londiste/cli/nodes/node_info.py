@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import NodeType, decode_attrs, encode_attrs, shown_attrs
+from londiste.cascade.model import NodeInfo, NodeType, decode_attrs, encode_attrs, shown_attrs
 from londiste.cli import options, output
 from londiste.cli.nodes.common import dsn_of
 from londiste.cli.plan_output import sites
@@ -16,10 +16,25 @@ from londiste.db.connection import masked
 from londiste.settings import NodeSettings
 
 
+@dataclass(frozen=True)
+class Node(NodeInfo):
+    """A node.
+
+    location, provider_location -- connection strings without secrets.
+    dead -- it is marked as failed.
+    errors -- by consumer.
+    """
+
+    location: str
+    dead: bool
+    subscribers: list[str]
+    errors: dict[str, str]
+
+
 @click.command("node-info")
 @options.pass_context
 @click.option("--node", "name", metavar="NAME", help="The node to show (default: this node).")
-@options.json_output
+@options.json_output(Node)
 def node_info(context: options.Context, name: str | None, as_json: bool) -> None:
     """Show one node: its type, provider, position and flags."""
     settings = context.settings(NodeSettings)
@@ -31,13 +46,15 @@ def node_info(context: options.Context, name: str | None, as_json: bool) -> None
         below = nodes.get_subscriber_info(conn, queue) if info.type is not NodeType.LEAF else []
         consumers = nodes.get_consumer_info(conn, queue)
     if as_json:
-        facts = dataclasses.asdict(info)
-        facts["provider_location"] = masked(info.provider_location)
-        facts["location"] = masked(locations[info.name].location)
-        facts["dead"] = locations[info.name].dead
-        facts["subscribers"] = [s.name for s in below]
-        facts["errors"] = {c.name: c.cur_error for c in consumers if c.cur_error}
-        output.as_json(facts)
+        at = locations[info.name]
+        more = {
+            "provider_location": masked(info.provider_location),
+            "location": masked(at.location),
+            "dead": at.dead,
+            "subscribers": [s.name for s in below],
+            "errors": {c.name: c.cur_error for c in consumers if c.cur_error},
+        }
+        output.as_json({**vars(info), **more})
         return
     flags = [
         word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -10,9 +10,18 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause as pausing
 from londiste.cascade.switching import operation_log
 from londiste.cli import options, output
+from londiste.cli.documents import Steps
 from londiste.cli.nodes.common import dsn_of
 from londiste.cli.plan_output import sites
 from londiste.settings import NodeSettings
+
+
+class Paused(TypedDict):
+    """The consumer, and whether it is paused now."""
+
+    node: str
+    consumer: str
+    paused: bool
 
 
 def _pausing(function: Any) -> Any:
@@ -28,7 +37,7 @@ def _pausing(function: Any) -> Any:
             "--timeout", "Maximum seconds to wait for the worker's response (0 = do not wait)."
         ),
         options.explain,
-        options.json_output,
+        options.json_output(Paused, Steps),
     )[::-1]:
         function = decorate(function)
     return function
@@ -77,5 +86,5 @@ def _set_paused(
         changed = pausing.set_paused(conn, queue, who, paused, timeout=timeout)
         state = "paused" if paused else "resumed"
         if as_json:
-            output.as_json({"node": info.name, "consumer": who, "paused": paused})
+            output.as_json(Paused(node=info.name, consumer=who, paused=paused))
         output.message(f"{who} of node {info.name} is {'' if changed else 'already '}{state}")

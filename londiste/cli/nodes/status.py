@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import click
 
@@ -16,9 +16,11 @@ from londiste.cli.live_view import again_and_again
 from londiste.errors import BadOption, LondisteError
 from londiste.monitor import status as monitor
 from londiste.monitor import tree_view, verdict
+from londiste.monitor.catalog import ShownFinding
+from londiste.monitor.catalog import shown as explained
 from londiste.monitor.queues.model import Limits
 from londiste.monitor.queues.rules import worst
-from londiste.monitor.status import Status
+from londiste.monitor.status import NodeStatus, Status
 from londiste.monitor.verdict import Allowed
 from londiste.settings import WorkerSettings
 
@@ -45,6 +47,18 @@ class Span(click.ParamType[float]):
         if not 0 < seconds < 1e9:
             self.fail(f"{text!r} is not a number of seconds above 0, such as 60, 60s or 5m")
         return seconds
+
+
+class Checked(TypedDict):
+    """With `--check`: the verdict, and why.
+
+    severity -- ok, warning, critical, or unknown for a reason.
+    """
+
+    severity: str
+    findings: list[ShownFinding]
+    nodes: list[NodeStatus]
+    reason: NotRequired[str]
 
 
 @click.command()
@@ -75,7 +89,7 @@ class Span(click.ParamType[float]):
     metavar="N",
     help="With --check: maximum events a node is behind (default: no limit).",
 )
-@options.json_output
+@options.json_output(Status, Checked)
 def status(
     context: options.Context,
     compact: bool,
@@ -173,20 +187,18 @@ def _check(context: options.Context, allowed: Allowed, *, as_json: bool) -> int:
     except LondisteError as error:
         text = " ".join(error.message.replace("|", "/").split())
         if as_json:
-            output.as_json({"severity": "unknown", "reason": text, "findings": [], "nodes": []})
+            output.as_json(Checked(severity="unknown", findings=[], nodes=[], reason=text))
         else:
             click.echo(output.cell(f"LONDISTE UNKNOWN - {text}"))
         return EXIT_UNKNOWN
     problems = verdict.findings(found, allowed)
     if as_json:
         output.as_json(
-            {
-                "severity": worst(problems).word,
-                "findings": [
-                    {**dataclasses.asdict(one), "severity": one.severity.word} for one in problems
-                ],
-                "nodes": found.nodes,
-            }
+            Checked(
+                severity=worst(problems).word,
+                findings=explained(problems),
+                nodes=list(found.nodes),
+            )
         )
     else:
         click.echo(output.cell(verdict.one_line(found, problems, allowed)))

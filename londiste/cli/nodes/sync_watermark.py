@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import click
 
 from londiste.cascade import watermark
 from londiste.cascade.switching.cluster_state import look
 from londiste.cli import options, output
+from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.errors import BadOption
 from londiste.settings import NodeSettings
+
+
+class Grouped(TypedDict):
+    """A node of the group."""
+
+    node: str
+
+
+GROUP = Rows("nodes", Grouped)
 
 
 @click.command("sync-watermark")
@@ -18,7 +30,7 @@ from londiste.settings import NodeSettings
 @click.option("--node", metavar="NAME", help="The branch (default: this node).")
 @click.option("--off", is_flag=True, help="Remove the group; the root's watermark applies again.")
 @options.explain
-@options.json_output
+@options.json_output(GROUP, Steps, Done)
 def sync_watermark(
     context: options.Context,
     names: tuple[str, ...],
@@ -41,7 +53,7 @@ def sync_watermark(
         name = node or scene.topology.local
         if not names and not off:
             group = watermark.group_of(scene.info(name))
-            output.show(["node"], [{"node": other} for other in group], json_wanted=as_json)
+            output.show(GROUP, [Grouped(node=other) for other in group], json_wanted=as_json)
             return
         steps = watermark.plan(scene, name, names)
         count = execute_plan(steps, where, explain=explain, json_wanted=as_json)

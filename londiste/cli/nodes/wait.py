@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import click
 
 from londiste.cascade import sqlapi as nodes
@@ -13,6 +15,14 @@ from londiste.db.connection import describe_dsn
 from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
 
+
+class Reached(TypedDict):
+    """The node, and the tick that it has applied."""
+
+    node: str
+    tick: int
+
+
 _timeout = click.option(
     "--timeout", metavar="SECONDS", type=float, help="Maximum seconds to wait (default: no limit)."
 )
@@ -21,7 +31,7 @@ _timeout = click.option(
 @click.command("wait-root")
 @options.pass_context
 @_timeout
-@options.json_output
+@options.json_output(Reached)
 def wait_root(context: options.Context, timeout: float | None, as_json: bool) -> None:
     """Wait until this node has applied everything that is committed on the root now."""
     _wait(context, timeout, as_json, root=True)
@@ -30,7 +40,7 @@ def wait_root(context: options.Context, timeout: float | None, as_json: bool) ->
 @click.command("wait-provider")
 @options.pass_context
 @_timeout
-@options.json_output
+@options.json_output(Reached)
 def wait_provider(context: options.Context, timeout: float | None, as_json: bool) -> None:
     """Wait until this node has applied everything that its provider has now."""
     _wait(context, timeout, as_json, root=False)
@@ -54,6 +64,6 @@ def _wait(context: options.Context, timeout: float | None, as_json: bool, *, roo
             output.message(f"waiting for tick {tick} of {above.name} ({describe_dsn(dsn)})")
             info = wait.wait_tick(local, queue, tick, timeout=timeout, what=above.name)
     if as_json:
-        output.as_json({"node": info.name, "tick": info.last_tick})
+        output.as_json(Reached(node=info.name, tick=info.last_tick))
     else:
         output.message(f"node {info.name} is at tick {info.last_tick}")

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import opened
 from londiste.errors import BadOption
 from londiste.pgq import admin
 from londiste.pgq import config as parameters
+
+#: A queue with its parameters, by their names in docs/reference/queue-parameters.md.
+QUEUES = Rows("queues", dict[str, str | None])
 
 
 @click.command()
@@ -20,7 +24,7 @@ from londiste.pgq import config as parameters
 @click.option("--all", "every", is_flag=True, help="Apply to all queues, like the name *.")
 @options.database
 @options.explain
-@options.json_output
+@options.json_output(QUEUES, Steps, Done)
 @options.pass_context
 def config(
     ctx: options.Context,
@@ -53,7 +57,7 @@ def config(
             return
         known = parameters.read(conn)
     if as_json:
-        output.as_json([{"queue": one, **known[one]} for one in names])
+        output.as_json({QUEUES.key: [{"queue": one, **known[one]} for one in names]})
     elif len(names) == 1 and name not in (None, "*"):
         output.table(
             ["parameter", "value", "meaning"],

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.queue.common import opened
 from londiste.monitor import consumers as monitor
 from londiste.pgq import admin, counting, queues
 
-COLUMNS = [
-    "queue",
-    "consumer",
-    "kind",
-    "lag",
-    "last_seen",
-    "last_tick",
-    "batch",
-    "next_tick",
-    "pending_events",
-    "epoch",
-    "target",
-]
+CONSUMERS = Rows("consumers", monitor.Listed)
 
 
 @click.command()
 @click.argument("queue_name", required=False, metavar="[QUEUE]")
 @click.argument("name", required=False, metavar="[CONSUMER]")
 @options.database
-@options.json_output
+@options.json_output(CONSUMERS)
 @options.pass_context
 def consumers(
     ctx: options.Context, queue_name: str | None, name: str | None, db: str | None, as_json: bool
@@ -57,8 +44,8 @@ def consumers(
         shown = monitor.consumers(conn, counting.pending(conn, found))
         shown += [one for one in sinks if name in (None, one.consumer)]
     output.show(
-        COLUMNS,
-        [dataclasses.asdict(one) for one in shown],
+        CONSUMERS,
+        shown,
         json_wanted=as_json,
         empty="no consumer: londiste queue register QUEUE CONSUMER",
     )

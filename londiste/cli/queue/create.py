@@ -24,7 +24,7 @@ _some = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 )
 @options.database
 @options.explain
-@options.json_output
+@options.json_changes
 @options.pass_context
 def create(
     ctx: options.Context,
@@ -61,7 +61,7 @@ def create(
 )
 @options.database
 @options.explain
-@options.json_output
+@options.json_changes
 @options.pass_context
 def drop(
     ctx: options.Context,

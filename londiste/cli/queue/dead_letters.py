@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict
 
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import limit_option, offset_option, opened, require_page
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, dead_letters
 from londiste.pgq.admin import QueueChange
+from londiste.pgq.types import FailedEvent
+
+
+class Waiting(TypedDict):
+    """Numbers of events that wait, of a consumer.
+
+    last -- time of the newest dead letter.
+    """
+
+    queue: str
+    consumer: str
+    dead: int
+    last: datetime | None
+    retries: int
+    next_retry: datetime | None
+
+
+EVENTS = Rows("events", FailedEvent)
+CONSUMERS = Rows("consumers", Waiting)
 
 _queue = click.argument("queue_name", metavar="QUEUE")
 _consumer = click.argument("consumer", metavar="CONSUMER")
@@ -31,7 +52,7 @@ def dead() -> None:
 @limit_option
 @offset_option
 @options.database
-@options.json_output
+@options.json_output(EVENTS)
 @options.pass_context
 def list_(
     ctx: options.Context,
@@ -50,13 +71,9 @@ def list_(
             conn, queue_name, consumer, count=limit or None, offset=offset
         )
         total = dead_letters.failed_event_count(conn, queue_name, consumer)
-    rows = [event._asdict() for event in found]
-    if as_json:
-        output.as_json(rows)
-        return
     columns = ["id", "failed_time", "failed_reason", "retry", "type", "data", "extra1"]
-    output.show(columns, rows, json_wanted=False, empty="no dead letters")
-    if total > len(found):
+    output.show(EVENTS, found, json_wanted=as_json, empty="no dead letters", columns=columns)
+    if total > len(found) and not as_json:
         output.message(f"{len(found)} of {total}")
 
 
@@ -64,7 +81,7 @@ def list_(
 @click.argument("queue_name", required=False, metavar="[QUEUE]")
 @click.argument("consumer", required=False, metavar="[CONSUMER]")
 @options.database
-@options.json_output
+@options.json_output(CONSUMERS)
 @options.pass_context
 def count(
     ctx: options.Context,
@@ -79,7 +96,7 @@ def count(
             admin.find_consumer(conn, queue_name, consumer)
         elif queue_name is not None:
             admin.find_queue(conn, queue_name)
-        rows = [
+        rows: list[Waiting] = [
             {
                 "queue": one.queue_name,
                 "consumer": one.consumer_name,
@@ -90,8 +107,7 @@ def count(
             }
             for one in dead_letters.get_waiting_info(conn, queue_name, consumer)
         ]
-    columns = ["queue", "consumer", "dead", "last", "retries", "next_retry"]
-    output.show(columns, rows, json_wanted=as_json, empty="no dead letters")
+    output.show(CONSUMERS, rows, json_wanted=as_json, empty="no dead letters")
 
 
 def _changing(function: Any) -> Any:
@@ -104,7 +120,7 @@ def _changing(function: Any) -> Any:
         ),
         options.database,
         options.explain,
-        options.json_output,
+        options.json_changes,
         options.pass_context,
     )[::-1]:
         function = decorate(function)

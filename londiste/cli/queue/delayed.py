@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import limit_option, offset_option, opened, require_page
 from londiste.db.connection import Connection
@@ -15,6 +16,9 @@ from londiste.errors import StateError
 from londiste.pgq import admin
 from londiste.pgq import delayed as waiting
 from londiste.pgq.admin import QueueChange
+from londiste.pgq.types import DelayedEvent
+
+EVENTS = Rows("events", DelayedEvent)
 
 _queue = click.argument("queue_name", metavar="QUEUE")
 
@@ -29,7 +33,7 @@ def delayed() -> None:
 @limit_option
 @offset_option
 @options.database
-@options.json_output
+@options.json_output(EVENTS)
 @options.pass_context
 def list_(
     ctx: options.Context, queue_name: str, limit: int, offset: int, db: str | None, as_json: bool
@@ -41,14 +45,15 @@ def list_(
         found = waiting.delayed_event_list(conn, queue_name, count=limit or None, offset=offset)
         info = next(iter(waiting.get_delayed_info(conn, queue_name)), None)
     if as_json:
-        output.as_json([event._asdict() for event in found])
+        output.as_json({EVENTS.key: found})
         return
     columns = ["send_at", "id", "inserted", "type", "data", "extra1"]
     output.show(
-        columns,
-        [event._asdict() for event in found],
+        EVENTS,
+        found,
         json_wanted=False,
         empty="no event waits for its time",
+        columns=columns,
     )
     if info is not None and info.delayed_events > len(found):
         output.message(f"{len(found)} of {info.delayed_events}")
@@ -64,7 +69,7 @@ def list_(
 @click.argument("event_ids", type=int, nargs=-1, required=True, metavar="EVENT...")
 @options.database
 @options.explain
-@options.json_output
+@options.json_changes
 @options.pass_context
 def cancel(
     ctx: options.Context,

@@ -9,13 +9,15 @@ import click
 from psycopg import sql
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.queue.common import limit_option, open_batch, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, batches, browse
 from londiste.pgq.types import Event
 
-COLUMNS = ["id", "time", "txid", "retry", "type", "data", "extra1", "extra2", "extra3", "extra4"]
+EVENTS = Rows("events", Event)
+COLUMNS = EVENTS.columns
 
 
 @click.command()
@@ -42,7 +44,7 @@ COLUMNS = ["id", "time", "txid", "retry", "type", "data", "extra1", "extra2", "e
 @click.option("--contains", metavar="TEXT", help="Show only events whose data contain this text.")
 @limit_option
 @options.database
-@options.json_output
+@options.json_output(EVENTS)
 @options.pass_context
 def events(
     ctx: options.Context,
@@ -81,7 +83,7 @@ def events(
         found = _events(conn, name, consumer, batch_id, first, last, where, limit)
         rows = list(islice(found, limit) if limit else found)
     if as_json:
-        output.as_json([event._asdict() for event in rows])
+        output.as_json({EVENTS.key: rows})
         return
     shown = [c for c in COLUMNS if c in COLUMNS[:6] or any(getattr(e, c) for e in rows)]
     output.table(shown, [[getattr(event, column) for column in shown] for event in rows])

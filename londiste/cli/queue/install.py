@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from londiste.cli import options
+from londiste.cli.setup.install import Installed
 from londiste.cli.setup.install import install as _install
 from londiste.install import source
 
@@ -12,7 +13,7 @@ from londiste.install import source
 @click.command()
 @options.database
 @options.explain
-@options.json_output
+@options.json_output(Installed)
 @click.pass_context
 def install(click_context: click.Context, db: str | None, explain: bool, as_json: bool) -> None:
     """Install or upgrade the SQL of queues in a database.

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Steps
 from londiste.cli.queue.common import opened
 from londiste.pgq import queues
 from londiste.ticker import cron, maintenance
 
 
+class Maintained(TypedDict):
+    """Numbers of events moved for a retry, and of operations."""
+
+    retries: int
+    maintenance: int
+
+
 @click.command()
 @options.database
 @options.explain
-@options.json_output
+@options.json_output(Maintained, Steps)
 @options.pass_context
 def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:
     """Run the maintenance that is due: retries, rotation, vacuum.
@@ -32,7 +42,7 @@ def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) ->
         retries = maintenance.move_due_events(conn)
         operations = maintenance.run_once(conn)
     if as_json:
-        output.as_json({"retries": retries, "maintenance": operations})
+        output.as_json(Maintained(retries=retries, maintenance=operations))
     else:
         output.message(f"{retries} retries, {operations} maintenance operations")
 

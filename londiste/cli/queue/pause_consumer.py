@@ -21,7 +21,7 @@ def _changing(function: Any) -> Any:
         click.argument("names", nargs=-1, required=True, metavar="CONSUMER..."),
         options.database,
         options.explain,
-        options.json_output,
+        options.json_changes,
         options.pass_context,
     )[::-1]:
         function = decorate(function)

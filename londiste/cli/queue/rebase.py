@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.queue.common import opened
 from londiste.db.connection import describe_dsn
 from londiste.errors import BadOption
 from londiste.pgq import rebase as rebasing
 from londiste.settings import DatabaseSettings
 
-FOUND = ["queue", "reason", "ticks", "events"]
-DONE = ["queue", "ticks", "events", "unread", "arrived", "generation"]
+FOUND = Rows("queues", rebasing.RebaseReason)
+DONE = Rows("queues", rebasing.Rebased)
 
 
 @click.command()
@@ -27,7 +26,7 @@ DONE = ["queue", "ticks", "events", "unread", "arrived", "generation"]
 )
 @options.database
 @options.explain
-@options.json_output
+@options.json_output(FOUND, DONE)
 @options.pass_context
 def rebase(
     ctx: options.Context, lock_timeout: float, db: str | None, explain: bool, as_json: bool
@@ -42,15 +41,11 @@ def rebase(
         raise BadOption("--lock-timeout must be above 0", hint="use --lock-timeout 10")
     if explain:
         with opened(ctx, db) as conn:
-            found = [asdict(row) for row in rebasing.explain(conn)]
-        for row in found:
-            row["reason"] = row["reason"] or ("" if not as_json else None)
+            found = rebasing.explain(conn)
         output.show(FOUND, found, json_wanted=as_json)
         return
     settings = ctx.settings(DatabaseSettings, db=db)
-    done = [asdict(row) for row in rebasing.rebase(settings.db, lock_timeout=lock_timeout)]
-    for row in done:
-        row["generation"] = str(row["generation"])
+    done = rebasing.rebase(settings.db, lock_timeout=lock_timeout)
     if as_json or done:
         output.show(DONE, done, json_wanted=as_json)
     if not done:

@@ -33,7 +33,7 @@ _worker = click.option(
 @_worker
 @options.database
 @options.explain
-@options.json_output
+@options.json_changes
 @options.pass_context
 def register(
     ctx: options.Context,
@@ -84,7 +84,7 @@ def register(
 )
 @options.database
 @options.explain
-@options.json_output
+@options.json_changes
 @options.pass_context
 def unregister(
     ctx: options.Context,

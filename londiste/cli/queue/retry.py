@@ -4,15 +4,37 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypedDict
 
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import limit_option, open_batch, opened
 from londiste.errors import BadOption
 from londiste.pgq import admin, batches, browse
 from londiste.pgq.admin import QueueChange
+
+
+class WaitingEvent(TypedDict):
+    """An event that waits for its retry.
+
+    after -- time of the retry.
+    """
+
+    queue: str
+    consumer: str | None
+    id: int
+    after: datetime
+    retry: int | None
+    type: str | None
+    data: str | None
+    extra1: str | None
+
+
+EVENTS = Rows("events", WaitingEvent)
 
 
 @click.group()
@@ -25,7 +47,7 @@ def retry() -> None:
 @click.option("--consumer", metavar="NAME", help="Show only retries of this consumer.")
 @limit_option
 @options.database
-@options.json_output
+@options.json_output(EVENTS)
 @options.pass_context
 def retry_list(
     ctx: options.Context,
@@ -39,12 +61,13 @@ def retry_list(
     with opened(ctx, db) as conn:
         if name is not None:
             admin.find_queue(conn, name)
-        rows = browse.retries(conn, name, consumer, limit=limit)
+        rows: list[Any] = browse.retries(conn, name, consumer, limit=limit)
     columns = ["queue", "consumer", "id", "after", "retry", "type", "data", "extra1"]
     output.show(
-        columns,
+        EVENTS,
         rows,
         json_wanted=as_json,
+        columns=columns,
         empty="no event waits for a retry",
     )
 
@@ -61,7 +84,7 @@ def retry_list(
 )
 @options.database
 @options.explain
-@options.json_output
+@options.json_changes
 @options.pass_context
 def retry_event(
     ctx: options.Context,

@@ -10,13 +10,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 from psycopg import conninfo
 
 from londiste.cli import options, output
-from londiste.cli.errors import report
+from londiste.cli.documents import Done, Rows
+from londiste.cli.errors import tell
 from londiste.errors import BadOption, LondisteError
 from londiste.settings import DatabaseSettings
 from londiste.shell import completion, lexer
@@ -25,6 +26,10 @@ from londiste.shell.show import Result
 
 HISTORY = "~/.londiste_history"
 HISTORY_LINES = 2000
+
+
+#: The columns of a statement; a document for each statement.
+ROWS = Rows("rows", dict[str, Any])
 
 
 @click.command()
@@ -51,7 +56,7 @@ HISTORY_LINES = 2000
 @click.option("-p", "--port", metavar="PORT", help="Database port.")
 @click.option("-U", "--user", metavar="NAME", help="Database user.")
 @options.database
-@options.json_output
+@options.json_output(ROWS, Done)
 @options.pass_context
 def shell(
     ctx: options.Context,
@@ -146,7 +151,7 @@ def _interactive(session: Session, show: Callable[[Result], None]) -> None:
                 try:
                     result = session.execute(one)
                 except LondisteError as error:
-                    report(error)
+                    tell(error)
                     break
                 except KeyboardInterrupt:
                     click.echo("cancelled", err=True)
@@ -243,6 +248,8 @@ def _say(line: str, stream: TextIO) -> None:
 
 def _as_json(result: Result) -> None:
     if result.columns:
-        output.as_json([dict(zip(result.columns, row, strict=True)) for row in result.rows])
+        output.as_json(
+            {ROWS.key: [dict(zip(result.columns, row, strict=True)) for row in result.rows]}
+        )
     else:
-        output.as_json({"done": list(result.lines)})
+        output.as_json(Done(done=list(result.lines)))

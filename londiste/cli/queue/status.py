@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from typing import TypedDict
 
 import click
 
@@ -12,12 +13,58 @@ from londiste.cli.errors import phrase, report
 from londiste.cli.queue.common import opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, LondisteError
+from londiste.monitor.catalog import ShownFinding, shown
 from londiste.monitor.queues import collect
 from londiste.monitor.queues import rules as judge
-from londiste.monitor.queues.model import Finding, Limits, MonitorFacts, Speed
+from londiste.monitor.queues.model import (
+    ConsumerFacts,
+    Finding,
+    Limits,
+    MonitorFacts,
+    QueueFacts,
+    Speed,
+)
 
 #: Exit code of ``--check`` when the state is unknown.
 EXIT_UNKNOWN = 3
+
+
+class ConsumerSpeed(TypedDict):
+    """Events that a consumer has read."""
+
+    queue: str
+    consumer: str
+    events_per_sec: float
+
+
+class Measured(TypedDict):
+    """With `--seconds`: events per second.
+
+    seconds -- of the measurement.
+    written -- by queue.
+    read -- by consumer.
+    """
+
+    seconds: float
+    written: dict[str, float]
+    read: list[ConsumerSpeed]
+
+
+class Document(TypedDict):
+    """The queues of a database.
+
+    ticker_sessions -- connected tickers.
+    not_seen -- facts that the user may not see.
+    """
+
+    database: str
+    severity: str
+    findings: list[ShownFinding]
+    queues: list[QueueFacts]
+    consumers: list[ConsumerFacts]
+    ticker_sessions: int
+    not_seen: list[str]
+    speed: Measured | None
 
 
 @click.command()
@@ -46,7 +93,7 @@ EXIT_UNKNOWN = 3
     help="Maximum duration of a transaction (default 900).",
 )
 @options.database
-@options.json_output
+@options.json_output(Document)
 @options.pass_context
 def status(
     ctx: options.Context,
@@ -81,8 +128,7 @@ def status(
     except LondisteError as error:
         if not check:
             raise
-        report(error)
-        return EXIT_UNKNOWN
+        return report(error, EXIT_UNKNOWN)
     found = judge.findings(facts, limits, speed)
     if as_json:
         output.as_json(_document(facts, found, speed))
@@ -110,7 +156,7 @@ def _print(facts: MonitorFacts, found: list[Finding], speed: Speed | None, *, ch
         click.echo(f"{judge.worst(found).word}{first}{more}")
     else:
         output.table(
-            ["queue", "tick", "tick_age", "new_events", "ev_per_sec", "bytes", "rotated"],
+            ["queue", "tick", "tick_age", "new_events", "events_per_sec", "bytes", "switch_age"],
             [
                 [
                     q.name,
@@ -127,7 +173,16 @@ def _print(facts: MonitorFacts, found: list[Finding], speed: Speed | None, *, ch
         if facts.consumers:
             click.echo("")
             output.table(
-                ["queue", "consumer", "lag", "last_seen", "pending", "batch", "dead", "retries"],
+                [
+                    "queue",
+                    "consumer",
+                    "lag",
+                    "last_seen",
+                    "pending",
+                    "batch",
+                    "dead_letters",
+                    "retries",
+                ],
                 [
                     [
                         c.queue,
@@ -162,23 +217,21 @@ def _print(facts: MonitorFacts, found: list[Finding], speed: Speed | None, *, ch
         output.message("no problems found")
 
 
-def _document(facts: MonitorFacts, found: list[Finding], speed: Speed | None) -> dict[str, object]:
-    return {
-        "database": facts.database,
-        "severity": judge.worst(found).word,
-        "findings": [{**dataclasses.asdict(one), "severity": one.severity.word} for one in found],
-        "queues": [dataclasses.asdict(one) for one in facts.queues],
-        "consumers": [dataclasses.asdict(one) for one in facts.consumers],
-        "ticker_sessions": facts.ticker_sessions,
-        "not_seen": list(facts.unseen),
-        "speed": None
-        if speed is None
-        else {
-            "seconds": speed.seconds,
-            "written": speed.produced,
-            "read": [
-                {"queue": queue, "consumer": consumer, "events_per_sec": number}
-                for (queue, consumer), number in speed.consumed.items()
-            ],
-        },
-    }
+def _document(facts: MonitorFacts, found: list[Finding], speed: Speed | None) -> Document:
+    measured = None
+    if speed is not None:
+        read = [
+            ConsumerSpeed(queue=queue, consumer=consumer, events_per_sec=number)
+            for (queue, consumer), number in speed.consumed.items()
+        ]
+        measured = Measured(seconds=speed.seconds, written=speed.produced, read=read)
+    return Document(
+        database=facts.database,
+        severity=judge.worst(found).word,
+        findings=shown(found),
+        queues=list(facts.queues),
+        consumers=list(facts.consumers),
+        ticker_sessions=facts.ticker_sessions,
+        not_seen=list(facts.unseen),
+        speed=measured,
+    )

@@ -8,6 +8,7 @@ from londiste.cascadefile.action import REMOVALS
 from londiste.cascadefile.perform import Performer
 from londiste.cli import options, output
 from londiste.cli.cascade.common import block_option, timeout_option
+from londiste.cli.documents import Done
 from londiste.cli.plan_output import reported
 from londiste.cli.setup import cascade_plan
 from londiste.errors import LondisteError, StateError
@@ -24,7 +25,7 @@ from londiste.errors import LondisteError, StateError
 @block_option
 @cascade_plan.copy_rate
 @options.explain
-@options.json_output
+@options.json_output(Done, cascade_plan.ACTIONS)
 @options.pass_context
 def apply(
     context: options.Context,

@@ -10,16 +10,19 @@ from dataclasses import dataclass
 import click
 
 from londiste import settings
-from londiste.cascadefile.action import NEED_DAEMONS, REMOVALS, Action
+from londiste.cascadefile.action import NEED_DAEMONS, REMOVALS, Action, PlannedAction
 from londiste.cascadefile.decide import CascadeState, decide
 from londiste.cascadefile.state import Reader
 from londiste.cascadefile.wanted import WantedTables, wanted
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.errors import printable
 from londiste.cli.plan_output import sites
 from londiste.orchestration.connections import Connections
 from londiste.settings import NodeSettings
 from londiste.settings.cascade_file import CascadeFile
+
+ACTIONS = Rows("actions", PlannedAction)
 
 copy_rate = click.option(
     "--copy-rate",
@@ -64,7 +67,7 @@ def show(actions: Sequence[Action], rate: float, *, json_wanted: bool) -> None:
     """Prints the actions with their locks, copies and losses."""
     per_second = round(rate * 1_000_000)
     if json_wanted:
-        output.as_json([action.as_json(per_second) for action in actions])
+        output.as_json({ACTIONS.key: [action.as_json(per_second) for action in actions]})
         return
     if not actions:
         click.echo("nothing to do: the databases are like the file")

@@ -6,6 +6,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.demo import run
 
 
 @click.command()
@@ -20,7 +21,7 @@ from londiste.cli.errors import EXIT_DIFFERENT
 @click.option(
     "--keep", is_flag=True, help="Keep the servers running and print their connection strings."
 )
-@options.json_output
+@options.json_output(run.Summary)
 def demo(context: options.Context, engine: str, keep: bool, as_json: bool) -> int:
     """Run a demo: two temporary servers replicating.
 
@@ -30,17 +31,15 @@ def demo(context: options.Context, engine: str, keep: bool, as_json: bool) -> in
     """
     from rich.console import Console
 
-    from londiste.demo import run
-
     console = Console(stderr=True, quiet=context.quiet)
     with run.demo(engine=engine, keep=keep, console=console) as show:
         summary = show.run()
         if as_json:
-            output.as_json(summary.as_dict())
+            output.as_json(summary)
         else:
             output.table(
-                ["equal", "tables", "rows", "events", "seconds"],
-                [[*summary.as_dict().values()]],
+                list(vars(summary)),
+                [[*vars(summary).values()]],
             )
         if keep:
             output.message("the servers keep running:")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import TypedDict
 
 import click
 
@@ -12,11 +13,42 @@ from londiste.cli import options, output
 from londiste.cli.plan_output import sites
 from londiste.dsn import without_secrets
 from londiste.errors import BadOption, LondisteError
+from londiste.monitor.catalog import page
 from londiste.monitor.doctor.examine import examine
 from londiste.monitor.doctor.fix_script import fix_script
 from londiste.monitor.queues.model import Finding
 from londiste.monitor.queues.rules import worst
 from londiste.settings import WorkerSettings
+
+
+class DoctorFinding(TypedDict):
+    """A finding.
+
+    side -- source or target.
+    object -- a table, a role, …
+    sql -- statements that fix it there.
+    admin -- they need an administrator.
+    command -- that fixes it.
+    page -- the address of its explanation.
+    """
+
+    severity: str
+    id: str
+    side: str
+    object: str
+    what: str
+    why: str
+    do: str
+    sql: list[str]
+    admin: bool
+    command: str
+    page: str
+
+
+class Findings(TypedDict):
+    """The findings, the worst first."""
+
+    findings: list[DoctorFinding]
 
 
 @click.command()
@@ -39,7 +71,7 @@ from londiste.settings import WorkerSettings
 )
 @click.option("--start-spark", is_flag=True, help="Start Spark as well, which takes some seconds.")
 @click.option("--fix-sql", is_flag=True, help="Print the remedies as a script for psql.")
-@options.json_output
+@options.json_output(Findings)
 @options.pass_context
 def doctor(
     context: options.Context,
@@ -79,7 +111,7 @@ def doctor(
         start_spark=start_spark,
     )
     if as_json:
-        output.as_json({"findings": [as_row(one) for one in found]})
+        output.as_json(Findings(findings=[as_row(one) for one in found]))
     elif fix_sql:
         sides = {"source": without_secrets(source)}
         if target is not None:
@@ -108,7 +140,7 @@ def _of_the_settings(settings: WorkerSettings) -> tuple[str, str | None]:
         return (reach.reach(above), settings.db) if above else (settings.db, None)
 
 
-def as_row(one: Finding) -> dict[str, object]:
+def as_row(one: Finding) -> DoctorFinding:
     """A finding for ``--json``."""
     return {
         "severity": one.severity.word,
@@ -121,6 +153,7 @@ def as_row(one: Finding) -> dict[str, object]:
         "sql": list(one.sql),
         "admin": one.admin,
         "command": one.command,
+        "page": page(one.kind, doctor=True),
     }
 
 

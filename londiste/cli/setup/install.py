@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import click
 
@@ -14,6 +14,43 @@ from londiste.install import adopt as adopting
 from londiste.install import apply
 from londiste.install.plan import Action, PlanStep
 from londiste.install.script import script
+
+
+class InstalledFile(TypedDict):
+    """A file of SQL, and what is done with it."""
+
+    component: str
+    path: str
+    action: str
+    reason: str
+
+
+class Installed(TypedDict):
+    """The components, and the files that ran or would run.
+
+    done -- false: `--dry-run`.
+    components -- versions.
+    waiting -- files that wait for `--after`.
+    leftovers -- files of an earlier version.
+    """
+
+    done: bool
+    components: dict[str, str]
+    steps: list[InstalledFile]
+    waiting: dict[str, list[str]]
+    leftovers: dict[str, list[str]]
+
+
+class Adopted(TypedDict):
+    """With `--adopt`.
+
+    grants -- statements for an administrator.
+    """
+
+    done: bool
+    extensions: list[str]
+    steps: list[InstalledFile]
+    grants: list[str]
 
 
 @click.command()
@@ -33,7 +70,7 @@ from londiste.install.script import script
     is_flag=True,
     help="Adopt the schemas of Londiste 3 extensions; keep rows and triggers.",
 )
-@options.json_output
+@options.json_output(Installed, Adopted)
 @options.pass_context
 def install(
     ctx: options.Context,
@@ -69,13 +106,13 @@ def install(
         steps = [step for plan in plans for step in plan.steps]
     if as_json:
         output.as_json(
-            {
-                "done": not explain,
-                "components": {plan.component: plan.version for plan in plans},
-                "steps": [_as_dict(step) for step in steps],
-                "waiting": {p.component: list(p.waiting) for p in plans if p.waiting},
-                "leftovers": {p.component: list(p.leftovers) for p in plans if p.leftovers},
-            }
+            Installed(
+                done=not explain,
+                components={plan.component: plan.version for plan in plans},
+                steps=[_as_dict(step) for step in steps],
+                waiting={p.component: list(p.waiting) for p in plans if p.waiting},
+                leftovers={p.component: list(p.leftovers) for p in plans if p.leftovers},
+            )
         )
         return
     if explain:
@@ -109,12 +146,12 @@ def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -
         steps = [] if explain else adopting.adopt(conn)
     if as_json:
         output.as_json(
-            {
-                "done": not explain,
-                "extensions": extensions,
-                "steps": [_as_dict(s) for s in steps],
-                "grants": grants,
-            }
+            Adopted(
+                done=not explain,
+                extensions=extensions,
+                steps=[_as_dict(step) for step in steps],
+                grants=grants,
+            )
         )
         return
     if not extensions:
@@ -137,11 +174,12 @@ def _print_steps(steps: Sequence[PlanStep]) -> None:
         click.echo("nothing to do")
         return
     output.table(
-        ["action", "file", "why"], [[s.action, f"{s.component}/{s.path}", s.reason] for s in steps]
+        ["action", "path", "reason"],
+        [[s.action, f"{s.component}/{s.path}", s.reason] for s in steps],
     )
 
 
-def _as_dict(step: PlanStep) -> dict[str, Any]:
+def _as_dict(step: PlanStep) -> InstalledFile:
     return {
         "component": step.component,
         "path": step.path,

@@ -13,7 +13,7 @@ EXIT_CHANGES = 2
 
 @click.command()
 @cascade_plan.copy_rate
-@options.json_output
+@options.json_output(cascade_plan.ACTIONS)
 @options.pass_context
 def plan(context: options.Context, copy_rate: float, as_json: bool) -> int:
     """Show the steps that make a cascade like its file.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Steps
 from londiste.cli.setup.common import connection
 from londiste.install import remove
 
@@ -20,7 +21,7 @@ from londiste.install import remove
     "Proceed even if consumers, nodes or positions are lost.",
     earlier="--force",
 )
-@options.json_output
+@options.json_output(Steps)
 @options.pass_context
 def uninstall(
     ctx: options.Context,

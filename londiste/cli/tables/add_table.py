@@ -166,7 +166,7 @@ class _Resolution(click.Choice[str]):
 @wait_option
 @timeout_option
 @options.explain
-@options.json_output
+@options.json_changes
 def add_table(
     context: options.Context,
     names: Sequence[str],

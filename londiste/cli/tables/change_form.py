@@ -29,7 +29,7 @@ from londiste.settings import NodeSettings
     earlier="--force",
 )
 @options.explain
-@options.json_output
+@options.json_changes
 def change_form(
     context: options.Context,
     names: Sequence[str],

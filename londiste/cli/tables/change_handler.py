@@ -39,7 +39,7 @@ from londiste.settings import NodeSettings
     "--skip-columns", default=None, metavar="A,B", help="Exclude these columns ('' = none)."
 )
 @options.explain
-@options.json_output
+@options.json_changes
 def change_handler(
     context: options.Context,
     names: Sequence[str],

@@ -16,7 +16,7 @@ from londiste.settings import NodeSettings
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="TABLE... {error|keep_local|apply_remote|skip_and_log}")
 @options.explain
-@options.json_output
+@options.json_changes
 def change_policy(
     context: options.Context, names: Sequence[str], explain: bool, as_json: bool
 ) -> None:

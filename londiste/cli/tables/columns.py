@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.names import TableName
@@ -14,12 +16,28 @@ from londiste.replication.commands import columns as comparing
 from londiste.settings import NodeSettings
 
 
+class Column(TypedDict):
+    """A column that differs.
+
+    here, provider -- its type.
+    """
+
+    table: str
+    column: str
+    here: str | None
+    provider: str | None
+    state: str
+
+
+COLUMNS = Rows("columns", Column)
+
+
 @click.command()
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="TABLE...")
 @click.option("--add", is_flag=True, help="Create the columns that are missing on this node.")
 @options.explain
-@options.json_output
+@options.json_output(COLUMNS, Steps, Done)
 def columns(
     context: options.Context, names: Sequence[str], add: bool, explain: bool, as_json: bool
 ) -> int:
@@ -37,7 +55,7 @@ def columns(
                 output.warning(line)
             return 0
         found = comparing.differences(reach, settings.db, settings.queue_name, wanted)
-    rows = [
+    rows: list[Column] = [
         {
             "table": str(one.table),
             "column": one.column,
@@ -48,7 +66,7 @@ def columns(
         for one in found
     ]
     output.show(
-        ["table", "column", "here", "provider", "state"],
+        COLUMNS,
         rows,
         json_wanted=as_json,
         empty="no column differs from the provider",

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import TypedDict
 
 import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
+from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.replication.commands import fkeys as keys
 from londiste.settings import NodeSettings
 
-_COLUMNS = ["table", "key", "refers_to", "state", "since", "why", "do"]
+
+class ForeignKey(TypedDict):
+    """A foreign key of a replicated table.
+
+    since -- when its validation began.
+    """
+
+    table: str
+    key: str
+    refers_to: str
+    state: str
+    since: datetime | None
+    why: str | None
+    do: str | None
+
+
+KEYS = Rows("foreign_keys", ForeignKey)
 
 
 @click.command()
@@ -24,7 +43,7 @@ _COLUMNS = ["table", "key", "refers_to", "state", "since", "why", "do"]
     "--restore", is_flag=True, help="Restore and validate dropped keys whose tables are in sync."
 )
 @options.explain
-@options.json_output
+@options.json_output(KEYS, Steps, Done)
 def fkeys(
     context: options.Context, names: Sequence[str], restore: bool, explain: bool, as_json: bool
 ) -> None:
@@ -45,14 +64,14 @@ def fkeys(
     with session(settings.db, name="londiste fkeys", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)
         found = keys.collect(conn, settings.queue_name, wanted)
-    rows = []
+    rows: list[ForeignKey] = []
     for one in found:
         state = keys.judge(one)
         rows.append(
             {
-                "table": one.from_table,
+                "table": str(one.from_table),
                 "key": one.name,
-                "refers_to": one.to_table,
+                "refers_to": str(one.to_table),
                 "state": state.state,
                 "since": one.checking_since,
                 "why": state.why or None,
@@ -60,7 +79,7 @@ def fkeys(
             }
         )
     output.show(
-        _COLUMNS,
+        KEYS,
         rows,
         json_wanted=as_json,
         empty="no foreign key is dropped",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.plan_output import sites
 from londiste.db.connection import session
 from londiste.db.queries import query
@@ -15,12 +18,36 @@ from londiste.replication import sqlapi as registered
 from londiste.settings import NodeSettings
 
 
+class Missing(TypedDict):
+    """A table or sequence that is not replicated.
+
+    kind -- table or sequence.
+    why -- it cannot be replicated; null: it can.
+    """
+
+    kind: str
+    name: str
+    why: str | None
+
+
+class Difference(TypedDict):
+    """With `--all-nodes`: a table that a node and its provider do not both keep."""
+
+    node: str
+    what: str
+    do: str
+
+
+MISSING = Rows("missing", Missing)
+EVERYWHERE = Rows("differences", Difference)
+
+
 @click.command()
 @options.pass_context
 @click.option(
     "--all-nodes", is_flag=True, help="Check all nodes and print the commands to run there."
 )
-@options.json_output
+@options.json_output(MISSING, EVERYWHERE)
 def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
     """List tables and sequences of this node that are not replicated yet.
 
@@ -34,23 +61,25 @@ def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
     with session(settings.db, name="londiste missing", autocommit=True) as conn:
         node = nodes.get_node_info(conn, settings.queue_name)
         found = registered.local_show_missing(conn, settings.queue_name)
-        rows = [{"kind": m.kind, "name": m.name} for m in found]
+        rows = [Missing(kind=_kind(m.kind), name=str(m.name), why=None) for m in found]
         if node.type is NodeType.ROOT:
             rows += [
-                {"kind": kind, "name": name, "why": _LEFT_OUT[reason]}
+                Missing(kind=_kind(kind), name=name, why=_LEFT_OUT[reason])
                 for kind, name, reason in conn.execute(
                     query("left_out"), [settings.queue_name]
                 ).fetchall()
             ]
-    words = {"r": "table", "S": "sequence"}
-    shown = [{**row, "kind": words.get(row["kind"], row["kind"])} for row in rows]
     output.show(
-        ["kind", "name", "why"],
-        shown,
+        MISSING,
+        rows,
         json_wanted=as_json,
         empty="every table and sequence is replicated",
     )
     return 0
+
+
+def _kind(letter: str) -> str:
+    return {"r": "table", "S": "sequence"}.get(letter, letter)
 
 
 _LEFT_OUT = {
@@ -62,18 +91,18 @@ _LEFT_OUT = {
 
 def _missing_everywhere(settings: NodeSettings, as_json: bool) -> int:
     kinds = {"not-kept", "not-above", "unknown-above", "sequence-not-kept"}
-    rows = []
+    rows: list[Difference] = []
     with sites(settings) as where:
         every, silent = collect.everywhere(where, settings.db, settings.queue_name)
     by_name = {node.name: node for node, _ in every}
     for node, provider in every:
         if node.type != "root":
             rows += [
-                {"node": node.name, "what": one.what.partition(": ")[2], "do": one.do}
+                Difference(node=node.name, what=one.what.partition(": ")[2], do=one.do)
                 for one in rules.findings(node, by_name.get(provider), settings.queue_name)
                 if one.kind in kinds
             ]
     for name, why in silent:
         output.warning(f"node {name} was not checked: {why}")
-    output.show(["node", "what", "do"], rows, json_wanted=as_json)
+    output.show(EVERYWHERE, rows, json_wanted=as_json)
     return 1 if rows or silent else 0

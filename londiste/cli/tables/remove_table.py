@@ -20,7 +20,7 @@ from londiste.settings import NodeSettings
 @all_of_them
 @ignore_missing
 @options.explain
-@options.json_output
+@options.json_changes
 def remove_table(
     context: options.Context,
     names: Sequence[str],

@@ -38,7 +38,7 @@ from londiste.settings import NodeSettings
 @wait_option
 @timeout_option
 @options.explain
-@options.json_output
+@options.json_changes
 def resync(
     context: options.Context,
     names: Sequence[str],

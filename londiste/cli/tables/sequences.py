@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.cli.tables.common import all_of_them, already, ignore_missing
 from londiste.db.connection import session
@@ -16,6 +18,20 @@ from londiste.replication.commands import sequences
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.settings import NodeSettings
 
+
+class KnownSequence(TypedDict):
+    """A sequence of the queue.
+
+    local -- it is replicated to this node.
+    last_value -- published by the root.
+    """
+
+    sequence: str
+    local: bool
+    last_value: int | None
+
+
+SEQUENCES = Rows("sequences", KnownSequence)
 _sequences = click.argument("names", nargs=-1, metavar="SEQUENCE...")
 
 
@@ -28,7 +44,7 @@ _sequences = click.argument("names", nargs=-1, metavar="SEQUENCE...")
 )
 @click.option("--create", is_flag=True, help="Create missing sequences as defined on the provider.")
 @options.explain
-@options.json_output
+@options.json_changes
 def add_seq(
     context: options.Context,
     names: Sequence[str],
@@ -61,7 +77,7 @@ def add_seq(
 @all_of_them
 @ignore_missing
 @options.explain
-@options.json_output
+@options.json_changes
 def remove_seq(
     context: options.Context,
     names: Sequence[str],
@@ -82,16 +98,18 @@ def remove_seq(
 
 @click.command()
 @options.pass_context
-@options.json_output
+@options.json_output(SEQUENCES)
 def seqs(context: options.Context, as_json: bool) -> None:
     """List the sequences of the queue: kept on this node or not, and the published value."""
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste seqs", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)
         found = registered.get_seq_list(conn, settings.queue_name)
-    rows = [{"sequence": str(s.name), "local": s.local, "last_value": s.last_value} for s in found]
+    rows = [
+        KnownSequence(sequence=str(s.name), local=s.local, last_value=s.last_value) for s in found
+    ]
     output.show(
-        ["sequence", "local", "last_value"],
+        SEQUENCES,
         rows,
         json_wanted=as_json,
         empty="no sequence is replicated: londiste add-seq SEQUENCE",

@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.handlers import registry
 from londiste.settings import NodeSettings
+
+
+class HandlerOption(TypedDict):
+    """An option of a handler.
+
+    takes -- kind of its value.
+    default -- null: the option is required.
+    """
+
+    name: str
+    takes: str
+    default: str | None
+    help: str
+
+
+class Handler(TypedDict):
+    """A handler."""
+
+    handler: str
+    aliases: list[str]
+    does: str
+    options: list[HandlerOption]
+
+
+HANDLERS = Rows("handlers", Handler)
 
 
 @click.command("show-handlers")
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@options.json_output
+@options.json_output(HANDLERS)
 def show_handlers(context: options.Context, names: Sequence[str], as_json: bool) -> None:
     """List the handlers, or describe some with their options.
 
@@ -25,7 +51,7 @@ def show_handlers(context: options.Context, names: Sequence[str], as_json: bool)
         # Their modules are known from the settings.
         context.settings(NodeSettings)
     found = [registry.find(name) for name in names or registry.names()]
-    described: list[dict[str, Any]] = [
+    described: list[Handler] = [
         {
             "handler": kind.NAME,
             "aliases": list(kind.ALIASES),
@@ -38,7 +64,7 @@ def show_handlers(context: options.Context, names: Sequence[str], as_json: bool)
         for kind in found
     ]
     if as_json:
-        output.as_json(described)
+        output.as_json({HANDLERS.key: described})
         return
     if not names:
         output.table(["handler", "does"], [[d["handler"], d["does"]] for d in described])

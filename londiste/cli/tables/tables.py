@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.db.connection import Connection, session
 from londiste.handlers.table_rules import ON_ERROR, resolution
 from londiste.replication import sqlapi as registered
@@ -20,13 +21,42 @@ if TYPE_CHECKING:
     from londiste.copy.sqlapi.attempts import CopyChoice
 
 
+class Table(TypedDict):
+    """A table of this node.
+
+    sync_state -- state of the copy; state is ok only while the node applies changes.
+    here -- its name on this node.
+    trigger, form, reason, copy, copy_reason -- with `--verbose`.
+    """
+
+    table: str
+    state: str | None
+    attributes: dict[str, str]
+    here: str
+    sync_state: str | None
+    trigger: NotRequired[str | None]
+    form: NotRequired[str | None]
+    reason: NotRequired[str | None]
+    copy: NotRequired[str | None]
+    copy_reason: NotRequired[str | None]
+
+
+class Names(TypedDict):
+    """With `--names-only`."""
+
+    names: list[str]
+
+
+TABLES = Rows("tables", Table)
+
+
 @click.command()
 @options.pass_context
 @click.option("--names-only", is_flag=True, help="Print names only.")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show capture mode and copy mode, with reasons, too."
 )
-@options.json_output
+@options.json_output(TABLES, Names)
 def tables(context: options.Context, names_only: bool, verbose: bool, as_json: bool) -> None:
     """List the replicated tables of this node and their states.
 
@@ -42,16 +72,17 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
         choices = _copy_choices(conn, settings.queue_name) if verbose else {}
     if names_only:
         if as_json:
-            output.as_json([str(t.name) for t in found])
+            output.as_json(Names(names=[str(t.name) for t in found]))
         for table in [] if as_json else found:
             click.echo(str(table.name))
         return
-    rows: list[dict[str, Any]] = [
+    rows: list[Table] = [
         {
             "table": str(t.name),
             "state": stale.state if stale is not None and t.state == "ok" else t.state,
-            "attributes": dict(t.attrs) if as_json else _attrs(t),
+            "attributes": dict(t.attrs),
             "here": str(t.dest),
+            "sync_state": t.state,
         }
         for t in found
     ]
@@ -61,21 +92,19 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
         for row, table in zip(rows, found, strict=True):
             how = captured.get(table.dest, forms.Capturing("none"))
             way = choices.get(str(table.name))
-            row.update(
-                trigger=how.trigger,
-                form=how.form,
-                reason=how.reason,
-                copy=way.mode if way else None,
-                copy_reason=way.reason if way else None,
-            )
-    if as_json:
-        columns.append("sync_state")
-        for row, table in zip(rows, found, strict=True):
-            row["sync_state"] = table.state
+            row["trigger"] = how.trigger
+            row["form"] = how.form
+            row["reason"] = how.reason
+            row["copy"] = way.mode if way else None
+            row["copy_reason"] = way.reason if way else None
+    shown: list[Any] = list(rows)
+    if not as_json:
+        shown = [{**row, "attributes": _attrs(t)} for row, t in zip(rows, found, strict=True)]
     output.show(
-        columns,
-        rows,
+        TABLES,
+        shown,
         json_wanted=as_json,
+        columns=columns,
         empty="no table is replicated: londiste add-table TABLE, or londiste missing lists tables",
     )
     if stale is not None and found:

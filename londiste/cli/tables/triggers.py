@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.replication.commands import triggers as firing
 from londiste.settings import NodeSettings
 
-_COLUMNS = ["table", "trigger", "kind", "fires", "on_apply", "state", "why", "do"]
+
+class Trigger(TypedDict):
+    """A trigger of a replicated table.
+
+    on_apply -- it fires for replicated rows.
+    """
+
+    table: str
+    trigger: str | None
+    kind: str
+    fires: str | None
+    on_apply: bool
+    state: str
+    why: str | None
+    do: str | None
+
+
+TRIGGERS = Rows("triggers", Trigger)
 
 
 @click.command()
@@ -21,7 +40,7 @@ _COLUMNS = ["table", "trigger", "kind", "fires", "on_apply", "state", "why", "do
 @click.argument("names", nargs=-1, metavar="TABLE...")
 @click.option("--restore", is_flag=True, help="Re-create lost or stale capture triggers.")
 @options.explain
-@options.json_output
+@options.json_output(TRIGGERS, Steps, Done)
 def triggers(
     context: options.Context, names: Sequence[str], restore: bool, explain: bool, as_json: bool
 ) -> None:
@@ -41,7 +60,7 @@ def triggers(
         return
     with session(settings.db, name="londiste triggers", autocommit=True) as conn:
         found = firing.collect(conn, settings.queue_name, wanted)
-    rows = [
+    rows: list[Trigger] = [
         {
             "table": one.table,
             "trigger": one.name,
@@ -55,7 +74,7 @@ def triggers(
         for one in found
     ]
     output.show(
-        _COLUMNS,
+        TRIGGERS,
         rows,
         json_wanted=as_json,
         empty="no replicated table has a trigger: londiste add-table TABLE",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 import click
 
@@ -15,6 +16,13 @@ from londiste.errors import NothingReplicated
 from londiste.settings import NodeSettings
 
 
+class InSync(TypedDict):
+    """Numbers of tables: those that were waited for, and of them those in sync."""
+
+    tables: int
+    ok: int
+
+
 @click.command("wait-sync")
 @options.pass_context
 @table_names
@@ -22,7 +30,7 @@ from londiste.settings import NodeSettings
     "--timeout", metavar="SECONDS", type=float, help="Maximum seconds to wait (default: no limit)."
 )
 @click.option("--allow-empty", is_flag=True, help="Succeed on a node without tables.")
-@options.json_output
+@options.json_output(InSync)
 def wait_sync(
     context: options.Context,
     names: Sequence[str],
@@ -41,7 +49,7 @@ def wait_sync(
         only = [TableName.parse(name) for name in names]
         found = wait_until_synced(conn, settings.queue_name, timeout, only)
     if as_json:
-        output.as_json({"tables": len(found), "ok": len(found)})
+        output.as_json(InSync(tables=len(found), ok=len(found)))
     if not found and not allow_empty:
         raise NothingReplicated(
             f"node {node.name}: no table is replicated",

@@ -44,7 +44,7 @@ def rows(node: LineNode) -> list[Any]:
 def shown(line: Line, node: LineNode, *args: str) -> list[dict[str, Any]]:
     done = line.run(node, "events", "show", "--json", *args)
     assert done.code == 0, str(done)
-    found: list[dict[str, Any]] = json.loads(done.out)
+    found: list[dict[str, Any]] = json.loads(done.out)["events"]
     return found
 
 
@@ -139,7 +139,7 @@ def test_retry_and_policies_wake_a_worker_that_waits(
     assert rows(leaf) == rows(root)
     assert "1 times update of a row that does not exist: applied" in worker.said()
     done = line.run(leaf, "events", "conflicts", "--json")
-    (counted,) = json.loads(done.out)
+    (counted,) = json.loads(done.out)["conflicts"]
     assert (counted["kind"], counted["policy"], counted["times"]) == ("missing", "overwrite", 1)
     assert {one["state"] for one in shown(line, leaf, "--all")} == {"passed"}
     assert worker.stop() == 0
@@ -159,7 +159,7 @@ def test_a_policy_given_with_the_table_never_lets_it_halt(line: Line) -> None:
     line.once(leaf)
     assert rows(leaf) == [("(1,mine,5)",), ("(2,theirs,1)",), ("(3,theirs,1)",)]
     done = line.run(leaf, "events", "conflicts", "--rows", "--json")
-    (left_out,) = json.loads(done.out)
+    (left_out,) = json.loads(done.out)["rows"]
     assert json.loads(left_out["image"]) == {"id": "1", "v": "theirs", "n": "1"}
     assert json.loads(left_out["here"]) == {"id": 1, "v": "mine", "n": 5}
     assert line.run(root, "change-policy", "t", "keep").code == 3
@@ -200,7 +200,9 @@ def test_rows_of_a_packed_event_are_left_out_one_by_one_whatever_the_table_is_ca
         line.tick()
         for key in ("24", "26"):
             assert command(leaf, "worker", "--once").code == 5
-            halted = [e for e in json.loads(events("show", "--json")) if e["state"] == "halted"]
+            halted = [
+                e for e in json.loads(events("show", "--json"))["events"] if e["state"] == "halted"
+            ]
             (found,) = halted
             assert (found["table"], found["row"]["k%s"]) == (f"public.{name}", key)
             assert found["event"].count(":") == 1, "it is a row of a packed event"
@@ -234,6 +236,6 @@ def test_rows_of_a_packed_event_are_left_out_one_by_one_whatever_the_table_is_ca
         assert [k for (k,) in leaf.database.execute(rows_of)] == [
             n for n in range(1, 31) if n not in (24, 26)
         ]
-        past = json.loads(events("show", "--all", "--json"))[-2:]
+        past = json.loads(events("show", "--all", "--json"))["events"][-2:]
         assert {(e["state"], e["reason"]) for e in past} == {("skipped", "one")}
         assert "not a failed event" in events("skip", past[0]["event"], code=2)

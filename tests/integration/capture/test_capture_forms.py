@@ -21,7 +21,7 @@ def root(nodes_of: Nodes) -> Node:
 def kinds(node: Node, londiste: CommandLine) -> dict[str, tuple[str, str | None]]:
     answer = londiste(node.db, "tables", "-v", "--json")
     assert answer.code == 0, answer.err
-    return {row["table"]: (row["trigger"], row["form"]) for row in answer.json}
+    return {row["table"]: (row["trigger"], row["form"]) for row in answer.json["tables"]}
 
 
 @pytest.mark.parametrize("kind", ["capture", "logutriga", "jsontriga", "sqltriga"])
@@ -56,7 +56,7 @@ def test_choices_that_contradict_each_other_are_refused(
 def test_a_form_is_chosen_shown_and_changed(root: Node, londiste: CommandLine) -> None:
     assert londiste(root.db, "add-table", "fruit", "--form", "row").code == 0
     assert londiste(root.db, "add-table", "nut").code == 0
-    shown = londiste(root.db, "tables", "-v", "--json").json
+    shown = londiste(root.db, "tables", "-v", "--json").json["tables"]
     assert shown[0]["form"] == "row"
     assert all(row["trigger"] == "capture" and row["reason"] for row in shown)
     assert "reason" in londiste(root.db, "tables", "-v").out
@@ -75,7 +75,7 @@ def test_a_form_is_chosen_shown_and_changed(root: Node, londiste: CommandLine) -
     }
     again = londiste(root.db, "change-form", "*", "statement", "--json")
     assert again.code == 0
-    assert again.json == {"done": []}
+    assert again.json == {"version": 1, "done": []}
     root.db.execute("insert into fruit values (1, 'kiwi')")
 
 

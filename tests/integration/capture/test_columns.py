@@ -42,7 +42,7 @@ def test_all_columns_that_are_missing_are_named_and_added_by_one_command(
     below.db.execute("alter table t add column mine int; alter table u alter id type bigint")
     shown = londiste(below.db, "columns", "--json")
     assert shown.code == 3
-    states = {(row["table"], row["column"]): row["state"] for row in shown.json}
+    states = {(row["table"], row["column"]): row["state"] for row in shown.json["columns"]}
     assert states == {
         **{("public.t", name): "missing here" for name in [f"c{i}" for i in range(7)] + ["twice"]},
         ("public.t", "mine"): "here alone",
@@ -93,7 +93,7 @@ def test_a_renamed_table_is_known_by_its_new_name_and_the_advice_works(
     found = londiste(root.db, "check", "--json").json["findings"]
     (one,) = [f for f in found if f["severity"] == "critical"]
     assert one["what"] == "table public.t: it was renamed to public.page"
-    rows = londiste(root.db, "triggers", "t", "--json").json
+    rows = londiste(root.db, "triggers", "t", "--json").json["triggers"]
     assert [row["state"] for row in rows] == ["renamed"]
     assert rows[0]["do"] in one["do"]
     restored = londiste(root.db, "triggers", "--restore")

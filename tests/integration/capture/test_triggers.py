@@ -32,7 +32,7 @@ def pair(nodes_of: Nodes, londiste: CommandLine) -> tuple[Node, Node]:
 def shown(node: Node, londiste: CommandLine) -> list[dict[str, Any]]:
     answer = londiste(node.db, "triggers", "--json")
     assert answer.code == 0, answer.err
-    rows: list[dict[str, Any]] = answer.json
+    rows: list[dict[str, Any]] = answer.json["triggers"]
     return rows
 
 

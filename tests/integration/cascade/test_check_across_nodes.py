@@ -60,8 +60,8 @@ def test_nodes_are_held_against_their_providers(nodes_of: Nodes, londiste: Comma
 
     answer = londiste(leaf.db, "missing", "--all-nodes", "--json")
     assert answer.code == 1
-    assert {row["node"] for row in answer.json} == {"branch", "leaf"}
-    assert all(row["do"] for row in answer.json)
+    assert {row["node"] for row in answer.json["differences"]} == {"branch", "leaf"}
+    assert all(row["do"] for row in answer.json["differences"])
 
 
 def test_a_node_that_does_not_answer_is_a_finding(nodes_of: Nodes, londiste: CommandLine) -> None:
@@ -198,7 +198,7 @@ def test_a_compatible_trigger_that_names_partitions_is_found_and_made_again(
     (found,) = [f for f in answer.json["findings"] if f["kind"] == "partition-names"]
     assert "names the partitions" in found["what"]
     assert "londiste resync public.t" in found["do"]
-    shown = londiste(root.db, "triggers", "--json").json
+    shown = londiste(root.db, "triggers", "--json").json["triggers"]
     assert {row["state"] for row in shown} == {"ok", "unnamed"}
     mended = londiste(root.db, *found["do"].partition(";")[0].split()[1:])
     assert mended.code == 0, mended.err

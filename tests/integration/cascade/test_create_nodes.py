@@ -35,10 +35,10 @@ def test_a_cascade_grows_from_the_command_line(
     assert found.roots == ["root"]
     assert found.children("root") == ["branch"]
     assert found.children("branch") == ["leaf"]
-    members = londiste(leaf, "members", "--json").json
+    members = londiste(leaf, "members", "--json").json["nodes"]
     assert [m["node_name"] for m in members] == ["branch", "leaf", "root"]
     # The branch has not read the event that tells of the leaf, and knows it all the same.
-    assert "leaf" in [m["node_name"] for m in londiste(branch, "members", "--json").json]
+    assert "leaf" in [m["node_name"] for m in londiste(branch, "members", "--json").json["nodes"]]
     info = londiste(leaf, "node-info", "--json").json
     assert (info["type"], info["provider"], info["name"]) == ("leaf", "branch", "leaf")
 
@@ -72,7 +72,7 @@ def test_explaining_touches_nothing(
     before = root.value("select count(*) from pgq.event_template")
     answer = londiste(leaf, "create-leaf", "leaf", "--provider", root.dsn, "--dry-run", "--json")
     assert answer.code == 0
-    assert len(answer.json) == 4
+    assert len(answer.json["steps"]) == 4
     assert untouched(leaf)
     assert root.value("select count(*) from pgq.event_template") == before
     assert root.value("select count(*) from pgq_node.node_location") == 1
@@ -133,7 +133,7 @@ def test_new_node_lists_the_tables_of_its_provider(nodes_of: Nodes, londiste: Co
     assert londiste(root.db, "add-table", "t").code == 0
     assert londiste(root.db, "add-seq", "s").code == 0
     leaf = nodes_of.below(root, "leaf")
-    missing = londiste(leaf.db, "missing", "--json").json
+    missing = londiste(leaf.db, "missing", "--json").json["missing"]
     assert missing == [
         {"kind": "table", "name": "public.t", "why": None},
         {"kind": "sequence", "name": "public.s", "why": None},
@@ -275,7 +275,12 @@ def test_node_can_be_paused_from_another_node(nodes_of: Nodes, londiste: Command
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")
     answer = londiste(root.db, "pause", "--node", "leaf", "--timeout", "0", "--json")
-    assert answer.json == {"node": "leaf", "consumer": "w_leaf", "paused": True}
+    assert answer.json == {
+        "version": 1,
+        "node": "leaf",
+        "consumer": "w_leaf",
+        "paused": True,
+    }
     with leaf.connect() as conn:
         assert nodes.get_node_info(conn, QUEUE).paused
 
@@ -294,6 +299,7 @@ def test_waiting_ends_with_the_reason(nodes_of: Nodes, londiste: CommandLine) ->
     branch = nodes_of.below(root, "branch", NodeType.BRANCH)
     leaf = nodes_of.below(branch, "leaf")
     assert londiste(leaf.db, "wait-provider", "--timeout", "1", "--json").json == {
+        "version": 1,
         "node": "leaf",
         "tick": 1,
     }

@@ -37,7 +37,7 @@ def adopt(node: Node) -> None:
 def kinds(node: Node, londiste: CommandLine) -> dict[str, str]:
     answer = londiste(node.db, "tables", "-v", "--json")
     assert answer.code == 0, answer.err
-    return {row["table"].removeprefix("public."): row["trigger"] for row in answer.json}
+    return {row["table"].removeprefix("public."): row["trigger"] for row in answer.json["tables"]}
 
 
 @pytest.fixture

@@ -54,7 +54,9 @@ def test_sequences_are_made_as_the_provider_has_them_and_are_ahead_of_it(
     line.once(leaf)
     ahead = "select last_value from free_ids"
     assert leaf.database.value(ahead) > root.database.value(ahead)
-    listed = {row["sequence"]: row["local"] for row in command(leaf, "seqs", "--json").json}
+    listed = {
+        row["sequence"]: row["local"] for row in command(leaf, "seqs", "--json").json["sequences"]
+    }
     assert listed == dict.fromkeys(NAMES, True)
     again = command(leaf, "add-seq", "--create", *NAMES)
     assert again.code == 0, again.err

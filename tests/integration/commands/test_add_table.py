@@ -42,7 +42,7 @@ def test_everything_is_added_at_once(root: Node, leaf: Node, londiste: CommandLi
     assert londiste(root.db, "add-table", "--all").code == 0
     assert londiste(leaf.db, "add-table", "--all").code == 0
     answer = londiste(leaf.db, "tables", "--json")
-    assert [row["state"] for row in answer.json] == [None, None, None]
+    assert [row["state"] for row in answer.json["tables"]] == [None, None, None]
 
 
 def test_one_unknown_table_and_nothing_is_done(
@@ -113,7 +113,7 @@ def test_explaining_adds_nothing(root: Node, leaf: Node, londiste: CommandLine) 
     assert local(root) == {}
     londiste(root.db, "add-table", "one")
     answer = londiste(leaf.db, "add-table", "one", "--create", "--dry-run", "--json")
-    assert [line.split(":")[0] for line in answer.json] == ["leaf", "leaf"]
+    assert [line.split(":")[0] for line in answer.json["steps"]] == ["leaf", "leaf"]
     assert leaf.db.value("select to_regclass('one')") is None
     assert leaf.db.value("select count(*) from londiste.table_info") == 0
 
@@ -128,7 +128,10 @@ def test_table_without_key_is_refused_with_alternatives(
     assert "--insert-only" in answer.err
     assert local(root) == {}
     assert londiste(root.db, "add-table", "one", "log", "--insert-only").code == 0
-    attrs = {row["table"]: row["attributes"] for row in londiste(root.db, "tables", "--json").json}
+    attrs = {
+        row["table"]: row["attributes"]
+        for row in londiste(root.db, "tables", "--json").json["tables"]
+    }
     assert attrs == {"public.one": {}, "public.log": {"insert_only": "1"}}
     # What the provider admits, the leaf takes.
     assert londiste(leaf.db, "add-table", "log", "--create").code == 0
@@ -268,7 +271,7 @@ def test_a_created_table_can_be_written_after_a_takeover(
         row = conn.execute("insert into public.m (m) values ('ok') returning id").fetchone()
     assert row is not None and row[0] > 0
     assert leaf.db.value("select pg_get_serial_sequence('m', 'id')") == "public.m_id_seq"
-    assert londiste(leaf.db, "seqs", "--json").json[0]["local"] is True
+    assert londiste(leaf.db, "seqs", "--json").json["sequences"][0]["local"] is True
 
 
 def test_a_missing_function_of_a_type_is_named_and_no_table_is_created(
@@ -346,7 +349,7 @@ def test_registration_settings_filter_the_tables_of_a_node(
     given = ("add-table", "--all", "--create", "--expect-sync")
     assert londiste(leaf.db, *wants, *given).code == 0
     assert local(leaf) == {"public.one": "ok"}
-    assert londiste(leaf.db, *wants, "missing", "--json").json == [
+    assert londiste(leaf.db, *wants, "missing", "--json").json["missing"] == [
         {"kind": "sequence", "name": "public.s", "why": None}
     ]
     config = tmp_path / "worker.toml"

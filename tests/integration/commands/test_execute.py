@@ -138,7 +138,7 @@ def test_only_the_root_sends_and_others_run_it_for_themselves(tree: Tree) -> Non
 def test_explain_says_what_is_locked_and_where_it_runs_and_touches_nothing(tree: Tree) -> None:
     text = "alter table t alter v type varchar(10);\ncreate index concurrently i on t (v)"
     done = tree.fine("j.sql", text, "--dry-run", "--json")
-    first, second = json.loads(done.out)
+    first, second = json.loads(done.out)["scripts"]
     assert first["statements"][0]["lock"] == "ACCESS EXCLUSIVE"
     assert first["statements"][0]["rewrites"].startswith("yes")
     assert first["statements"][0]["replicated"] is True

@@ -53,7 +53,7 @@ def test_a_cascade_is_created_from_its_file_however_often_apply_is_killed(
     assert lag == "00:00:00.01"
     info = one_file("node-info", "--node", "n3", "--json").json
     assert (info["name"], info["provider"]) == ("n3", "n2")
-    members = one_file("members", "--json", "--node", "n3").json
+    members = one_file("members", "--json", "--node", "n3").json["nodes"]
     assert [m["node_name"] for m in members] == ["n1", "n2", "n3"]
     assert one_file("tables").err.startswith(f"error: {one_file.path}: several nodes")
 

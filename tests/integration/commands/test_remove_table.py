@@ -103,7 +103,11 @@ def test_waiting_for_tables_has_a_limit_and_a_reason(
         assert answer.code == 6
         assert f"detail: {leaf.worker}: disk full\n" in answer.err
         nodes.set_consumer_error(conn, QUEUE, leaf.worker, None)
-    assert londiste(leaf.db, "wait-sync", "one", "--json").json == {"tables": 1, "ok": 1}
+    assert londiste(leaf.db, "wait-sync", "one", "--json").json == {
+        "version": 1,
+        "tables": 1,
+        "ok": 1,
+    }
     assert londiste(leaf.db, "wait-sync", "two").code == 2
 
 

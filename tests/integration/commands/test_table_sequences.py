@@ -14,7 +14,10 @@ def test_sequences_are_added_and_removed(root: Node, leaf: Node, londiste: Comma
     leaf.db.execute("create sequence s")
     assert londiste(leaf.db, "add-seq", "s").code == 0
     assert leaf.db.value("select last_value from s") == 30001
-    rows = {row["sequence"]: row["local"] for row in londiste(leaf.db, "seqs", "--json").json}
+    rows = {
+        row["sequence"]: row["local"]
+        for row in londiste(leaf.db, "seqs", "--json").json["sequences"]
+    }
     assert rows == {"public.s": True, "public.z": False}
     assert londiste(leaf.db, "remove-seq", "s").code == 0
     again = londiste(leaf.db, "remove-seq", "s")
@@ -23,7 +26,10 @@ def test_sequences_are_added_and_removed(root: Node, leaf: Node, londiste: Comma
     assert londiste(leaf.db, "remove-seq", "s", "nope", "--ignore-missing").code == 0
     assert londiste(leaf.db, "add-seq", "z").code == 2
     assert londiste(leaf.db, "add-seq", "s", "z", "nope", "--skip-non-existing").code == 0
-    rows = {row["sequence"]: row["local"] for row in londiste(leaf.db, "seqs", "--json").json}
+    rows = {
+        row["sequence"]: row["local"]
+        for row in londiste(leaf.db, "seqs", "--json").json["sequences"]
+    }
     assert rows == {"public.s": True, "public.z": False}
 
 
@@ -46,7 +52,7 @@ def test_sequences_of_columns_come_and_go_with_their_table(
     identity = "public.Iden tity_id_seq"
 
     def kept(node: Node) -> set[str]:
-        rows = londiste(node.db, "seqs", "--json").json
+        rows = londiste(node.db, "seqs", "--json").json["sequences"]
         return {row["sequence"] for row in rows if row["local"]}
 
     assert kept(root) == {*names, identity}

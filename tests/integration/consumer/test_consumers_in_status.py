@@ -66,7 +66,7 @@ def test_status_and_the_list_of_consumers_show_streams_and_sinks(
     assert "Sink totals: Epoch 7 into table public.totals, seen " in shown
     assert len(londiste(root.db, "status", "--compact").out.splitlines()) == 2
 
-    rows = londiste(root.db, "queue", "consumers", "--json").json
+    rows = londiste(root.db, "queue", "consumers", "--json").json["consumers"]
     kinds = {row["consumer"]: row["kind"] for row in rows}
     assert kinds == {
         **{name: one["kind"] for name, one in seen.items()},
@@ -75,9 +75,9 @@ def test_status_and_the_list_of_consumers_show_streams_and_sinks(
         ".leaf.watermark": "watermark",
         ".global_watermark": "watermark",
     }
-    of_queue = londiste(root.db, "queue", "consumers", QUEUE, "--json").json
+    of_queue = londiste(root.db, "queue", "consumers", QUEUE, "--json").json["consumers"]
     assert {row["consumer"] for row in of_queue} == set(kinds) - {"totals", "elsewhere"}
-    (one,) = londiste(root.db, "queue", "consumers", QUEUE, "alarms", "--json").json
+    (one,) = londiste(root.db, "queue", "consumers", QUEUE, "alarms", "--json").json["consumers"]
     assert (one["epoch"], one["target"], one["lag"]) == (7, f"queue {QUEUE}", None)
 
 

@@ -333,7 +333,7 @@ def test_a_time_that_no_partition_has_halts_and_says_which_event(pair: Pair) -> 
     assert "table public.t: no time in column at" in said
     assert "infinity" not in said
     assert pair.here("t") == []
-    (found,) = json.loads(pair.command(pair.leaf, "events", "show", "--json").out)
+    (found,) = json.loads(pair.command(pair.leaf, "events", "show", "--json").out)["events"]
     assert pair.command(pair.leaf, "events", "skip", found["event"]).code == 0
     pair.write()
     assert pair.here("t") == [("t_2026_01_01", 2, "y")]

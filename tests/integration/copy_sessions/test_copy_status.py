@@ -189,7 +189,7 @@ def test_the_steps_of_a_finished_copy_stay_and_are_shown(
     nodes.start()
     nodes.wait_end()
     assert copy("status").err.startswith("all tables are in sync")
-    found = json.loads(copy("status", "--done", "--json").out)
+    found = json.loads(copy("status", "--done", "--json").out)["steps"]
     of_a = {step["step"]: step for step in found if step["table"] == "public.a"}
     assert {"load", "indexes", "analyze", "catch-up", "hand-over"} <= of_a.keys()
     assert all(step["finished"] and step["seconds"] > 0 for step in found)

@@ -65,11 +65,11 @@ def test_queues_are_created_with_their_parameters_once(conn: Connection, queue: 
     assert answer.json["done"][0] == "create queue a b"
     assert "queue q already exists" in answer.err
     assert names(conn) == ["a b", "c", "q"]
-    assert queue("config", "c", "--json").json[0]["ticker_max_lag"] == "00:00:01"
+    assert queue("config", "c", "--json").json["queues"][0]["ticker_max_lag"] == "00:00:01"
     # An existing queue gets the parameters, too; without --set it stays as it is.
     assert "set ticker_max_lag of queue q to 1s" in answer.json["done"]
-    assert queue("config", "q", "--json").json[0]["ticker_max_lag"] == "00:00:01"
-    assert queue("create", "q", "--json").json == {"done": []}
+    assert queue("config", "q", "--json").json["queues"][0]["ticker_max_lag"] == "00:00:01"
+    assert queue("create", "q", "--json").json == {"version": 1, "done": []}
 
 
 def test_dry_run_changes_nothing(conn: Connection, queue: Queue) -> None:
@@ -82,7 +82,7 @@ def test_dry_run_changes_nothing(conn: Connection, queue: Queue) -> None:
     assert "requires --drop-consumers" in dropped.err
     assert names(conn) == ["q"]
     assert list(consumers(conn)) == ["c"]
-    assert queue("config", "q", "--json").json[0]["ticker_paused"] == "false"
+    assert queue("config", "q", "--json").json["queues"][0]["ticker_paused"] == "false"
 
 
 def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
@@ -199,7 +199,7 @@ def test_drop_reports_everything_it_removes(conn: Connection, queue: Queue) -> N
 
 def test_every_parameter_is_shown_and_set(conn: Connection, queue: Queue) -> None:
     queues.create_queue(conn, "r")
-    (shown,) = queue("config", "q", "--json").json
+    (shown,) = queue("config", "q", "--json").json["queues"]
     wanted = {
         "ticker_max_count": "7",
         "ticker_max_lag": "00:00:02",
@@ -214,13 +214,13 @@ def test_every_parameter_is_shown_and_set(conn: Connection, queue: Queue) -> Non
     assert set(wanted) <= set(shown)
     given = [f"{key}={value}" for key, value in wanted.items()]
     assert queue("config", "*", *given).code == 0
-    for row in queue("config", "--json").json:
+    for row in queue("config", "--json").json["queues"]:
         assert {key: row[key] for key in wanted} == wanted
     assert queue("config", "q", "per_tx_limit=null", "queue_disable_insert=off").code == 0
     assert queue("config", "--all", "ticker_paused=no").code == 0
     table = queue("config", "q").out
     assert table.splitlines()[0].split() == ["parameter", "value", "meaning"]
-    rows = {row["queue"]: row for row in queue("config", "--json").json}
+    rows = {row["queue"]: row for row in queue("config", "--json").json["queues"]}
     assert (rows["q"]["per_tx_limit"], rows["r"]["per_tx_limit"]) == (None, "100")
     assert (rows["q"]["ticker_paused"], rows["r"]["ticker_paused"]) == ("false", "false")
 
@@ -228,7 +228,7 @@ def test_every_parameter_is_shown_and_set(conn: Connection, queue: Queue) -> Non
 def test_parameters_equal_those_of_the_schema(conn: Connection, queue: Queue) -> None:
     rows = conn.execute("select name, may_be_null from pgq._queue_parameters()").fetchall()
     assert {name: known.nullable for name, known in config.PARAMETERS.items()} == dict(rows)
-    assert list(queue("config", "q", "--json").json[0])[1:] == list(config.PARAMETERS)
+    assert list(queue("config", "q", "--json").json["queues"][0])[1:] == list(config.PARAMETERS)
 
 
 def test_one_invalid_value_sets_no_parameter(conn: Connection, queue: Queue) -> None:
@@ -268,9 +268,17 @@ def test_moving_a_consumer_forward_reports_skipped_events(conn: Connection, queu
 
 def test_consumers_are_listed_and_forgotten(conn: Connection, queue: Queue) -> None:
     queue("register", "q", "a", "b", "c")
-    assert [row["consumer"] for row in queue("consumers", "--json").json] == ["a", "b", "c"]
-    assert [row["consumer"] for row in queue("consumers", "*", "b", "--json").json] == ["b"]
-    assert [row["consumer"] for row in queue("consumers", "q", "b", "--json").json] == ["b"]
+    assert [row["consumer"] for row in queue("consumers", "--json").json["consumers"]] == [
+        "a",
+        "b",
+        "c",
+    ]
+    assert [
+        row["consumer"] for row in queue("consumers", "*", "b", "--json").json["consumers"]
+    ] == ["b"]
+    assert [
+        row["consumer"] for row in queue("consumers", "q", "b", "--json").json["consumers"]
+    ] == ["b"]
     assert queue("unregister", "q", "a", "nope").code == 2
     assert set(consumers(conn)) == {"a", "b", "c"}
     assert queue("unregister", "q", "a").code == 0
@@ -306,7 +314,7 @@ def test_browsing_events_does_not_consume_them(conn: Connection, queue: Queue) -
     def data(*args: str) -> list[str]:
         answer = queue("events", "q", "--json", *args)
         assert answer.code == 0, answer.err
-        return [event["data"] for event in answer.json]
+        return [event["data"] for event in answer.json["events"]]
 
     assert data() == ["one", "two", "three", "four"]
     assert data("--limit", "1") == ["one"]
@@ -323,7 +331,7 @@ def test_browsing_events_does_not_consume_them(conn: Connection, queue: Queue) -
     assert data("--batch", str(opened.id)) == ["one", "two"]
     assert data("--consumer", "c", "--contains", "w") == ["two"]
     shown = queue("batch", str(opened.id), "--json").json
-    assert (shown[0]["consumer"], shown[0]["tick"]) == ("c", first)
+    assert (shown["consumer"], shown["tick"]) == ("c", first)
     assert batches.next_batch(conn, "q", "c") == opened
     lines = queue("events", "q", "--limit", "2").out.splitlines()
     assert lines[0].split() == ["id", "time", "txid", "retry", "type", "data", "extra1"]
@@ -341,7 +349,7 @@ def test_events_between_two_ticks_equal_the_batch_with_overlapping_writers(
     last = fill(conn, "later")
 
     def data(*args: str) -> list[str]:
-        return [event["data"] for event in queue("events", "q", "--json", *args).json]
+        return [event["data"] for event in queue("events", "q", "--json", *args).json["events"]]
 
     assert data("--to", str(first)) == ["quick"]
     assert data("--from", str(first), "--to", str(last)) == ["slow", "later"]
@@ -355,9 +363,9 @@ def test_events_of_a_batch_are_asked_for_again_all_or_none(conn: Connection, que
     (chunk,) = batches.events(conn, opened)
     ids = [str(event.id) for event in chunk]
     assert queue("retry", "event", str(opened.id), ids[0], "999").code == 3
-    assert queue("retry", "list", "--json").json == []
+    assert queue("retry", "list", "--json").json["events"] == []
     assert queue("retry", "event", str(opened.id), *ids, "--seconds", "3600").code == 0
-    waiting = queue("retry", "list", "q", "--consumer", "c", "--json").json
+    waiting = queue("retry", "list", "q", "--consumer", "c", "--json").json["events"]
     assert [(row["consumer"], row["data"], row["retry"]) for row in waiting] == [
         ("c", "one", 1),
         ("c", "two", 1),
@@ -365,9 +373,9 @@ def test_events_of_a_batch_are_asked_for_again_all_or_none(conn: Connection, que
 
 
 def test_ticks_and_maintenance_by_hand(conn: Connection, queue: Queue) -> None:
-    before = queue("ticks", "q", "--json").json
+    before = queue("ticks", "q", "--json").json["ticks"]
     assert queue("tick", "q").code == 0
-    after = queue("ticks", "q", "--json").json
+    after = queue("ticks", "q", "--json").json["ticks"]
     assert len(after) == len(before) + 1
     queues.set_queue_config(conn, "q", "rotation_period", "0")
     assert "maint_rotate_tables_step1 q" in queue("maint", "--dry-run").out
@@ -389,7 +397,7 @@ def test_a_tick_by_hand_is_named_also_when_the_ticker_was_quicker(
     thread = threading.Thread(target=ticker)
     thread.start()
     try:
-        newest = [queue("tick", "q", "--json").json[0]["tick"] for _ in range(20)]
+        newest = [queue("tick", "q", "--json").json["ticks"][0]["tick"] for _ in range(20)]
     finally:
         ended.set()
         thread.join()

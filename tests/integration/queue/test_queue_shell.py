@@ -214,7 +214,8 @@ def test_without_a_terminal_the_first_error_ends_it_with_its_code(
     assert (done.code, names(conn)) == (0, ["a", "b"])
     assert done.out.splitlines()[:2] == ["create queue a", "create queue b"]
     assert (
-        shell("-c", "select 1 as n; select 2 as m", "--json").out == '[{"n": "1"}]\n[{"m": "2"}]\n'
+        shell("-c", "select 1 as n; select 2 as m", "--json").out
+        == '{"version": 1, "rows": [{"n": "1"}]}\n{"version": 1, "rows": [{"m": "2"}]}\n'
     )
     failed = shell("-c", "create queue c; drop queue nope; create queue d")
     assert (failed.code, names(conn)) == (2, ["a", "b", "c"])

@@ -178,10 +178,10 @@ def test_ids_that_were_consumed_without_events_are_not_counted(
     pgq.force_tick(conn, "q")
     document = queue("status", "--json").json
     assert (document["queues"][0]["new_events"], document["consumers"][0]["pending"]) == (1, 1)
-    assert queue("consumers", "--json").json[0]["pending_events"] == 1
+    assert queue("consumers", "--json").json["consumers"][0]["pending_events"] == 1
     # More events than a count reads, and users without rights: the upper limit.
     monkeypatch.setattr(counting, "COUNTED", 0)
-    assert queue("consumers", "--json").json[0]["pending_events"] > 1000
+    assert queue("consumers", "--json").json["consumers"][0]["pending_events"] > 1000
     monkeypatch.undo()
     conn.execute("set role pg_monitor")
     assert counting.between(conn, "q", 1, 2, 7) == 7
@@ -203,9 +203,9 @@ def test_dead_letters_are_listed_delivered_again_and_forgotten(
                 dead_letters.event_failed(conn, batch.id, event.id, f"cannot do {event.data}")
         batches.finish_batch(conn, batch.id)
     assert kinds(conn) == ["dead-letters"]
-    (counted,) = queue("dead", "count", "--json").json
+    (counted,) = queue("dead", "count", "--json").json["consumers"]
     assert (counted["consumer"], counted["dead"], counted["retries"]) == ("c", 3, 0)
-    listed = queue("dead", "list", "q", "c", "--json").json
+    listed = queue("dead", "list", "q", "c", "--json").json["events"]
     assert [one["failed_reason"] for one in listed] == [
         "cannot do one",
         "cannot do two",
@@ -237,14 +237,14 @@ def test_delayed_events_are_listed_and_cancelled_all_or_none(
     soon, later = datetime.now(UTC) + timedelta(hours=1), datetime.now(UTC) + timedelta(hours=2)
     first = delayed.insert_event_at(conn, "q", soon, "t", "first")
     second = delayed.insert_event_at(conn, "q", later, "t", "second")
-    rows = queue("delayed", "list", "q", "--json").json
+    rows = queue("delayed", "list", "q", "--json").json["events"]
     assert [(row["id"], row["data"]) for row in rows] == [(first, "first"), (second, "second")]
     assert "1 of 2" in queue("delayed", "list", "q", "--limit", "1").err
     refused = queue("delayed", "cancel", "q", str(first), "999")
     assert (refused.code, "is not delayed" in refused.err) == (3, True)
-    assert len(queue("delayed", "list", "q", "--json").json) == 2
+    assert len(queue("delayed", "list", "q", "--json").json["events"]) == 2
     assert queue("delayed", "cancel", "q", str(first), "--dry-run").out.startswith("1. cancel")
     assert queue("delayed", "cancel", "q", str(first)).code == 0
-    assert [row["id"] for row in queue("delayed", "list", "q", "--json").json] == [second]
+    assert [row["id"] for row in queue("delayed", "list", "q", "--json").json["events"]] == [second]
     conn.execute("update pgq.delayed_event set ev_send_at = now() - interval '10 minutes'")
     assert kinds(conn) == ["delayed-overdue"]

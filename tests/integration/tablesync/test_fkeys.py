@@ -38,7 +38,7 @@ def take_off(leaf: Node, table: str, key: str) -> None:
 def states(leaf: Node, londiste: CommandLine, *names: str) -> dict[str, dict[str, Any]]:
     answer = londiste(leaf.db, "fkeys", "--json", *names)
     assert answer.code == 0, answer.err
-    return {row["key"]: row for row in answer.json}
+    return {row["key"]: row for row in answer.json["foreign_keys"]}
 
 
 def test_active_keys_and_those_that_wait_are_shown(leaf: Node, londiste: CommandLine) -> None:

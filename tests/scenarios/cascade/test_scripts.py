@@ -98,6 +98,6 @@ def test_every_node_ends_the_same_when_workers_are_killed_around_a_script(
 
 def states(cascade: Cascade, root: Node) -> set[str]:
     """The states of all parts on all nodes."""
-    found = json.loads(cascade.londiste(root, "execute", "status", "--json").out)
+    found = json.loads(cascade.londiste(root, "execute", "status", "--json").out)["scripts"]
     assert sorted({row["script"] for row in found}) == PARTS
     return {row["state"] for row in found}

@@ -238,7 +238,7 @@ STATES = {
 def agree(watched: Watched, command: Command, state: str) -> None:
     """What other commands report about the leaf."""
     shown = command(watched.leaf, "tables", "--json")
-    (table,) = [one for one in shown.json if one["table"] == "public.t"]
+    (table,) = [one for one in shown.json["tables"] if one["table"] == "public.t"]
     assert (table["state"], table["sync_state"]) == (state, "ok")
     assert "warning: the tables are not current: " in shown.err
     waited = command(watched.leaf, "wait-sync", "--timeout", "0.1")
@@ -255,7 +255,9 @@ def test_a_healthy_cascade_raises_no_alarm(watched: Watched, command: Command) -
     assert shown.out.startswith("LONDISTE OK - queue line, 2 nodes | nodes=2 unreachable=0 ")
     assert "lag_leaf=0.0s;60;600;0" in shown.out
     assert len(shown.out.splitlines()) == 1
-    assert {one["state"] for one in command(watched.leaf, "tables", "--json").json} == {"ok"}
+    assert {one["state"] for one in command(watched.leaf, "tables", "--json").json["tables"]} == {
+        "ok"
+    }
     assert command(watched.leaf, "wait-sync", "--timeout", "5").code == 0
     assert command(watched.leaf, "check").code == 0
 

@@ -6,6 +6,7 @@ against the table.
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import sys
@@ -91,8 +92,8 @@ class Kept:
 
     def check(self) -> None:
         """The queue keeps what the lake has not, and the lake is the table."""
-        done = self.run("compare")
-        assert done.code == 0, done
+        done = self.run("compare", "--json")
+        assert (done.code, json.loads(done.out)["equal"]) == (0, True), done
         version = self.store.newest()
         assert version is not None
         self.check_files(version)
@@ -202,6 +203,10 @@ def test_a_command_that_joins_files_is_killed(
         lake.check_position(before.tick)
     assert lake.run("compact", crash="lake.published").code == -signal.SIGKILL
     assert lake.run("compact").code == 0
+    # Their documents have the types of docs/reference/json.md.
+    for words in (["compact"], ["status"], ["status", "--versions"], ["vacuum"], ["files", "t"]):
+        done = lake.run(*words, "--json")
+        assert (done.code, json.loads(done.out)["version"]) == (0, 1), done
     version = lake.store.newest()
     assert version is not None and version.what == "compact" and version.rows == before.rows
     assert len(version.files) < len(before.files)

@@ -338,9 +338,9 @@ def test_the_command_explains_does_and_has_nothing_more_to_do(
     restore(dump(source), target)
     watched = command(target, "--check", name="status")
     assert (watched.returncode, "queue rebase" in watched.stdout) == (2, True), watched
-    explained = json.loads(command(target, "--dry-run", "--json").stdout)
+    explained = json.loads(command(target, "--dry-run", "--json").stdout)["queues"]
     assert [(row["queue"], row["events"] > 0) for row in explained] == [("q", True)]
-    done = json.loads(command(target, "--json").stdout)
+    done = json.loads(command(target, "--json").stdout)["queues"]
     assert done[0]["generation"] == target.value("select pgq.queue_generation('q')::text")
     assert command(target, "--check", name="status").returncode < 2
     again = command(target)

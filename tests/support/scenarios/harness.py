@@ -202,7 +202,7 @@ class Cascade:
 
     def tables(self, node: Node) -> list[dict[str, Any]]:
         """What ``tables --json`` says."""
-        answer = json.loads(self.londiste(node, "tables", "--json").out)
+        answer = json.loads(self.londiste(node, "tables", "--json").out)["tables"]
         assert isinstance(answer, list)
         return answer
 

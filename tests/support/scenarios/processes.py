@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.documents import check_output
 from tests.support.hints import plain
 from tests.support.waiting import wait_for
 
@@ -175,6 +176,8 @@ class Processes:
             plain(done.stderr.decode(errors="replace")),
         )
         assert _NOT_LOGGED not in ended.err, str(ended)
+        if "londiste" in argv:
+            check_output(argv, ended.out)
         return ended
 
     def living(self) -> dict[int, str]:

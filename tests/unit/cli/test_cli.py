@@ -143,7 +143,7 @@ def test_a_terminal_without_a_character_gets_it_escaped_and_json_stays_json() ->
         "@click.command()\n"
         "def both() -> None:\n"
         "    output.table(['n'], [['ä€']])\n"
-        "    output.as_json(['ä€'])\n"
+        "    output.as_json({'name': 'ä€'})\n"
         "sys.exit(errors.run(both, []))\n"
     )
     done = subprocess.run(
@@ -156,17 +156,20 @@ def test_a_terminal_without_a_character_gets_it_escaped_and_json_stays_json() ->
     assert (done.returncode, done.stderr) == (0, b"")
     heading, row, document = done.stdout.decode("latin-1").splitlines()
     assert (heading, row) == ("n", "ä\\u20ac")
-    assert json.loads(document) == ["ä€"]
+    assert json.loads(document)["name"] == "ä€"
 
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_an_output_that_is_closed_or_full_is_no_defect_of_ours(as_json: bool) -> None:
     program = (
         "import click, sys\n"
+        "from typing import TypedDict\n"
+        "from londiste.cli.documents import Rows\n"
         "from londiste.cli import errors, output\n"
         "@click.command()\n"
         "def both() -> None:\n"
-        f"    output.show(['n'], [{{'n': 1}}], json_wanted={as_json})\n"
+        "    rows = Rows('rows', TypedDict('N', {'n': int}))\n"
+        f"    output.show(rows, [{{'n': 1}}], json_wanted={as_json})\n"
         "sys.exit(errors.run(both, []))\n"
     )
 

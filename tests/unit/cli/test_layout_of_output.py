@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import pytest
 
 from londiste.cli import output
+from londiste.cli.documents import Rows
 from londiste.cli.hints import Given
 from londiste.cli.layout import aligned, fit, singular
 
@@ -49,10 +52,11 @@ def test_an_empty_list_says_so_and_what_to_type(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("londiste.cli.errors._call", Given())
-    output.show(["a"], [], json_wanted=False, empty="no queues: londiste queue create QUEUE")
+    rows = Rows("rows", TypedDict("A", {"a": int}))
+    output.show(rows, [], json_wanted=False, empty="no queues: londiste queue create QUEUE")
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "no queues: londiste queue create QUEUE\n")
-    output.show(["a"], [], json_wanted=True, empty="no queues")
-    assert capsys.readouterr().out == "[]\n"
-    output.show(["a"], [{"a": 1}], json_wanted=False, empty="no queues")
+    output.show(rows, [], json_wanted=True, empty="no queues")
+    assert capsys.readouterr().out == '{"version": 1, "rows": []}\n'
+    output.show(rows, [{"a": 1}], json_wanted=False, empty="no queues")
     assert capsys.readouterr().out == "a\n1\n"

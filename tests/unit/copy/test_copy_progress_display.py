@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from rich.console import Console
 
 from londiste.cli.copy import progress_display
 from londiste.cli.copy.progress_display import DisplayedCopy, entries
-from londiste.copy.progress import ChunkTimes, InFlight, progress
+from londiste.cli.documents import plain
+from londiste.copy.progress import ChunkTimes, InFlight, Progress, progress
 from londiste.copy.sqlapi.attempts import Attempt
-from londiste.copy.status import Build, CopyLag, TableStatus
+from londiste.copy.sqlapi.control import Control
+from londiste.copy.status import Build, CopyLag, CopyStatus, TableStatus
+from tests.support.documents import check
 
 ATTEMPT = Attempt("public.a", 1, 30.0, False, 40_000_000, 1000, 4, 2, 500, 20_000_000)
 LOAD = progress(ATTEMPT, InFlight(250, 10_000_000, 2), ChunkTimes(2, 20_000_000, 20.0))
@@ -62,3 +66,11 @@ def test_bars_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
         bars(ITEMS[:1])
         assert list(bars._bars) == ["public.a"]
     assert "750 rows" in written.getvalue()
+
+
+def test_the_stream_of_json_has_a_document_per_copy(capsys: pytest.CaptureFixture[str]) -> None:
+    progress_display._Json()(ITEMS)
+    (document,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (document["table"], document["rows"]) == ("public.a", 750)
+    check(document, [Progress])
+    check({"version": 1, **plain(CopyStatus(Control(), ITEMS))}, [CopyStatus])

@@ -1,0 +1,311 @@
+"""Catalog of the findings of ``status --check``, ``check`` and ``queue status``, and their pages.
+
+docs/reference/findings.md is made from it. The ids of ``doctor`` are in the checks themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from londiste.monitor.doctor.checks import ALL
+from londiste.monitor.queues.model import Finding
+
+#: Address of the repository's pages.
+BASE = "https://github.com/londiste/londiste/blob/main/docs"
+
+#: By heading: the ids, what each means, and what helps.
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Nodes": {
+        "unreachable": (
+            "A node does not answer. It is a warning if the node is marked as failed.",
+            "Start its server. If it is lost: londiste tag-dead NODE, then takeover or drop-node.",
+        ),
+        "no-root": (
+            "No root answers: new changes do not arrive, and lag is unknown.",
+            "Start the root, or replace it: londiste takeover.",
+        ),
+        "halted": (
+            "An event cannot be applied. Nothing after it is applied until it is decided.",
+            "londiste events show prints the event, its row, and the commands that decide it.",
+        ),
+        "error": (
+            "An error stops a worker or another consumer of a node; it retries.",
+            "Read the message, correct the cause, and check the log of the worker.",
+        ),
+        "worker": (
+            "The worker of a node does not run: the node applies no changes.",
+            "The finding contains the command that starts it.",
+        ),
+        "ticker": (
+            "No ticker runs for the queue: it gets no ticks, and its tables do not rotate.",
+            "The finding contains the command that starts it.",
+        ),
+        "paused": (
+            "The worker is paused: it applies nothing until it is resumed.",
+            "londiste resume --node NODE.",
+        ),
+        "operation": (
+            "A change of the cascade is unfinished, for example a switchover.",
+            "Repeat its command, which the finding contains; it continues after its last step.",
+        ),
+        "lag": (
+            "A node is behind by more than --max-lag or --max-backlog allow, or its position has"
+            " expired.",
+            "londiste status names the part of the latency that takes longest.",
+        ),
+        "held": (
+            "A consumer or a watermark keeps events of a queue, whose tables do not rotate.",
+            "Start that consumer or node, or remove it: londiste queue status QUEUE.",
+        ),
+        "connection": (
+            "Sessions of Londiste are neither encrypted nor local.",
+            "Use sslmode=verify-full and a root certificate.",
+        ),
+    },
+    "Tables": {
+        "state": (
+            "A table is not in sync: it is being copied, or an error blocks its copy.",
+            "londiste copy status shows the progress or the error.",
+        ),
+        "copy": (
+            "The copy of a table fails; it retries.",
+            "Read the message, correct the cause: londiste copy status.",
+        ),
+        "capture": (
+            "Changes of a table are not captured, or commands do not find it.",
+            "londiste check names the table and the command that restores its capture.",
+        ),
+        "capture-lost": (
+            "Changes of a table are not captured: its trigger is gone or disabled.",
+            "Re-create the capture, then copy the table on the nodes below: londiste resync.",
+        ),
+        "capture-stale": (
+            "The capture does not match the table any more: it works, but slower.",
+            "londiste triggers --restore re-creates it.",
+        ),
+        "capture-unreadable": (
+            "A node with Londiste 3 cannot read what the capture writes.",
+            "londiste change-form TABLE --trigger logutriga.",
+        ),
+        "renamed": (
+            "A replicated table was renamed; its events or commands use the other name.",
+            "The finding contains the command that settles it.",
+        ),
+        "missing": (
+            "A replicated table does not exist on the node.",
+            "Create it, then londiste resync TABLE.",
+        ),
+        "partition": (
+            "Rows of a partition changed without an event: subscribers have other rows.",
+            "londiste resync on the nodes below, then settle it as the finding says.",
+        ),
+        "partition-names": (
+            "A compatible trigger of a partitioned table names partitions in its events.",
+            "londiste triggers --restore TABLE, then londiste resync on the nodes below.",
+        ),
+        "rewritten": (
+            "DDL outside of scripts rewrote a table on one node: old rows may differ.",
+            "londiste compare TABLE, and londiste resync TABLE where it differs.",
+        ),
+        "columns": (
+            "A table has other columns than on its provider.",
+            "londiste columns TABLE --add, or a script: londiste execute.",
+        ),
+        "no-key": (
+            "A table has no primary key: only INSERT and TRUNCATE can be replicated.",
+            "Add a primary key.",
+        ),
+        "key-text": (
+            "Equal values of the key may have different texts: changes are applied row by row.",
+            "A key of integer, uuid, text or timestamp is faster.",
+        ),
+        "size": (
+            "Values or rows of a table are near the limit of what an event can contain.",
+            "Store large values elsewhere, or exclude the column: --trigger-arg ignore=COLUMN.",
+        ),
+        "unlogged": (
+            "A replicated table is unlogged: a crash truncates it without an event.",
+            "alter table … set logged.",
+        ),
+        "large-objects": (
+            "A column may point to large objects, which are not replicated.",
+            "Store such values in a bytea column.",
+        ),
+        "always": (
+            "A trigger of a table fires for replicated rows, too.",
+            "alter table … enable trigger, or enable replica trigger.",
+        ),
+        "referenced": (
+            "A table that is not replicated refers to a replicated one.",
+            "londiste add-table TABLE.",
+        ),
+        "foreign-key": (
+            "A foreign key is dropped during a copy, or does not hold for all rows.",
+            "londiste fkeys shows why, and londiste fkeys --restore restores it.",
+        ),
+        "follow": (
+            "A table matches auto_add_tables and cannot be added.",
+            "Correct the cause; the worker retries. Or name the table in auto_add_exclude.",
+        ),
+        "not-followed": (
+            "A table or sequence matches auto_add_tables and cannot be added.",
+            "Correct the cause; the worker retries. Or name it in auto_add_exclude.",
+        ),
+        "not-kept": (
+            "The provider replicates a table that the node does not.",
+            "londiste add-table TABLE on the node.",
+        ),
+        "not-above": (
+            "The node replicates a table of which its provider has no copy.",
+            "londiste add-table TABLE on the provider, or londiste resync --find-copy-node.",
+        ),
+        "unknown-above": (
+            "The provider does not know a table that the node replicates, and sends no changes.",
+            "Add the table on the root, or londiste remove-table TABLE.",
+        ),
+        "sequence": (
+            "A sequence of a replicated table is not replicated.",
+            "londiste add-seq SEQUENCE on the root, then on the other nodes.",
+        ),
+        "sequence-not-kept": (
+            "The node does not replicate a sequence of its provider.",
+            "londiste add-seq SEQUENCE.",
+        ),
+        "drift": (
+            "The audit (compare --continuous) has found rows that differ from the root's.",
+            "londiste repair TABLE makes a plan that repairs them.",
+        ),
+    },
+    "Queues": {
+        "ticker-never-ran": (
+            "The queue never got a tick: no ticker serves its database.",
+            "Start one: londiste ticker, or londiste run.",
+        ),
+        "ticker-stopped": (
+            "The queue gets no ticks any more: consumers get no events.",
+            "Start the ticker; if it runs, check its log.",
+        ),
+        "ticker-paused": (
+            "The parameter ticker_paused is set: the queue gets no ticks.",
+            "londiste queue config QUEUE ticker_paused=no.",
+        ),
+        "external-ticker-silent": (
+            "The queue gets its ticks from another database, and gets none.",
+            "Check the worker of this node, and the ticker of the root: londiste status.",
+        ),
+        "restored": (
+            "The database was restored from another server: its transaction ids do not fit.",
+            "londiste queue rebase, before anything else.",
+        ),
+        "insert-disabled": (
+            "The parameter disable_insert is set: inserting an event fails.",
+            "londiste queue config QUEUE disable_insert=no.",
+        ),
+        "sequence-cache": (
+            "The event sequence has a cache: event ids are out of order between sessions.",
+            "alter sequence … cache 1.",
+        ),
+        "delayed-overdue": (
+            "Delayed events are due and were not inserted: the ticker does not run, or fails.",
+            "londiste queue maint does it once; start the ticker.",
+        ),
+        "rotation-half-done": (
+            "The second step of a rotation never ran: maintenance has stopped.",
+            "londiste queue maint, and start the ticker.",
+        ),
+        "rotation-held": (
+            "An open transaction is older than the last rotation: event tables grow.",
+            "End that transaction; the finding names it.",
+        ),
+        "rotation-pinned": (
+            "A consumer needs old events: event tables grow.",
+            "Start the consumer, or londiste queue unregister QUEUE CONSUMER.",
+        ),
+        "rotation-late": (
+            "Event tables were not rotated in time, and no consumer needs them.",
+            "londiste queue maint, and check the log of the ticker.",
+        ),
+        "growing": (
+            "A consumer reads slower than producers write.",
+            "Add cooperative consumers, or find what slows it down.",
+        ),
+        "position-lost": (
+            "The position of a consumer is a tick that does not exist any more.",
+            "londiste queue register QUEUE CONSUMER --at TICK; events between are lost for it.",
+        ),
+        "cooperative-dead": (
+            "A cooperative consumer holds a batch and seems dead.",
+            "Start another one of them: it takes over the batch.",
+        ),
+        "consumer-paused": (
+            "An operator has paused a consumer.",
+            "londiste queue resume-consumer QUEUE CONSUMER.",
+        ),
+        "consumer-ended": (
+            "The process of a consumer ended without reporting its end, or hangs.",
+            "Start it, or londiste queue unregister QUEUE CONSUMER.",
+        ),
+        "consumer-inactive": (
+            "A consumer has opened and finished no batch for long.",
+            "Start it, or londiste queue unregister QUEUE CONSUMER.",
+        ),
+        "consumer-lags": (
+            "A consumer lags by more than --max-lag allows.",
+            "londiste queue events QUEUE --consumer CONSUMER shows what it has not read.",
+        ),
+        "dead-letters": (
+            "A consumer gave up on events, which are kept with the reason.",
+            "londiste queue dead list QUEUE CONSUMER, then retry or drop them.",
+        ),
+        "retries-overdue": (
+            "Events are due for a retry and were not delivered: the ticker does not run, or fails.",
+            "londiste queue maint does it once; start the ticker.",
+        ),
+        "snapshot-held": (
+            "A transaction, a prepared transaction or a slot holds an old snapshot.",
+            "End it; the finding contains the command.",
+        ),
+        "xid-age": (
+            "The transaction ids of an event table are old; at 2 billion the server stops.",
+            "londiste queue maint, then vacuum (freeze) the tables of the queue.",
+        ),
+    },
+    "Migrations": {
+        "left-out": (
+            "The chosen method does not create objects of the old database.",
+            "Create them by hand, or use --schema pg_dump.",
+        ),
+        "sequences": (
+            "Sequences of the two databases differ, or one is behind.",
+            "Create or change the sequence; londiste migrate start must be running.",
+        ),
+    },
+}
+
+_OF_DOCTOR = frozenset(kind for one in ALL for kind in one.FINDINGS)
+_KNOWN = frozenset(kind for group in GROUPS.values() for kind in group)
+
+
+def page(kind: str, *, doctor: bool = False) -> str:
+    """The address of the entry of an id.
+
+    doctor -- found by ``doctor``, whose ids are partly those of other checks.
+    """
+    name = "doctor" if kind in _OF_DOCTOR and (doctor or kind not in _KNOWN) else "findings"
+    return f"{BASE}/reference/{name}.md#{kind}"
+
+
+@dataclass(frozen=True)
+class ShownFinding(Finding):
+    """A finding, and the address of its explanation.
+
+    page -- the address.
+    """
+
+    page: str = ""
+
+
+def shown(found: Sequence[Finding]) -> list[ShownFinding]:
+    """Findings with their pages, for ``--json``."""
+    return [ShownFinding(**vars(one), page=page(one.kind, doctor=bool(one.side))) for one in found]
