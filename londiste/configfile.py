@@ -28,7 +28,7 @@ def read(file: Path, *, ini: bool | None = None) -> tuple[str, dict[str, dict[st
     if ini is None:
         ini = file.suffix == ".ini"
     if ini:
-        text = _text(file)
+        text = _text(file, comments_in_any_encoding=True)
         return text, _ini(file, text)
     text, found = document(file)
     return text, sections(found)
@@ -43,16 +43,28 @@ def document(file: Path) -> tuple[str, dict[str, Any]]:
         raise BadOption(f"{file}: not TOML: {error}", hint="correct the line it names") from None
 
 
-def _text(file: Path) -> str:
+def _text(file: Path, *, comments_in_any_encoding: bool = False) -> str:
+    """The text of a file in UTF-8, without a byte order mark."""
     try:
-        return file.read_text(encoding="utf-8")
+        data = file.read_bytes()
     except FileNotFoundError:
         raise BadOption(
             f"{file}: no such file", hint="print a template: londiste config worker"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise BadOption(
             f"{file}: cannot be read: {error}", hint="make the file readable for this user"
+        ) from None
+    lines = re.split(rb"\r\n|\r|\n", data)
+    if comments_in_any_encoding:
+        lines = [b"#" if re.match(rb"\s*[#;]", each) else each for each in lines]
+    try:
+        return b"\n".join(lines).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = b"\n".join(lines)[: error.start].count(b"\n") + 1
+        raise BadOption(
+            f"{file}:{number}: not UTF-8",
+            hint=f"convert the file, for instance: iconv -f latin1 -t utf-8 {file}",
         ) from None
 
 
@@ -138,12 +150,30 @@ def _ini(file: Path, text: str) -> dict[str, dict[str, Any]]:
             name: {key: _unquoted(parser[name][key]) for key in keys} for name, keys in own.items()
         }
     except configparser.InterpolationError as error:
+        # Its text quotes the value, which may have a password.
         sign = "$" if new_style else "%"
-        first = str(error).splitlines()[0]
+        problem = {
+            configparser.InterpolationMissingOptionError: "names an unknown setting",
+            configparser.InterpolationDepthError: "names itself",
+        }.get(type(error), "is incomplete")
         raise BadOption(
-            f"{file}:{line(text, error.section, error.option)}: {error.option}: {first}",
+            f"{file}:{line(text, error.section, error.option)}: {error.option}: a reference with"
+            f" {sign} {problem}",
             hint=f"write {sign}{sign} for a {sign} that means itself",
         ) from None
+    except configparser.MissingSectionHeaderError as error:
+        raise BadOption(
+            f"{file}:{error.lineno}: a line before the first section",
+            hint="add a line [SECTION] above it",
+        ) from None
+    except configparser.ParsingError as error:
+        number = error.errors[0][0] if error.errors else 1
+        raise BadOption(
+            f"{file}:{number}: neither KEY = VALUE nor [SECTION]", hint="correct the line"
+        ) from None
+    except (configparser.DuplicateOptionError, configparser.DuplicateSectionError) as error:
+        first = re.sub(r"^While reading from .*?\]: ", "", str(error))
+        raise BadOption(f"{file}:{error.lineno}: {first}", hint="correct the line") from None
     except configparser.Error as error:
         first = str(error).splitlines()[0]
         raise BadOption(f"{file}: not an INI file: {first}", hint="correct the line") from None

@@ -149,6 +149,9 @@ def _read(
     kind: type[Settings], file: Path, side: str | None = None
 ) -> Iterator[tuple[str, _Value]]:
     text, sections = configfile.read(file)
+    for key, value in pair.connections(sections).items():
+        where = f"{file}:{configfile.line(text, 'londiste', key)}"
+        configfile.refuse_readable_password(file, key, value, where)
     sections = pair.expanded(sections, file, side)
     known = {name for cls in (*_kinds(), kind) for name in cls.sections} | {"spark"}
     for section in sections:

@@ -27,6 +27,12 @@ def is_pair(section: Mapping[str, Any]) -> bool:
     return all(section.get(key) for key in _DATABASES.values())
 
 
+def connections(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The connection strings of a file that describes a pair, by their keys; else none."""
+    own = sections.get("londiste", {})
+    return {key: str(own[key]) for key in _DATABASES.values()} if is_pair(own) else {}
+
+
 def expanded(
     sections: Mapping[str, Mapping[str, Any]], file: Path, side: str | None
 ) -> dict[str, dict[str, Any]]:
