@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import tomllib
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from londiste.cli.entry.pgqadm import administer
+from londiste.daemon.pidfile import running
 from londiste.errors import UsageError
 from tests.fixtures.cluster import Database
-from tests.support.skytools.running import ROOT, column, ini, send
+from tests.support.skytools.running import Started, column, held, ini, run, send
 from tests.support.waiting import wait_for
-
-SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-
-
-def start(name: str, *arguments: str, crash: str = "", expect: int = 0) -> None:
-    """Runs an entry point to its end; with ``crash`` it dies there by SIGKILL."""
-    module, _, function = SCRIPTS[name].partition(":")
-    program = f"import sys; sys.argv[0] = {name!r}; from {module} import {function} as f; f()"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    if crash:
-        environment["LONDISTE_CRASH"] = crash
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == (-9 if crash else expect), done.stderr
 
 
 def test_the_queue_administration_of_the_talk(
     database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pidfile = tmp_path / "pgqadm_userdb.pid"
     conf = ini(
         tmp_path,
         "pgqadm",
@@ -55,6 +36,13 @@ def test_the_queue_administration_of_the_talk(
         assert administer([conf, *words.split()]) == 0
         return capsys.readouterr().out
 
+    def ticks() -> None:
+        # It was asked for a tick, which only the ticker makes.
+        before = database.value("select max(tick_id) from pgq.tick")
+        database.execute("select pgq.force_tick('notifications')")
+        newest = "select max(tick_id) from pgq.tick"
+        wait_for(lambda: database.value(newest) > before, what="a tick")
+
     admin("install")
     admin("create notifications")
     admin("register notifications welcome_app")
@@ -67,17 +55,19 @@ def test_the_queue_administration_of_the_talk(
     ]
     admin("config notifications ticker_max_count=1000")
     assert "ticker_max_count     = 1000" in admin("config")
-    start("pgqadm", "-d", conf, "ticker")
-    # It was asked for a tick, which only the ticker makes.
-    before = database.value("select max(tick_id) from pgq.tick")
-    database.execute("select pgq.force_tick('notifications')")
-    wait_for(lambda: database.value("select max(tick_id) from pgq.tick") > before, what="a tick")
+    run("pgqadm", "-d", conf, "ticker")
+    ticks()
+    # Killed, and started again by the other form of the command.
+    os.kill(int(pidfile.read_text()), signal.SIGKILL)
+    wait_for(lambda: running(pidfile) is None, what="the end of the ticker")
+    run("pgqadm", conf, "ticker", "-d")
+    ticks()
     lines = [line.split() for line in admin("status").splitlines()]
     assert lines[2][:3] == ["notifications", "3/7200s", "1000/3s/60s"]
     assert lines[3][0] == "welcome_app"
     assert len(lines[3]) == 3
-    start("pgqadm", conf, "-s")
-    wait_for(lambda: not (tmp_path / "pgqadm_userdb.pid").exists(), what="the end of the ticker")
+    run("pgqadm", conf, "-s")
+    wait_for(lambda: not pidfile.exists(), what="the end of the ticker")
     admin("unregister notifications welcome_app")
     admin("drop notifications")
     assert database.value("select count(*) from pgq.queue") == 0
@@ -99,6 +89,7 @@ def test_the_dispatcher_makes_missing_partitions_and_inserts_once(
     )
     target.execute(table)
     target.execute("do $$ begin create role reporting; exception when others then end $$")
+    target.execute("create table user_history_2009_05_02 () inherits (user_history)")
     template = (
         "create table _DEST_TABLE () inherits (user_history);\n"
         "    grant select on _DEST_TABLE to reporting;"
@@ -118,17 +109,21 @@ def test_the_dispatcher_makes_missing_partitions_and_inserts_once(
         part_method="daily",
         part_template=f"\n    {template}",
     )
-    start("table_dispatcher", conf, "--once")
+    run("table_dispatcher", conf, "--once")
     pgq_db.execute(
         "insert into user_history select n, 'w', '2009-05-01'::timestamptz + n * '8h'::interval,"
         " 's' from generate_series(1, 6) n;"
         "update user_history set what = 'u'; delete from user_history where id = 1"
     )
     send(pgq_db, "history")
-    start("table_dispatcher", "--once", conf, crash="consumer.before-commit")
+    # Killed when the partition of the first day is made, and that of the second is written to.
+    with held(target, "lock table user_history_2009_05_02 in access exclusive mode"):
+        Started("table_dispatcher", conf, "--once").kill_while_waiting(target)
+    run("table_dispatcher", "--once", conf, crash="consumer.before-commit")
     assert target.value("select count(*) from user_history") == 0
-    start("table_dispatcher", conf, "--once", crash="consumer.after-commit")
-    start("table_dispatcher", conf, "--once")
+    assert target.value("select to_regclass('user_history_2009_05_01')") is None
+    run("table_dispatcher", conf, "--once", crash="consumer.after-commit")
+    run("table_dispatcher", conf, "--once")
     rows = target.execute("select tableoid::regclass::text, id, what, secret from user_history")
     assert sorted(rows) == [
         (f"user_history_2009_05_{day:02}", id, "w", None)
@@ -146,6 +141,7 @@ def test_the_mover_and_the_splitter_register_and_move_once(
     target = new_database(pgq=True)
     pgq_db.execute("select pgq.create_queue('src')")
     target.execute("select pgq.create_queue('dst')")
+    table = target.value("select pgq.current_event_table('dst')")
     conf = ini(
         tmp_path,
         program,
@@ -154,9 +150,20 @@ def test_the_mover_and_the_splitter_register_and_move_once(
         pgq_queue_name="src",
         **({"dst_queue_name": "dst"} if program == "queue_mover" else {}),
     )
-    start(program, conf, "--once")
+    run(program, conf, "--once")
     send(pgq_db, "src", ("t", "a", "dst"), ("t", "b", "dst"))
-    start(program, conf, "--once", crash="consumer.after-commit")
-    start(program, conf, "--once")
-    table = target.value("select pgq.current_event_table('dst')")
-    assert column(target, f"select ev_data from {table} order by ev_id") == ["a", "b"]
+    with held(target, f"lock table {table} in exclusive mode"):
+        Started(program, conf, "--once").kill_while_waiting(target)
+    run(program, conf, "--once", crash="consumer.after-commit")
+    run(program, conf, "--once")
+    # The present command goes on where the old program ended, and the other way round.
+    for number, words in enumerate(
+        ([program, conf], ["londiste", "queue", program.removeprefix("queue_"), conf]) * 2
+    ):
+        send(pgq_db, "src", ("t", f"turn {number}", "dst"))
+        run(*words, "--once")
+    assert column(target, f"select ev_data from {table} order by ev_id") == [
+        "a",
+        "b",
+        *(f"turn {number}" for number in range(4)),
+    ]

@@ -1,16 +1,59 @@
-"""Runs programs of earlier versions: their settings files, their processes, their queues."""
+"""Runs programs of earlier versions: their settings files, their processes, their queues.
+
+Each is a process of its own, forked from one that has imported Londiste already: a start takes
+some ten milliseconds in place of a second.
+"""
 
 from __future__ import annotations
 
+import atexit
+import multiprocessing
 import os
-import subprocess
+import runpy
+import signal
 import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
+import psycopg
+
 from tests.fixtures.cluster import Database
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS = Path(__file__).parent
+#: Entry points of the package: ``pgqadm`` -> ``module:function``.
+SCRIPTS: Mapping[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+    "scripts"
+]
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    [
+        "londiste.cli.entry.movers",
+        "londiste.cli.entry.pgqadm",
+        "londiste.cli.entry.table_dispatcher",
+        "londiste.cli.pair.provider",
+        "londiste.cli.pair.replay",
+        "londiste.compat.pgq",
+        "londiste.compat.skytools",
+        "tests.support.skytools.running",
+    ]
+)
+
+
+#: What no test has waited for ends with the tests.
+_started: list[multiprocessing.process.BaseProcess] = []
+
+
+@atexit.register
+def _end_all() -> None:
+    for process in _started:
+        process.kill()
 
 
 def ini(folder: Path, section: str, **keys: object) -> str:
@@ -21,40 +64,152 @@ def ini(folder: Path, section: str, **keys: object) -> str:
     return str(file)
 
 
-def run(
-    program: str, *arguments: str, crash: str = "", expect: int | None = 0
-) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end; ``crash`` is LONDISTE_CRASH, where it dies by SIGKILL."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("LONDISTE_CRASH", None)
-    if crash:
-        environment["LONDISTE_CRASH"] = crash
-    done = subprocess.run(
-        [sys.executable, str(PROGRAMS / program), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
+class Started:
+    """A running program: a file of this folder (``welcome.py``), or an entry point (``pgqadm``).
+
+    crash -- LONDISTE_CRASH, where it dies by SIGKILL; environment -- more variables.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        *arguments: str,
+        crash: str = "",
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.program = program
+        self.crash = crash
+        handle, name = tempfile.mkstemp(prefix="program-")
+        os.close(handle)
+        self._output = Path(name)
+        more = {"LONDISTE_CRASH": crash, **(environment or {})}
+        self._process = _CONTEXT.Process(
+            target=_child, args=(program, arguments, name, str(cwd or Path.cwd()), more)
+        )
+        self._process.start()
+        _started.append(self._process)
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    @property
+    def text(self) -> str:
+        """What it has printed, on both channels."""
+        return self._output.read_text(encoding="utf-8", errors="replace")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal."""
+        os.kill(self.pid, number)
+
+    def end(self, expect: int | None = None) -> str:
+        """Waits for the end; what it printed.  The code must be that of the crash, or this."""
+        self._process.join(60)
+        code, text = self._process.exitcode, self.text
+        if code is None:
+            self._process.kill()
+            self._process.join()
+        self._output.unlink()
+        wanted = (-9 if self.crash else 0) if expect is None else expect
+        assert code == wanted, f"{self.program} ended with {code}, not {wanted}:\n{text}"
+        return text
+
+    def kill_while_waiting(self, db: Database) -> str:
+        """Kills it with -9 as soon as a session waits for a lock in the database; what it printed.
+
+        So a test with the lock chooses the place of the work where it dies.
+        """
+        backend = wait_for(
+            lambda: waiting(db), what=f"a session that waits for a lock:\n{self.text}"
+        )
+        self.signal(signal.SIGKILL)
+        text = self.end(-9)
+        # Its session would otherwise go on as soon as it gets the lock.
+        db.execute("select pg_terminate_backend(%s, 30000)", backend)
+        return text
+
+
+def waiting(db: Database, application: str = "") -> int | None:
+    """The server process of a session that waits for a lock; None if none does."""
+    found: int | None = db.value(
+        "select pid from pg_stat_activity where datname = current_database()"
+        " and wait_event_type = 'Lock' and starts_with(application_name, %s)",
+        application,
     )
-    wanted = -9 if crash else expect
-    assert wanted is None or done.returncode == wanted, done.stderr
-    return done
+    return found
+
+
+def run(
+    program: str,
+    *arguments: str,
+    crash: str = "",
+    expect: int | None = None,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Runs a program to its end; what it printed.  ``crash`` is LONDISTE_CRASH: it must die."""
+    started = Started(program, *arguments, crash=crash, cwd=cwd, environment=environment)
+    return started.end(expect)
+
+
+def _child(
+    program: str, arguments: tuple[str, ...], output: str, cwd: str, more: Mapping[str, str]
+) -> None:
+    """The process of a program: as if the shell had started it."""
+    file = os.open(output, os.O_WRONLY | os.O_APPEND)
+    for channel in (1, 2):
+        os.dup2(file, channel)
+    os.close(file)
+    os.environ.update(more)
+    os.chdir(cwd)
+    path = PROGRAMS / program if program.endswith(".py") else Path(program)
+    sys.argv = [str(path), *arguments]
+    try:
+        if program.endswith(".py"):
+            runpy.run_path(str(path), run_name="__main__")
+        else:
+            module, _, function = SCRIPTS[program].partition(":")
+            getattr(import_module(module), function)()
+    except Exception:
+        # What the interpreter does with an error that the program lets through.
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        raise SystemExit(1) from None
 
 
 def send(db: Database, queue: str, *events: tuple[str, ...]) -> None:
     """Inserts events and creates a tick."""
-    for event in events:
-        fields = [*event, *[None] * (6 - len(event))]
-        db.execute("select pgq.insert_event(%s, %s, %s, %s, %s, %s, %s)", queue, *fields)
-    tick(db, queue)
+    rows = [[*event, *[None] * (6 - len(event))] for event in events]
+    with db.connect() as conn:
+        for fields in rows:
+            conn.execute("select pgq.insert_event(%s, %s, %s, %s, %s, %s, %s)", [queue, *fields])
+        conn.execute("select pgq.force_tick(%s)", [queue])
+        conn.execute("select pgq.ticker(%s)", [queue])
 
 
 def tick(db: Database, queue: str) -> None:
     """Creates a tick."""
-    db.execute("select pgq.force_tick(%s)", queue)
-    db.execute("select pgq.ticker(%s)", queue)
+    send(db, queue)
 
 
 def column(db: Database, statement: str) -> list[object]:
     """The first column of a result."""
     return [row[0] for row in db.execute(statement)]
+
+
+@contextmanager
+def held(db: Database, statement: str = "select pg_advisory_lock(1)") -> Iterator[None]:
+    """Holds a lock in a session of its own: where a program waits for it, it can be killed."""
+    with psycopg.connect(db.dsn) as conn:
+        conn.execute(statement)
+        yield
+        conn.rollback()
+        conn.execute("select pg_advisory_unlock_all()")
+
+
+def wait_in_the_middle(db: Database, table: str, condition: str) -> None:
+    """Lets inserts of some rows wait for ``held``: ``new.name = 'bert'``."""
+    db.execute(
+        "create function wait_for_test() returns trigger language plpgsql as"
+        " 'begin perform pg_advisory_xact_lock(1); return new; end';"
+        f"create trigger wait_for_test before insert on {table} for each row"
+        f" when ({condition}) execute function wait_for_test()"
+    )
