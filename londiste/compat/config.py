@@ -5,6 +5,7 @@ The section may have any key.  ``londiste.settings`` has the settings of the pre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -44,7 +45,9 @@ class Config:
         for key, value in values.items():
             place = f"{self.filename}:{configfile.line(text, self.main_section, key)}"
             configfile.refuse_readable_password(self.filename, key, value, place)
-        self._values = {"job_name": self.filename.stem, **values, **self.override}
+        # Keys were the same in capitals.
+        known = {key.lower(): value for key, value in {**values, **self.override}.items()}
+        self._values = {"job_name": self.filename.stem, **known}
         self._sections = [name for name in sections if name]
 
     def sections(self) -> list[str]:
@@ -57,7 +60,7 @@ class Config:
 
     def has_option(self, key: str) -> bool:
         """Whether the section has the key."""
-        return key in self._values
+        return key.lower() in self._values
 
     def clone(self, main_section: str) -> Config:
         """The settings of another section of the file."""
@@ -65,10 +68,10 @@ class Config:
 
     def get(self, key: str, default: str | None = None) -> str:
         """The value of a key.  Raises BadOption if neither file nor default has one."""
-        value = self._values.get(key)
+        value = self._values.get(key.lower())
         if value is not None:
             return str(value)
-        if key in self._values and default is None:
+        if self.has_option(key) and default is None:
             return ""
         if default is None:
             raise BadOption(
@@ -98,13 +101,13 @@ class Config:
 
     def getlist(self, key: str, default: list[str] | None = None) -> list[str]:
         """The values between commas."""
-        if default is not None and self._values.get(key) is None:
+        if default is not None and self._values.get(key.lower()) is None:
             return list(default)
         return [part for part in (p.strip() for p in self.get(key).split(",")) if part]
 
     def getdict(self, key: str, default: dict[str, str] | None = None) -> dict[str, str]:
         """Pairs ``name:value`` between commas."""
-        if default is not None and self._values.get(key) is None:
+        if default is not None and self._values.get(key.lower()) is None:
             return dict(default)
         pairs = (part.partition(":") for part in self.getlist(key))
         return {name.strip(): value.strip() for name, _, value in pairs}
@@ -121,7 +124,7 @@ class Config:
             raise self._bad(key, text, "a number") from None
 
     def _bad(self, key: str, text: str, wanted: str) -> BadOption:
-        return BadOption(
-            f"{self.filename}: setting {key} is {text!r}, not {wanted}",
-            hint=f"correct {key} in section [{self.main_section}]",
-        )
+        hint = f"correct {key} in section [{self.main_section}]"
+        if re.search(r"\s[;#]", text):
+            hint = "write the comment on a line of its own"
+        return BadOption(f"{self.filename}: setting {key} is {text!r}, not {wanted}", hint=hint)

@@ -17,6 +17,7 @@ from londiste.compat.engine import Engine, NodeEngine
 from londiste.compat.events import EV_DONE, EV_RETRY, Event, EventList, settle
 from londiste.compat.script import DBScript, failed
 from londiste.consumer import Batch, Context, Delivery, Events
+from londiste.consumer.event_loop import require_done
 from londiste.daemon.signals import Signals
 from londiste.errors import BadOption, ServerStarting, Superseded
 from londiste.settings.earlier import OTHER_NAMES
@@ -81,16 +82,17 @@ class Consumer(DBScript):
 
     # -- to be overridden ------------------------------------------------------------------
 
-    def process_event(self, db: Connection, event: Event) -> None:
+    def process_event(self, db: Connection, event: Event) -> object:
         """Processes one event."""
         raise NotImplementedError(
             f"{type(self).__name__}: write process_event() or process_batch()"
         )
 
-    def process_batch(self, db: Connection, batch_id: int, event_list: EventList) -> None:
+    def process_batch(self, db: Connection, batch_id: int, event_list: EventList) -> object:
         """Processes the events of a batch; the default calls ``process_event`` for each."""
         for event in event_list:
-            self.process_event(db, event)
+            require_done(self.process_event(db, event))
+        return None
 
     def work(self) -> Any:
         """Processes one batch; whether there was one."""
@@ -181,7 +183,7 @@ class Consumer(DBScript):
 
     def _process(self, batch: Batch, events: EventList, ctx: Context) -> None:
         db = self._bound[self.db_name] = Connection(lambda: ctx.db, batch=True)
-        self.process_batch(db, batch.id, events)
+        require_done(self.process_batch(db, batch.id, events))
 
     def batch_done(self) -> None:
         """Called when a batch is finished."""
@@ -211,14 +213,15 @@ class RemoteConsumer(Consumer):
 
     def process_remote_batch(
         self, db: Connection, batch_id: int, event_list: EventList, dst_db: Connection
-    ) -> None:
+    ) -> object:
         """Processes the events of a batch; what is written to ``dst_db`` is exactly once."""
         raise NotImplementedError(f"{type(self).__name__}: write process_remote_batch()")
 
     def _process(self, batch: Batch, events: EventList, ctx: Context) -> None:
         assert self.remote_db is not None
         dst = self._bound[self.remote_db] = Connection(lambda: ctx.db, batch=True)
-        self.process_remote_batch(self.get_database(self.db_name), batch.id, events, dst)
+        src = self.get_database(self.db_name)
+        require_done(self.process_remote_batch(src, batch.id, events, dst))
 
     def batch_done(self) -> None:
         """Commits what the batch wrote to the source."""
@@ -244,7 +247,7 @@ class CascadedConsumer(Consumer):
     #: Name of the connection to the provider during a batch.
     provider = "provider_location"
 
-    def process_remote_event(self, src_curs: Any, dst_curs: Any, event: Event) -> None:
+    def process_remote_event(self, src_curs: Any, dst_curs: Any, event: Event) -> object:
         """Processes one event."""
         raise NotImplementedError(
             f"{type(self).__name__}: write process_remote_event() or process_remote_batch()"
@@ -252,16 +255,17 @@ class CascadedConsumer(Consumer):
 
     def process_remote_batch(
         self, src_db: Connection, tick_id: int, event_list: EventList, dst_db: Connection
-    ) -> None:
+    ) -> object:
         """Processes the events of a batch; the default calls ``process_remote_event``."""
         src_curs, dst_curs = src_db.cursor(), dst_db.cursor()
         for event in event_list:
-            self.process_remote_event(src_curs, dst_curs, event)
+            require_done(self.process_remote_event(src_curs, dst_curs, event))
+        return None
 
     def _process(self, batch: Batch, events: EventList, ctx: Context) -> None:
         dst = self._bound[self.db_name] = Connection(lambda: ctx.db, batch=True)
         src = self.get_database(self.provider, connstr=self.engine.queue_dsn())
-        self.process_remote_batch(src, batch.tick_id, events, dst)
+        require_done(self.process_remote_batch(src, batch.tick_id, events, dst))
 
     def batch_done(self) -> None:
         """Commits what the batch read from the provider."""

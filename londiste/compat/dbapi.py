@@ -6,6 +6,8 @@ and a tuple is the list of ``in %s``.  Rows answer to a number, a name or an att
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -14,6 +16,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Transformer
 from psycopg.pq import TransactionStatus
 
+from londiste.compat.quoting import quote_literal
 from londiste.db.connection import Connection as Session
 from londiste.db.connection import connect, use_own_names
 
@@ -98,6 +101,40 @@ class Cursor(psycopg.ClientCursor[Row]):
             pass
         return self
 
+    def copy_expert(self, sql: str, file: Any, size: int = 8192) -> None:
+        """Runs ``copy … from stdin`` or ``copy … to stdout`` with a file."""
+        text = isinstance(file, io.TextIOBase)
+        with self.copy(sql.encode()) as copy:
+            if re.search(r"(?is)\bto\s+stdout\b", sql):
+                for data in copy:
+                    file.write(bytes(data).decode() if text else bytes(data))
+            else:
+                while data := file.read(size):
+                    copy.write(data)
+
+    def copy_from(
+        self,
+        file: Any,
+        table: str,
+        sep: str = "\t",
+        null: str = "\\N",
+        size: int = 8192,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Reads rows of a table from a file, one per line."""
+        self.copy_expert(f"copy {_copied(table, sep, null, columns, 'from stdin')}", file, size)
+
+    def copy_to(
+        self,
+        file: Any,
+        table: str,
+        sep: str = "\t",
+        null: str = "\\N",
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Writes the rows of a table into a file, one per line."""
+        self.copy_expert(f"copy {_copied(table, sep, null, columns, 'to stdout')}", file)
+
     def dictfetchone(self) -> Row | None:
         """The next row."""
         return self.fetchone()
@@ -109,6 +146,12 @@ class Cursor(psycopg.ClientCursor[Row]):
     def dictfetchmany(self, size: int = 0) -> list[Row]:
         """The next rows."""
         return self.fetchmany(size)
+
+
+def _copied(table: str, sep: str, null: str, columns: Sequence[str] | None, direction: str) -> str:
+    some = f" ({', '.join(columns)})" if columns else ""
+    options = f"delimiter {quote_literal(sep)}, null {quote_literal(null)}"
+    return f"{table}{some} {direction} with ({options})"
 
 
 class Connection:
@@ -178,6 +221,20 @@ class Connection:
             return
         self.session.autocommit = level == ISOLATION_LEVEL_AUTOCOMMIT
         self.session.isolation_level = _LEVELS.get(level)
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether every statement is committed; never on the connection of a batch."""
+        return self.session.autocommit and not self._batch
+
+    @autocommit.setter
+    def autocommit(self, wanted: bool) -> None:
+        if not self._batch:
+            self.session.autocommit = bool(wanted)
+
+    def get_backend_pid(self) -> int:
+        """The server process of the session."""
+        return self.session.info.backend_pid
 
     def __enter__(self) -> Connection:
         return self

@@ -153,7 +153,7 @@ def settle(events: EventList, ctx: consumer.Context, *, untagged: int) -> None:
     for event in events.rest():
         status = untagged if event.status == EV_UNTAGGED else event.status
         if status == EV_RETRY:
-            ctx.retry(event.event, int(event.retry_time))
+            ctx.retry(event.event, max(0, int(event.retry_time)))
         elif status == EV_FAILED:
             ctx.dead(event.event, event.fail_reason)
 

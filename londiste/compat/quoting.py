@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote_plus, unquote_plus
 
-from londiste.db.names import quote
+from londiste.db.names import TableName, quote
 
 
 def quote_literal(value: object) -> str:
@@ -22,9 +22,8 @@ def quote_ident(name: str) -> str:
 
 
 def quote_fqident(name: str) -> str:
-    """A qualified name as SQL; the schema is ``public`` if the name has none."""
-    schema, _, table = name.rpartition(".")
-    return f"{quote(schema or 'public')}.{quote(table)}"
+    """A qualified name as SQL: its first dot ends the schema, which is ``public`` without one."""
+    return TableName.parse(name).quoted
 
 
 def db_urlencode(row: Mapping[str, object]) -> str:

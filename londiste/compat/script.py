@@ -10,19 +10,27 @@ import optparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NoReturn
 
 import londiste
 from londiste.compat.config import Config
 from londiste.compat.dbapi import Connection
-from londiste.consumer.event_loop import format_error, raised_at
+from londiste.consumer.event_loop import format_error, raised_at, require_done
 from londiste.daemon import logging as daemon_logging
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.loop import Loop
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
-from londiste.errors import BadOption, LondisteError, Superseded, TransientError, UsageError
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    StateError,
+    Superseded,
+    TransientError,
+    UsageError,
+)
 
 #: Loggers of programs are below ours, so that -q and -v set their levels.
 LOGGER = "londiste.job"
@@ -51,6 +59,7 @@ class DBScript:
         self._single = False
         self._connections: dict[str, tuple[str, Connection]] = {}
         self._bound: dict[str, Connection] = {}
+        sys.excepthook = _in_one_line
         _guarded(lambda: self._prepare(list(args)))
 
     def _prepare(self, args: list[str]) -> None:
@@ -187,6 +196,7 @@ class DBScript:
     def unit(self) -> bool:
         """One call of ``work``, with its statistics."""
         more = self._own(self.work)
+        require_done(more)
         self.send_stats()
         return bool(more)
 
@@ -246,12 +256,17 @@ class DBScript:
         dsn = connstr or self.cf.get(dbname)
         known = self._connections.get(name)
         if known is not None and known[0] == dsn and not known[1].closed:
-            return known[1]
-        self.close_database(name)
-        conn = Connection.open(dsn, self.job_name, autocommit=bool(autocommit))
+            conn = known[1]
+            if autocommit and not conn.autocommit:
+                _require_idle(conn, name)
+                conn.autocommit = True
+        else:
+            self.close_database(name)
+            conn = Connection.open(dsn, self.job_name, autocommit=bool(autocommit))
+            self._connections[name] = (dsn, conn)
         if isolation_level >= 0:
+            _require_idle(conn, name)
             conn.set_isolation_level(isolation_level)
-        self._connections[name] = (dsn, conn)
         return conn
 
     def close_database(self, dbname: str) -> None:
@@ -270,6 +285,15 @@ def failed(who: str, error: Exception) -> ProgramFailed:
     )
 
 
+def _require_idle(conn: Connection, name: str) -> None:
+    """Raises StateError where another mode would end what is open in the connection."""
+    if conn.in_transaction:
+        raise StateError(
+            f"database {name}: its connection has an open transaction, which needs its mode",
+            hint="commit() first, or get another connection: get_database(…, cache='other')",
+        )
+
+
 def _pair(item: str) -> tuple[str, str]:
     key, equals, value = item.partition("=")
     if not equals:
@@ -282,3 +306,17 @@ def _guarded(function: Callable[[], None]) -> None:
     code = londiste.run_function(function, Path(sys.argv[0]).name)
     if code:
         raise SystemExit(code)
+
+
+def _in_one_line(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Errors of settings that the program reads outside its methods end it, too, in one line."""
+    if not isinstance(error, LondisteError):
+        sys.__excepthook__(kind, error, trace)
+        return
+
+    def again() -> None:
+        raise error
+
+    _guarded(again)

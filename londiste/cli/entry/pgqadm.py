@@ -7,7 +7,7 @@ import sys
 import click
 
 from londiste.cli import cli, output
-from londiste.cli.entry.common import Line, parse, present
+from londiste.cli.entry.common import Line, parse, present, refuse, required
 from londiste.cli.errors import run
 from londiste.compat.config import Config
 from londiste.db.connection import Connection, session
@@ -15,7 +15,9 @@ from londiste.errors import UsageError
 from londiste.pgq import config as parameters
 from londiste.pgq import queues
 
-_USAGE = "FILE.ini install|ticker|status|create|drop|register|unregister|config"
+_USAGE = "FILE.ini install|ticker|status|create|drop|register|unregister|config [-d|-r|-s|-k]"
+#: Options of the program, which every command takes.
+_OWN = frozenset(("-v", "-q", "--verbose", "--quiet"))
 #: Old command -> words of the present one.
 _PRESENT = {
     "install": ("queue", "install"),
@@ -38,13 +40,18 @@ def pgqadm() -> None:
 def administer(argv: list[str]) -> int:
     """Runs a command; its exit code."""
     line = parse(argv, "pgqadm", _USAGE)
+    if line is None:
+        return 0
     config = Config("pgqadm", line.file)
+    required(config, "db")
     if not line.words and {"-r", "-s", "-k", "-d"}.intersection(line.flags):
         line = Line(line.file, line.flags, ("ticker",))
     command, *words = line.words or [""]
     if command == "config" and any("=" in word for word in words):
         return _pass(config, line, ("queue", "config", *words))
     if command in ("status", "config"):
+        left = [flag for flag in line.flags if flag not in _OWN]
+        refuse([*left, *words[command == "config" :]], "pgqadm", _USAGE)
         with session(config.get("db"), name="pgqadm", autocommit=True) as conn:
             if command == "status":
                 _status(conn)
@@ -58,24 +65,29 @@ def administer(argv: list[str]) -> int:
 
 def settings(config: Config) -> dict[str, str]:
     """The settings of the present ticker."""
-    found = present(config, {"db": "db", "loop_delay": "ticker_period"})
+    found = present(config, {"db": "db"})
+    if config.get("loop_delay", ""):
+        found["ticker_period"] = str(config.getfloat("loop_delay"))
     for key in ("logfile", "pidfile"):
         if config.get(key, ""):
             found[key] = config.getfile(key)
-    if config.has_option("maint_delay_min"):
+    if config.get("maint_delay_min", ""):
         found["maint_period"] = str(60 * config.getfloat("maint_delay_min"))
-    elif config.has_option("maint_delay"):
-        found["maint_period"] = config.get("maint_delay")
+    elif config.get("maint_delay", ""):
+        found["maint_period"] = str(config.getfloat("maint_delay"))
     return found
 
 
 def _pass(config: Config, line: Line, words: tuple[str, ...]) -> int:
-    config.get("db")
-    own = [flag for flag in line.flags if flag in ("-v", "-q", "--verbose", "--quiet")]
-    rest = [flag for flag in line.flags if flag not in own]
+    own = [flag for flag in line.flags if flag in _OWN]
+    rest = [flag for flag in line.flags if flag not in _OWN]
     given = [
         word for key, value in settings(config).items() for word in ("--set", f"{key}={value}")
     ]
+    while "--set" in rest:
+        place = rest.index("--set")
+        given += rest[place : place + 2]
+        del rest[place : place + 2]
     return run(cli, [*own, *given, *words, *rest])
 
 

@@ -7,13 +7,14 @@ import sys
 import click
 
 from londiste.cli.consumer_cli import command
-from londiste.cli.entry.common import Line, Registering, parse, present
+from londiste.cli.entry.common import Registering, parse, present, refuse, required
 from londiste.cli.errors import run
 from londiste.compat.config import Config
 from londiste.errors import BadOption
 from londiste.tools.dispatch.program import Dispatcher
 from londiste.tools.dispatch.rules import Rules, rules
 
+_USAGE = "FILE.ini [-d | -r | -s | -k] [-v | -q] [--once | --unregister]"
 _NAMES = {
     "job_name": "job_name",
     "src_db": "db",
@@ -49,14 +50,17 @@ def table_dispatcher() -> None:
 
 
 def _run(argv: list[str]) -> int:
-    line: Line = parse(argv, "table_dispatcher", "FILE.ini [-d | -r | -s | -k]")
+    line = parse(argv, "table_dispatcher", _USAGE)
+    if line is None:
+        return 0
+    refuse(line.words, "table_dispatcher", _USAGE)
     tool = command(OneTable, name="table_dispatcher", program=Registering)
     words = [
         word
         for key, value in settings(Config("table_dispatcher", line.file)).items()
         for word in ("--set", f"{key}={value}")
     ]
-    return run(tool, [*line.flags, *words], name="table_dispatcher")
+    return run(tool, [*words, *line.flags], name="table_dispatcher")
 
 
 def settings(config: Config) -> dict[str, str]:
@@ -67,7 +71,7 @@ def settings(config: Config) -> dict[str, str]:
     for key in ("logfile", "pidfile"):
         if config.get(key, ""):
             found[key] = config.getfile(key)
-    config.get("dest_table")
+    required(config, "src_db", "dst_db", "pgq_queue_name", "dest_table")
     field = config.get("part_field", "")
     if not field:
         return {**found, "table_mode": "direct"}

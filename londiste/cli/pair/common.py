@@ -78,6 +78,10 @@ def translate(side: str, words: Sequence[str], *, job: str) -> list[Call]:
 
 def run(context: options.Context, side: str, words: Sequence[str]) -> int:
     """Runs an old command, or prints the present ones with ``--dry-run``; the exit code."""
+    if words[:1] and words[0] in ("-h", "--help"):
+        click.echo(f"usage: londiste FILE.ini {side} COMMAND [--dry-run]")
+        click.echo(f"commands: {', '.join(OLD[side])}")
+        return 0
     job = require_pair(context)
     dry = [word for word in words if word in ("--dry-run", "--explain")]
     calls = translate(side, [word for word in words if word not in dry], job=job)
@@ -93,7 +97,7 @@ def run(context: options.Context, side: str, words: Sequence[str]) -> int:
 
 
 def require_pair(context: options.Context) -> str:
-    """The name of the job.  Raises BadOption if the file describes no pair."""
+    """The name of the job.  Raises BadOption if the file describes no pair, or no queue."""
     if context.config is None:
         raise BadOption("no settings file given", hint="londiste FILE.ini provider install")
     section = configfile.read(context.config)[1].get("londiste", {})
@@ -101,6 +105,11 @@ def require_pair(context: options.Context) -> str:
         raise BadOption(
             f"{context.config}: no pair: provider_db and subscriber_db are needed in [londiste]",
             hint="for other nodes use the present commands: londiste --help",
+        )
+    if not (section.get("pgq_queue_name") or section.get("queue_name")):
+        raise BadOption(
+            f"{context.config}: setting pgq_queue_name is missing in section [londiste]",
+            hint="add a line to the section: pgq_queue_name = londiste.replic",
         )
     return str(section.get("job_name") or context.config.stem)
 
