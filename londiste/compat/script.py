@@ -68,8 +68,7 @@ class DBScript:
             raise UsageError(
                 "no settings file given", hint=f"{Path(sys.argv[0]).name} FILE.ini [options]"
             )
-        overrides = dict(_pair(item) for item in self.options.overrides or [])
-        self.cf = self.load_config(self.args[0], overrides)
+        self.cf = self.load_config()
         self.job_name = self.cf.get("job_name")
         self.log = logging.getLogger(f"{LOGGER}.{self.job_name}")
         self.loop_delay = self.cf.getfloat("loop_delay", 1.0)
@@ -99,9 +98,10 @@ class DBScript:
         add("--set", dest="overrides", action="append", metavar="KEY=VALUE", help="set a value")
         return parser
 
-    def load_config(self, file: str, override: dict[str, str]) -> Config:
-        """The settings of the program."""
-        return Config(self.service_name, file, override)
+    def load_config(self) -> Config:
+        """The settings of the program; ``self.args`` and ``self.options`` are known."""
+        overrides = dict(_pair(item) for item in self.options.overrides or [])
+        return Config(self.service_name, self.args[0], overrides)
 
     def work(self) -> Any:
         """Does one unit of work; true: call it again at once."""

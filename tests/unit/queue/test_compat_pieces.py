@@ -176,6 +176,21 @@ def test_a_generator_as_method_is_an_error_and_no_success(
     assert "returned a generator and did nothing" in capsys.readouterr().err
 
 
+def test_a_program_can_read_another_section_and_have_options_of_its_own(conf: Path) -> None:
+    class Own(Script):
+        def init_optparse(self, parser: Any = None) -> Any:
+            parser = Script.init_optparse(self, parser)
+            parser.add_option("--size", type="int", default=1)
+            return parser
+
+        def load_config(self) -> skytools.Config:
+            return skytools.Config("other", self.args[0])
+
+    conf.write_text("[job]\nv = 1\n[other]\nv = 2\n")
+    script = Own(conf, "--size", "7")
+    assert (script.cf.get("v"), script.options.size, script.job_name) == ("2", 7, "job")
+
+
 @pytest.mark.parametrize(
     ("name", "quoted"),
     [
