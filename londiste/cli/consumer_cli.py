@@ -16,7 +16,6 @@ import click
 from londiste import settings as settings_module
 from londiste.cli import options, output
 from londiste.cli.errors import run
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
 
@@ -191,12 +190,13 @@ class Program:
             consumer.try_out()
         with process(
             pid=None if once else settings.pidfile,
-            log=LogTarget.of(settings),
+            log=self.context.log_target(settings),
             background=background,
             quiet=self.context.quiet,
             verbose=self.context.verbose,
             stop_timeout=settings.stop_timeout,
             break_off_on_second=True,
+            announced=not once,
         ) as signals:
             if once:
                 consumer.run_once(signals)

@@ -21,7 +21,7 @@ import psycopg
 
 from londiste.cli import hints, layout
 from londiste.cli.documents import Failure, as_json
-from londiste.daemon import child, crash
+from londiste.daemon import child, crash, logcontext
 from londiste.errors import LondisteError, UsageError, from_database
 
 EXIT_USAGE = 2
@@ -171,7 +171,12 @@ def report(error: LondisteError, exit_code: int) -> int:
 
 
 def tell(error: LondisteError) -> None:
-    """Prints an error to stderr; colour only on a terminal."""
+    """Prints an error to stderr, colour only on a terminal; in the background to the log."""
+    if logcontext.is_detached():
+        from londiste.daemon import loop
+
+        loop.report(error)
+        return
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     for label, text, shade in (
         ("error", error.message, "red"),

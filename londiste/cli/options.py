@@ -13,8 +13,9 @@ import click
 from londiste import settings
 from londiste.cli import output
 from londiste.cli.documents import Done, Rows, Steps
+from londiste.daemon.logging import LogTarget
 from londiste.errors import BadOption
-from londiste.settings import cascade_file
+from londiste.settings import Settings, cascade_file
 from londiste.settings.cascade_file import CascadeFile
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -138,6 +139,19 @@ class Context:
                 "logfile": found.logfile or base.with_name(f"{base.name}.log"),
             }
         )
+
+    def log_target(self, found: Settings) -> LogTarget:
+        """Where the log of this command goes, and what its lines say about the process."""
+        program = _command_name().removesuffix(" run").replace(" ", "-")
+        target = LogTarget.of(
+            found,
+            program=program or found.sections[0],
+            source=str(self.config.resolve()) if self.config is not None else "",
+        )
+        if not target.node and found.sections[0] == "ticker":
+            # One of the file of a cascade.
+            return replace(target, node=self.node or "")
+        return target
 
     def _named_by_command(self) -> str | None:
         """The value of the command's own ``--node``, if it is a node of the file."""

@@ -5,6 +5,7 @@ Tables are plain columns without colours or frames, so that awk can read them.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +19,15 @@ from londiste.cli import layout
 from londiste.cli.documents import Rows, Steps
 from londiste.cli.documents import as_json as as_json
 from londiste.cli.errors import pasteable, phrase, printable
+from londiste.daemon import logcontext
 
 if TYPE_CHECKING:
     from londiste.monitor.queues.model import Finding
 
 R = TypeVar("R")
+
+
+log = logging.getLogger(__name__)
 
 
 class Describes(Protocol):
@@ -127,8 +132,10 @@ def is_quiet() -> bool:
 
 
 def message(text: str) -> None:
-    """A message to stderr, unless ``-q`` is given."""
-    if not _quiet:
+    """A message to stderr, unless ``-q`` is given; in the background to the log."""
+    if logcontext.is_detached():
+        log.info("%s", phrase(text))
+    elif not _quiet:
         click.echo(phrase(text), err=True)
 
 
@@ -138,7 +145,10 @@ def next_step(commands: str) -> None:
 
 
 def warning(text: str) -> None:
-    """A warning to stderr, also with ``-q``."""
+    """A warning to stderr, also with ``-q``; in the background to the log."""
+    if logcontext.is_detached():
+        log.warning("%s", phrase(text))
+        return
     click.echo(f"warning: {phrase(text)}", err=True)
 
 

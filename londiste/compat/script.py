@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import optparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -141,7 +142,13 @@ class DBScript:
             self.try_out()
         with process(
             pid=pidfile,
-            log=LogTarget(logfile, job=self.job_name, rotate=rotate),
+            log=LogTarget(
+                logfile,
+                job=self.job_name,
+                rotate=rotate,
+                program=re.sub(r"[^\w.-]", "_", self.service_name),
+                source=str(Path(self.args[0]).resolve()),
+            ),
             background=bool(self.options.daemon),
             quiet=bool(self.options.quiet),
             verbose=self.options.verbose,

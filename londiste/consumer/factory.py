@@ -37,6 +37,7 @@ from londiste.consumer.source import CoopSource, QueueSource, Wish
 from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import query
+from londiste.db.server_text import connected_to
 from londiste.errors import BadOption, PositionLost, StateError, from_database
 from londiste.pgq import pause as pausing
 from londiste.pgq import position_check, queues
@@ -135,6 +136,7 @@ class Parts:
     def begin(self, on: QueueSource) -> None:
         """Connects, and raises the errors that would stop the loop."""
         conn = on.conn
+        log.info("connected to %s", connected_to(conn))
         tick = source.position(conn, on.queue, on.consumer, on.dsn)
         if self.kind.listed_as is not ConsumerKind.CONSUMER:
             note_consumer_kind(conn, on.queue, on.consumer, self.kind.listed_as)

@@ -34,6 +34,7 @@ from londiste.daemon.signals import Signals
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
+from londiste.db.server_text import connected_to
 from londiste.errors import (
     LondisteError,
     NodeBusy,
@@ -140,6 +141,7 @@ class CopyProcess:
             self._alone() as conn,
         ):
             self._check(conn)
+            log.info("connected to %s", connected_to(conn))
             news = TableNotifications(conn, self.job.queue)
             idle_since = time.monotonic()
             beat = Beat("copy", self.job.queue, self.job.consumer)
@@ -389,7 +391,7 @@ class CopyProcess:
 
     def _check(self, conn: Connection) -> None:
         # An unknown queue has no table left to copy either; that must not look like success.
-        nodes.get_node_info(conn, self.job.queue)
+        logcontext.of_process(node=nodes.get_node_info(conn, self.job.queue).name)
         if not self.wanted:
             return
         known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}

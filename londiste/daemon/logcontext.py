@@ -1,7 +1,8 @@
-"""Log context: job, queue, consumer, batch and tick of a log line.
+"""Log context: program, node, job, queue, consumer, batch and tick of a log line.
 
 Work is done inside ``bound(...)``; every record logged inside has the fields, from any module.
-Fields belong to the thread: threads of one process do not see each other's.
+Fields belong to the thread: threads of one process do not see each other's.  What is the same for
+the whole process, as its program and its node, is stored once (``of_process``).
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 #: Fields that every record has, None where nothing is bound.  Others are there when bound.
-FIELDS = ("job", "queue", "consumer", "batch", "tick")
+FIELDS = ("program", "node", "job", "queue", "consumer", "batch", "tick")
 
-#: Those that a line for people shows.
-_SHOWN = (*FIELDS, "table", "database")
+#: Those that every line of text begins with.
+LEADING = ("program", "node", "queue")
+
+#: Those that follow the message of a detailed line.
+_SHOWN = ("job", "consumer", "batch", "tick", "table", "database")
 
 #: Where an error keeps the fields of the work that raised it.
 _OF_ERROR = "_log_fields"
@@ -27,8 +31,28 @@ _now: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar(
     "londiste_log", default=_EMPTY
 )
 
+#: Fields of all threads; a bound field wins.
+_process: dict[str, Any] = {}
+_detached = False
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def of_process(**fields: Any) -> None:
+    """Adds these fields to all records of this process; None removes a field."""
+    _process.update(fields)
+
+
+def detach(detached: bool) -> None:
+    """Notes whether messages to a user are lines of the log: no terminal shows them."""
+    global _detached
+    _detached = detached
+
+
+def is_detached() -> bool:
+    """Whether messages to a user are lines of the log."""
+    return _detached
 
 
 @contextlib.contextmanager
@@ -55,8 +79,9 @@ def bound(**fields: Any) -> Iterator[None]:
 
 
 def current() -> Mapping[str, Any]:
-    """The fields of this thread, except those that are None."""
-    return {name: value for name, value in _now.get().items() if value is not None}
+    """The fields of this thread and of the process, except those that are None."""
+    found = {**_process, **_now.get()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def of(error: BaseException) -> dict[str, Any]:
@@ -98,9 +123,13 @@ class Fields(logging.Filter):
         return True
 
 
-def suffix(record: logging.LogRecord) -> str:
-    """The bound fields as text: `` [queue=q batch=3]``, empty without fields."""
-    names = [name for name in _SHOWN if getattr(record, name, None) is not None]
+def suffix(record: logging.LogRecord, *, leading: bool = True) -> str:
+    """The bound fields as text: `` [consumer=c batch=3]``, empty without fields.
+
+    leading -- include those that the line begins with.
+    """
+    wanted = (*LEADING, *_SHOWN) if leading else _SHOWN
+    names = [name for name in wanted if getattr(record, name, None) is not None]
     if not names:
         return ""
     return " [" + " ".join(f"{name}={getattr(record, name)}" for name in names) + "]"

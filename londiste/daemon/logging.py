@@ -1,4 +1,7 @@
-"""Logging setup: stderr, file, syslog, or a configuration file."""
+"""Logging setup: stderr, file, syslog, or a configuration file.
+
+Messages have one form in every process, as text (``logline``) or JSON (``logjson``).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from londiste.daemon import logconfig, logcontext
+from londiste.daemon import logconfig, logcontext, logline
 from londiste.errors import BadOption
 from londiste.settings import Settings
-
-FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
-FORMAT_VERBOSE = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 #: Loggers whose levels -q and -v set: ours, and the driver's.
 OWN_LEVELS = ("londiste", "psycopg")
@@ -31,7 +31,7 @@ class OneLine(logging.Formatter):
     """Control characters in a message are written as ``\\x1b``.
 
     Names and values come from databases; they must not start a new line or move the cursor of
-    a terminal.
+    a terminal.  Without ``fmt`` the lines have the form of all processes (``logline``).
 
     context -- append the context: ``[queue=q batch=3]``.
     """
@@ -46,25 +46,21 @@ class OneLine(logging.Formatter):
         defaults: Mapping[str, Any] | None = None,
         context: bool = True,
     ) -> None:
-        super().__init__(fmt or FORMAT_VERBOSE, datefmt, style, validate, defaults=defaults)
+        super().__init__(fmt, datefmt, style, validate, defaults=defaults)
         self.context = context
+        self._line = None if fmt else logline.LogLine(detailed=context)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's name
         text = super().formatMessage(record)
         return text + logcontext.suffix(record) if self.context else text
 
     def format(self, record: logging.LogRecord) -> str:
+        if self._line is not None:
+            return self._line.format(record)
         text = super().format(record)
         if record.exc_info or record.stack_info:
             return text
-        return escaped(text)
-
-
-def escaped(text: str) -> str:
-    """The text with every unprintable character escaped."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else _escape(c) for c in text)
+        return logline.escaped(text)
 
 
 class File(logging.handlers.WatchedFileHandler):
@@ -97,7 +93,7 @@ class File(logging.handlers.WatchedFileHandler):
 
 @dataclass(frozen=True)
 class LogTarget:
-    """Destinations of a process's log.
+    """Destinations of a process's log, and what its lines say about the process.
 
     logfile -- a file besides stderr.
     config -- a file for ``logging.config``; it replaces the other fields.
@@ -105,6 +101,9 @@ class LogTarget:
     job -- fills ``%(job_name)s`` in the file.
     rotate -- bytes after which the process renames the logfile, and number of renamed files; None:
         other programs rotate it.
+    form -- of a line: text or json.
+    program, node, queue -- in every line, as far as they are known.
+    source -- where the settings come from.
     """
 
     logfile: Path | None = None
@@ -112,13 +111,28 @@ class LogTarget:
     syslog: tuple[str, str, str] | None = None
     job: str = ""
     rotate: tuple[int, int] | None = None
+    form: str = "text"
+    program: str = ""
+    node: str = ""
+    queue: str = ""
+    source: str = ""
 
     @classmethod
-    def of(cls, settings: Settings) -> LogTarget:
+    def of(cls, settings: Settings, *, program: str = "", source: str = "") -> LogTarget:
         """The destinations in the settings of a process."""
         job = str(getattr(settings, "job_name", "") or settings.sections[0])
         syslog = (settings.syslog_ident or job, settings.syslog_facility, settings.syslog_address)
-        return cls(settings.logfile, settings.log_config, syslog if settings.syslog else None, job)
+        return cls(
+            settings.logfile,
+            settings.log_config,
+            syslog if settings.syslog else None,
+            job,
+            form=settings.log_format,
+            program=program,
+            node=str(getattr(settings, "node_name", "")),
+            queue=str(getattr(settings, "queue_name", "")),
+            source=source,
+        )
 
 
 def setup(
@@ -158,10 +172,19 @@ def _plain(target: LogTarget, *, console: bool, verbose: int) -> list[logging.Ha
                 f"logfile {target.logfile}: {error.strerror}", hint="correct the setting logfile"
             ) from None
     for handler in handlers:
-        handler.setFormatter(OneLine(FORMAT_VERBOSE if verbose else FORMAT, context=bool(verbose)))
+        handler.setFormatter(formatter(target.form, detailed=bool(verbose)))
     if target.syslog is not None:
         handlers.append(_syslog(*target.syslog))
     return handlers
+
+
+def formatter(form: str, *, detailed: bool = False) -> logging.Formatter:
+    """The formatter of lines in this form: text or json."""
+    if form == "json":
+        from londiste.daemon.logjson import Json
+
+        return Json()
+    return logline.LogLine(detailed=detailed)
 
 
 def _file(path: Path, rotate: tuple[int, int] | None) -> logging.Handler:
@@ -256,10 +279,3 @@ def _is_stderr(logfile: Path | None) -> bool:
         return os.path.samestat(os.fstat(2), logfile.stat())
     except OSError:
         return False
-
-
-def _escape(character: str) -> str:
-    number = ord(character)
-    if number < 0x100:
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

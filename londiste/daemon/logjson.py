@@ -10,9 +10,42 @@ from datetime import datetime
 from typing import Any
 
 from londiste.daemon import logcontext
+from londiste.daemon.logline import message_of
 
 #: More than this many characters of one text are cut off.
 LIMIT = 100_000
+
+#: Keys of every line, with their descriptions.
+ALWAYS: dict[str, str] = {
+    "time": "Time of the message: ISO 8601 with milliseconds and zone.",
+    "level": "DEBUG, INFO, WARNING, ERROR or CRITICAL.",
+    "logger": "Python module that logged it.",
+    "message": "The message, one line.",
+    "pid": "Process id.",
+    "host": "Name of the host.",
+    "program": "Command of the process: worker, ticker, copy, run, notify, …",
+    "node": "Name of the node.",
+    "job": "Job name of the settings; ticker for the ticker.",
+    "queue": "Name of the queue.",
+    "consumer": "Name of the consumer.",
+    "batch": "Id of the batch.",
+    "tick": "Id of the last tick of the batch.",
+}
+#: Keys of some lines, with their descriptions.
+SOMETIMES: dict[str, str] = {
+    "error": "Class of the error.",
+    "sqlstate": "SQLSTATE of PostgreSQL.",
+    "detail": "Facts about the error.",
+    "hint": "What to do about it.",
+    "exception": "Traceback of an unexpected error.",
+    "stack": "Stack of the thread, where it was requested.",
+    "statistics": "Object with the numbers of a line of statistics.",
+    "table": "Table that the work is about.",
+    "database": "Database that the ticker serves.",
+    "operation": "Operation of the ticker's maintenance.",
+    "daemon": "Daemon of londiste run that wrote a line without this form.",
+    "cut": "true: a text was truncated.",
+}
 
 #: What every record of logging has; the rest came with ``extra=`` or was bound.
 _OF_LOGGING = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -21,9 +54,8 @@ _OF_LOGGING = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "ascti
 class Json(logging.Formatter):
     """One object per line, in ASCII: nothing in a value can end the line or move a cursor.
 
-    time (ISO 8601 with zone), level, logger, message, pid, host, job, queue, consumer, batch,
-    tick are always present, null without a value; error, sqlstate, detail, hint, exception,
-    and whatever was given as ``extra=``, when there are any.
+    The keys of ``ALWAYS`` are in every line, null without a value; those of ``SOMETIMES``, and
+    whatever was given as ``extra=``, when there are any.
 
     limit -- maximum characters of a text; ``"cut": true`` marks a shortened one.
     """
@@ -53,7 +85,7 @@ class Json(logging.Formatter):
             "time": when.isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": _message(record),
+            "message": message_of(record),
             "pid": record.process,
             "host": self._host,
             **{name: getattr(record, name, None) for name in logcontext.FIELDS},
@@ -124,11 +156,3 @@ def _of_error(error: BaseException) -> dict[str, Any]:
             fields["sqlstate"] = state
             break
     return fields
-
-
-def _message(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    except Exception as error:
-        # A wrong call of somebody's library shall not cost the line.
-        return f"{record.msg} (not formatted: {error})"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 from collections.abc import Callable, Iterator
 from logging import getLogger
 from pathlib import Path
 
-from londiste.daemon import logging, pidfile
+from londiste import __version__
+from londiste.daemon import child, logcontext, logging, pidfile
 from londiste.daemon.loop import describe
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError
@@ -26,6 +28,7 @@ def process(
     verbose: int = 0,
     stop_timeout: float = 5.0,
     break_off_on_second: bool = False,
+    announced: bool = True,
 ) -> Iterator[Signals]:
     """Context of every daemon; gives the signals for its loop.
 
@@ -33,10 +36,14 @@ def process(
     process ends in here, and only the daemon continues.  Raises NodeBusy when the pid file
     belongs to a living process, BadOption when the log cannot be set up; nothing runs then.
 
-    log -- where the log goes (``Target.of(settings)``); a file that configures it is read again
+    log -- where the log goes (``LogTarget.of(settings)``); a file that configures it is read again
         after SIGHUP.
+    announced -- the log begins with version and settings file.
     """
     target = log or logging.LogTarget(logfile)
+    logcontext.of_process(
+        program=target.program or None, node=target.node or None, queue=target.queue or None
+    )
 
     def set_up(*, console: bool = not background) -> None:
         # In the background stderr is the logfile already.
@@ -47,6 +54,10 @@ def process(
         set_up(console=True)
     with pidfile.owned(pid, background=background, logfile=target.logfile):
         set_up()
+        # Stderr of a daemon in the background, or of a child of another one, is a log.
+        logcontext.detach(background or child.die_with_parent())
+        if announced:
+            _announce(target)
         signals = Signals(
             stop_timeout=stop_timeout,
             on_reload=lambda: _again(set_up, target),
@@ -54,6 +65,16 @@ def process(
         )
         with signals.handled():
             yield signals
+
+
+def _announce(target: logging.LogTarget) -> None:
+    """The first line of a daemon's log."""
+    log_of_process.info(
+        "londiste %s started, %s, Python %s",
+        __version__,
+        f"settings {target.source}" if target.source else "no settings file",
+        platform.python_version(),
+    )
 
 
 def _again(set_up: Callable[[], None], target: logging.LogTarget) -> None:

@@ -1,7 +1,8 @@
 """Supervisor: daemons as children of one process, started again when they fail.
 
 The children end with this process, however it ends (see ``child``).  Their output becomes lines of
-one log, each with the daemon's name.  SIGHUP reads the list of daemons again: a new one is
+one log; a line that has not the form of a log, as that of a crash, becomes a warning with the
+daemon's name.  SIGHUP reads the list of daemons again: a new one is
 started, one that is gone is stopped, one whose ``fixed`` part differs is restarted, all others get
 SIGHUP.
 """
@@ -21,8 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from londiste.daemon import crash
+from londiste.daemon import crash, logcontext
 from londiste.daemon.child import Child
+from londiste.daemon.logging import formatter
+from londiste.daemon.logline import has_form
 from londiste.daemon.loop import describe
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError
@@ -108,6 +111,7 @@ class Supervisor:
     stop_timeout -- seconds for a daemon to stop; after that it is killed.
     longest -- maximum seconds before a failed daemon is started again.
     output -- where the lines of the daemons go (``lines``).
+    form -- of a line: text or json.
     """
 
     def __init__(
@@ -118,12 +122,14 @@ class Supervisor:
         stop_timeout: float,
         longest: float,
         output: Sequence[logging.Handler],
+        form: str = "text",
     ) -> None:
         self._read = read
         self._signals = signals
         self._stop_timeout = stop_timeout
         self._longest = longest
         self._output = output
+        self._formatter = formatter(form)
         self._running: dict[str, _Running] = {}
 
     def run(self) -> None:
@@ -226,11 +232,22 @@ class Supervisor:
                     one.reader.join(1.0)
                 log.info("%s stopped with exit code %d", one.daemon.name, code)
 
+    def _formed(self, name: str, text: str) -> str:
+        """A line of a daemon that did not come from its log, as a line of a log."""
+        record = logging.LogRecord(log.name, logging.WARNING, "", 0, f"{name}: {text}", None, None)
+        record.daemon = name
+        logcontext.Fields().filter(record)
+        return self._formatter.format(record)
+
     def _forward(self, name: str, source: BinaryIO) -> None:
         """Writes the lines of a daemon into the log; ends with the daemon."""
         with source, contextlib.suppress(OSError, ValueError):
             for line in source:
-                text = f"{name}: {line.decode('utf-8', 'replace').rstrip()}"
+                text = line.decode("utf-8", "replace").rstrip()
+                if not text:
+                    continue
+                if not has_form(text):
+                    text = self._formed(name, text)
                 for handler in self._output:
                     handler.handle(logging.makeLogRecord({"msg": text}))
         self._signals.wake()

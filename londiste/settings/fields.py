@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -75,6 +75,9 @@ class Settings(BaseSettings):
     logfile: HomePath | None = Field(None, description="Log file, in addition to the terminal.")
     log_config: Path | None = Field(
         None, description="Configuration of Python's logging: TOML, JSON or INI."
+    )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="Form of a line of the log: text, or json (one object per line)."
     )
     syslog: bool = Field(False, description="Log to syslog in addition.")
     syslog_ident: str = Field("", description="Program name in syslog (default: job_name).")
@@ -157,7 +160,12 @@ class LoopFields(BaseModel):
         gt=0,
         description="Maximum delay in seconds before a retry after an error; delays start at 0.1.",
     )
-    stats_period: float = Field(30.0, gt=0, description="Seconds between lines of statistics.")
+    stats_period: float = Field(
+        30.0, gt=0, description="Seconds between lines of statistics while there is work."
+    )
+    keepalive_stats: float = Field(
+        600.0, gt=0, description="Seconds between lines of statistics while there is no work."
+    )
 
 
 class BatchFields(BaseModel):

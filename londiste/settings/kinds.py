@@ -200,9 +200,6 @@ class ConsumerSettings(LoopFields, BatchFields, QueueFields, DatabaseSettings):
         description="Seconds to finish the batch after a stop; after that it is broken off.",
     )
     pgq_lazy_fetch: int = Field(5000, ge=0, description="Events fetched at a time (0 = all).")
-    keepalive_stats: float = Field(
-        300.0, gt=0, description="Seconds between lines of statistics while the queue is idle."
-    )
 
 
 class TickerSettings(MetricsFields, Settings):
@@ -237,7 +234,12 @@ class TickerSettings(MetricsFields, Settings):
     )
     retry_period: float = Field(30.0, gt=0, description="Seconds between moves of retry events.")
     maint_period: float = Field(120.0, gt=0, description="Seconds between rotations and vacuums.")
-    stats_period: float = Field(30.0, gt=0, description="Seconds between lines of statistics.")
+    stats_period: float = Field(
+        30.0, gt=0, description="Seconds between lines of statistics while there is work."
+    )
+    keepalive_stats: float = Field(
+        600.0, gt=0, description="Seconds between lines of statistics while there is no work."
+    )
     max_retry_delay: float = Field(
         20.0,
         gt=0,

@@ -16,6 +16,7 @@ S = TypeVar("S", bound=Settings)
 OF_THE_PROCESS = (
     "logfile",
     "log_config",
+    "log_format",
     "syslog",
     "syslog_ident",
     "syslog_facility",

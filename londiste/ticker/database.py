@@ -20,6 +20,7 @@ from londiste.daemon.loop import Loop, Trouble
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, describe_dsn, session
 from londiste.db.notify import Listener
+from londiste.db.server_text import connected_to, named
 from londiste.errors import LondisteError
 from londiste.pgq import queues
 from londiste.pgq.liveness import Beat
@@ -42,6 +43,7 @@ class Periods:
     """Seconds between two runs of each task.
 
     tick -- maximum; queues with events and a short lag are checked more often.
+    keepalive -- between two lines of statistics while there are no events.
     longest_pause -- after errors.
     lock_timeout -- for rotation and vacuum; a tick uses a shorter one.
     lifetime -- of a connection; then a new one is opened, between two rounds.
@@ -51,6 +53,7 @@ class Periods:
     retry: float = 30.0
     maintenance: float = 120.0
     statistics: float = 30.0
+    keepalive: float = 600.0
     longest_pause: float = 20.0
     lock_timeout: float = 10.0
     lifetime: float = 3600.0
@@ -225,13 +228,14 @@ class _Round:
         if time.monotonic() - self.opened > self.periods.lifetime:
             self.disconnect()
         if self.conn is None or self.conn.closed:
-            self.conn = connect(
-                self.dsn,
-                name=f"londiste ticker: {self.name}",
-                autocommit=True,
-                lock_timeout_ms=self.lock_timeout_ms,
-                synchronous=True,
-            )
+            with named(f"database {describe_dsn(self.dsn)}"):
+                self.conn = connect(
+                    self.dsn,
+                    name=f"londiste ticker: {self.name}",
+                    autocommit=True,
+                    lock_timeout_ms=self.lock_timeout_ms,
+                    synchronous=True,
+                )
             original.check(self.conn)
             self.opened = time.monotonic()
             self.on_connect(self.conn)
@@ -277,6 +281,7 @@ class _Ticks(_Round):
         self.pace = pace.Pace()
         self.due: dict[str, float] = {}
         self.sign = Beat("ticker", "", socket.gethostname())
+        self._announced = False
 
     def disconnect(self, error: LondisteError | None = None) -> None:
         if error is None and self.signals.stopping:
@@ -284,6 +289,9 @@ class _Ticks(_Round):
         super().disconnect(error)
 
     def on_connect(self, conn: Connection) -> None:
+        if not self._announced:
+            self._announced = True
+            log.info("connected to %s", connected_to(conn))
         self.listener = Listener(conn, [queues.FORCE_TICK_CHANNEL])
 
     def files(self) -> Iterable[int]:

@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 #: Seconds until a server is asked again that could not say which databases it has.
 DISCOVERY_RETRY = 5.0
 
+#: Ticks of a database in one period of statistics that are those of queues without events.
+_IDLE_TICKS = 2
+
 #: Seconds between two looks whether all threads live.
 LIFE_PERIOD = 5.0
 
@@ -71,6 +74,8 @@ class Service:
         self.trouble = Trouble()
         #: What was said about databases that are left alone, by place; once is enough.
         self.ignored: dict[str, str] = {}
+        self._sums = Counts()
+        self._logged = time.monotonic()
 
     def run(self) -> None:
         """Runs until a stop request; every thread has ended at its return."""
@@ -164,9 +169,14 @@ class Service:
         return {dsn: ticker.since for dsn, ticker in list(self.tickers.items())}
 
     def _log_statistics(self) -> None:
-        total = Counts()
+        recent = Counts()
         for ticker in self.tickers.values():
-            total += ticker.take_counts()
+            recent += ticker.take_counts()
+        self._sums += recent
+        idle = not worked(recent, len(self.tickers))
+        if idle and time.monotonic() - self._logged < self.duty.periods.keepalive:
+            return
+        total, self._sums, self._logged = self._sums, Counts(), time.monotonic()
         log.info(
             "%d databases: %d ticks, %d retries, %d maintenance operations",
             len(self.tickers),
@@ -175,6 +185,11 @@ class Service:
             total.maintenance,
             extra={"statistics": asdict(total)},
         )
+
+
+def worked(counts: Counts, databases: int) -> bool:
+    """Whether a period had more than the ticks of queues without events.  Pure."""
+    return counts.retries > 0 or counts.ticks > _IDLE_TICKS * databases
 
 
 def discover(duty: Duty, ignored: dict[str, str] | None = None) -> list[str]:

@@ -17,7 +17,6 @@ from londiste.copy.process import CopyProcess
 from londiste.copy.progress import Progress
 from londiste.copy.sessions import Builds, CopyJob
 from londiste.daemon.child import die_with_parent
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.db.connection import session
 from londiste.db.names import TableName
@@ -81,7 +80,10 @@ def run(
         return
     try:
         with process(
-            log=LogTarget.of(settings), quiet=context.quiet, verbose=context.verbose
+            log=context.log_target(settings),
+            quiet=context.quiet,
+            verbose=context.verbose,
+            announced=of_worker,
         ) as signals:
             with shown(settings, as_json=as_json, bars=not of_worker and not context.quiet):
                 work.run(signals)

@@ -8,7 +8,6 @@ import click
 
 from londiste.cli import output
 from londiste.cli.consumer_cli import Program, command
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.errors import BadOption
 from londiste.tools.dispatch.program import Dispatcher
@@ -61,10 +60,11 @@ class DispatchProgram(Program):
             once = given["once"]
             with process(
                 pid=None if once else settings.pidfile,
-                log=LogTarget.of(settings),
+                log=self.context.log_target(settings),
                 background=given["daemon"] and not once,
                 quiet=self.context.quiet,
                 verbose=self.context.verbose,
+                announced=not once,
             ) as signals:
                 if once:
                     worker.once(lambda: signals.stopping)

@@ -12,7 +12,6 @@ import click
 from londiste import settings
 from londiste.cascadefile.daemons import daemons, refuse_shared
 from londiste.cli import options, output
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.daemon.supervisor import Daemon, Supervisor, lines
@@ -45,7 +44,7 @@ def run(
 ) -> None:
     """Run all daemons of a cascade file: ticker, workers, lakes and dispatchers.
 
-    A daemon that fails is started again. Every line of the log contains the name of its daemon.
+    A daemon that fails is started again. Every line of the log contains its program and node.
     SIGHUP (-r) reads the file again, and restarts daemons that cannot change without a restart.
     """
     chosen = (*nodes, *([context.node] if context.node else ()))
@@ -59,6 +58,8 @@ def run(
     # The endpoint of this process is none of its children.
     os.environ.pop(f"{ENV_PREFIX}METRICS", None)
     of_children = {key: value for key, value in context.overrides.items() if key != "metrics"}
+    # One log has one form of lines.
+    of_children["log_format"] = own.log_format
     program = _program(dataclasses.replace(context, overrides=of_children))
 
     def read() -> list[Daemon]:
@@ -80,7 +81,7 @@ def run(
         listening(own.metrics) as endpoint,
         process(
             pid=own.pidfile,
-            log=LogTarget.of(own),
+            log=context.log_target(own),
             background=daemon,
             quiet=context.quiet,
             verbose=context.verbose,
@@ -93,6 +94,7 @@ def run(
             stop_timeout=own.stop_timeout,
             longest=own.max_retry_delay,
             output=lines(own.logfile, console=not daemon),
+            form=own.log_format,
         )
         if endpoint is not None:
             from londiste.metrics.daemons import of_run, places

@@ -9,7 +9,6 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.cli import options, output
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.db.connection import masked
@@ -75,6 +74,7 @@ def ticker(
                 retry=settings.retry_period,
                 maintenance=settings.maint_period,
                 statistics=settings.stats_period,
+                keepalive=settings.keepalive_stats,
                 longest_pause=settings.max_retry_delay,
                 lock_timeout=settings.lock_timeout,
                 lifetime=settings.connection_lifetime,
@@ -103,7 +103,7 @@ def ticker(
         listening(settings.metrics) as endpoint,
         process(
             pid=settings.pidfile,
-            log=LogTarget.of(settings),
+            log=ctx.log_target(settings),
             background=daemon,
             quiet=ctx.quiet,
             verbose=ctx.verbose,

@@ -8,7 +8,6 @@ from contextlib import closing
 import click
 
 from londiste.cli import options, output
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
@@ -77,10 +76,11 @@ def worker(
         listening("" if once else settings.metrics) as endpoint,
         process(
             pid=None if once else settings.pidfile,
-            log=LogTarget.of(settings),
+            log=ctx.log_target(settings),
             background=daemon and not once,
             quiet=ctx.quiet,
             verbose=ctx.verbose,
+            announced=not once,
         ) as signals,
     ):
         copy_argv = [sys.executable, "-m", "londiste", *copy_arguments(ctx)]

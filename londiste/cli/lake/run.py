@@ -8,7 +8,6 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.lake.common import lake_options, settings_of
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.lake.worker import LakeWorker
@@ -33,7 +32,7 @@ def run(
     with (
         process(
             pid=settings.pidfile,
-            log=LogTarget.of(settings),
+            log=ctx.log_target(settings),
             background=daemon,
             quiet=ctx.quiet,
             verbose=ctx.verbose,
@@ -53,7 +52,12 @@ def once(ctx: options.Context, /, **given: Any) -> None:
     """
     settings = settings_of(ctx, given)
     with (
-        process(log=LogTarget.of(settings), quiet=ctx.quiet, verbose=ctx.verbose) as signals,
+        process(
+            log=ctx.log_target(settings),
+            quiet=ctx.quiet,
+            verbose=ctx.verbose,
+            announced=False,
+        ) as signals,
         LakeWorker(settings) as worker,
     ):
         worker.once(lambda: signals.stopping)

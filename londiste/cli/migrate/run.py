@@ -10,7 +10,6 @@ from londiste.cli.migrate import common
 from londiste.cli.migrate.start import READY, begin, stay
 from londiste.cli.migrate.switch import carry
 from londiste.cli.migrate.verify import compare
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.migrate import daemons, switching
 from londiste.migrate.databases import Pair
@@ -46,11 +45,12 @@ def run(
     with (
         process(
             pid=pair.settings.pidfile,
-            log=LogTarget.of(pair.settings),
+            log=context.log_target(pair.settings),
             background=False,
             quiet=context.quiet,
             verbose=context.verbose,
             stop_timeout=daemons.STOP_SECONDS,
+            announced=False,
         ) as signals,
         daemons.kept(pair, verbose=common.verbose(context)) as children,
     ):

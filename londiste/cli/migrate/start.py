@@ -13,7 +13,6 @@ from londiste.cli import options, output
 from londiste.cli.documents import Steps
 from londiste.cli.migrate import common
 from londiste.cli.sync_view import ViewLine, shown, sync_view
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
@@ -81,11 +80,12 @@ def start(
         return
     with process(
         pid=settings.pidfile,
-        log=LogTarget.of(settings),
+        log=context.log_target(settings),
         background=daemon,
         quiet=context.quiet,
         verbose=context.verbose,
         stop_timeout=daemons.STOP_SECONDS,
+        announced=daemon,
     ) as signals:
         with daemons.kept(pair, verbose=common.verbose(context)) as children:
             reached = stay(pair, signals, children, READY if until_ready else ())

@@ -12,7 +12,6 @@ import click
 from londiste.cli import options, output
 from londiste.cli.daemons.worker import copy_arguments
 from londiste.cli.pair.common import Call, of_side, require_pair
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.loop import report
 from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
@@ -70,10 +69,11 @@ def replay(
             Worker(read, none).try_out()
     with process(
         pid=None if once else settings.pidfile,
-        log=LogTarget.of(settings),
+        log=context.log_target(settings),
         background=daemon and not once,
         quiet=context.quiet,
         verbose=context.verbose,
+        announced=not once,
     ) as signals:
         copying = [sys.executable, "-m", "londiste", *copy_arguments(context)]
         work = Worker(read, signals, copy_argv=copying)

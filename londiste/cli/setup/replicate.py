@@ -17,7 +17,6 @@ from londiste.cli import options, output
 from londiste.cli.setup import live_state, preflight
 from londiste.cli.sync_view import sync_view
 from londiste.daemon import arguments, pidfile
-from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED
 from londiste.dsn import masked, secrets_of
@@ -182,7 +181,7 @@ def _run(
 ) -> int:
     """Keeps ticker and workers running; the exit code."""
     settings = replication.settings
-    log, pid = LogTarget.of(settings), settings.pidfile
+    log, pid = context.log_target(settings), settings.pidfile
     if detach:
         pid, logfile = (
             state_file(settings, asked.source, asked.targets[0], suffix)
@@ -209,6 +208,7 @@ def _run(
             verbose=context.verbose,
             stop_timeout=daemons.STOP_SECONDS,
             break_off_on_second=True,
+            announced=detach,
         ) as signals,
         daemons.kept(ours.children(replication, verbose=_verbose(context))) as children,
     ):

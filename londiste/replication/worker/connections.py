@@ -21,6 +21,7 @@ from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_answers
 from londiste.db.notify import Listener
 from londiste.db.queries import query
+from londiste.db.server_text import named
 from londiste.errors import BadOption, NodeBusy, PositionLost, StateError
 from londiste.pgq import batches, position_check
 
@@ -38,14 +39,15 @@ def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connecti
     Raises NodeBusy naming the other worker's session.
     """
     name = f"londiste worker {job}"[:40] + f" {os.getpid()}@{socket.gethostname()}"
-    conn = connect(
-        dsn,
-        name=name,
-        autocommit=True,
-        lock_timeout_ms=round(lock_timeout * 1000),
-        replica=True,
-        synchronous=True,
-    )
+    with named(f"node database {describe_dsn(dsn)}"):
+        conn = connect(
+            dsn,
+            name=name,
+            autocommit=True,
+            lock_timeout_ms=round(lock_timeout * 1000),
+            replica=True,
+            synchronous=True,
+        )
     try:
         # The server notices a killed worker while it still works for it, where it can.
         with contextlib.suppress(psycopg.Error):
@@ -80,13 +82,14 @@ def provider(
     answer_seconds -- a provider that sends nothing for this time, and runs no query, is
         disconnected.
     """
-    conn = connect(
-        with_extra(location, extra),
-        name=f"londiste worker {name}"[:50] + f" {_PROCESS}",
-        autocommit=True,
-        idle_timeout_ms=10 * 60 * 1000,
-        answer_seconds=answer_seconds,
-    )
+    with named(f"provider {node} ({describe_dsn(location)})"):
+        conn = connect(
+            with_extra(location, extra),
+            name=f"londiste worker {name}"[:50] + f" {_PROCESS}",
+            autocommit=True,
+            idle_timeout_ms=10 * 60 * 1000,
+            answer_seconds=answer_seconds,
+        )
     try:
         limit_answers(conn, answer_seconds, unless_busy=True)
         ask_backend(conn)

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from londiste import engine
 from londiste.cascade.model import WorkerState
 from londiste.cascade.worker_role import BatchActions
-from londiste.db.connection import Connection, describe_dsn, usable
+from londiste.db.connection import Connection, usable
+from londiste.db.server_text import connected_to
 from londiste.engine.base import Engine
 from londiste.replication.notifications import TableNotifications
 from londiste.replication.parallel.coordinator import LargeBatches
@@ -65,9 +66,7 @@ class Sessions:
         # A process that was killed behind its last batch has left what it staged.
         large.sweep(self.node())
         self.source = open_source(self.node(), self.settings, state, duty, large)
-        log.info(
-            "reading from node %s at %s", state.provider, describe_dsn(state.provider_location)
-        )
+        log.info("reading from node %s: %s", state.provider, connected_to(self.source.conn))
         return self.source
 
     def carrier(self) -> Engine:

@@ -33,6 +33,7 @@ from londiste.daemon.loop import Loop, started
 from londiste.daemon.signals import Signals
 from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, describe_dsn, session, usable
+from londiste.db.server_text import connected_to
 from londiste.errors import (
     EventError,
     InstallError,
@@ -106,6 +107,7 @@ class Worker:
         )
         self._errors = ErrorReport(self._sessions)
         self._paused = False
+        self._node: str | None = self.settings.node_name or None
         self._keys = ForeignKeys(
             self.settings.db,
             self.settings.queue_name,
@@ -121,7 +123,9 @@ class Worker:
             self._steps,
             self._keys,
             self._watermarks,
-            BatchStatistics(self.settings.stats_period, always=["ignored"]),
+            BatchStatistics(
+                self.settings.stats_period, self.settings.keepalive_stats, always=["ignored"]
+            ),
             AutoAdd(self.settings),
             Beat("worker", self.settings.queue_name, self.settings.consumer),
             observe,
@@ -208,14 +212,19 @@ class Worker:
         self._errors.clear(target, state)
         for text in (self.settings.pgq_keep_lag, self.settings.pgq_batch_collect_interval):
             connections.interval(target, text)
-        log.info(
-            "worker %s of node %s (%s), queue %s, at tick %d",
-            state.worker,
-            state.name,
-            state.type.value,
-            state.queue,
-            state.completed_tick,
-        )
+        self._node = state.name
+        # For its threads; a process of two workers binds the node of each.
+        logcontext.of_process(node=state.name)
+        with self._bound():
+            log.info("connected to %s", connected_to(target))
+            log.info(
+                "worker %s of node %s (%s), queue %s, at tick %d",
+                state.worker,
+                state.name,
+                state.type.value,
+                state.queue,
+                state.completed_tick,
+            )
 
     def _reload(self) -> None:
         new = taken_over(self.settings, self.read(), OF_A_WORKER)
@@ -224,6 +233,7 @@ class Worker:
         self._sessions.close_engine()
         self._steps.lock_timeout = new.execute_lock_timeout
         self._parts.statistics.period = new.stats_period
+        self._parts.statistics.keepalive = new.keepalive_stats
         self._loop.longest_pause = self.copies.longest_pause = new.max_retry_delay
         if self.copies.alive:
             log.info("the running copy process keeps its settings until it ends")
@@ -271,6 +281,7 @@ class Worker:
 
     def _bound(self) -> AbstractContextManager[None]:
         return logcontext.bound(
+            node=self._node,
             job=self.settings.job_name,
             queue=self.settings.queue_name,
             consumer=self.settings.consumer,

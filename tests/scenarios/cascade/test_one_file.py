@@ -73,9 +73,12 @@ def same(file: OneFile, table: str, partial: str = "", where: str = "true") -> N
         wait_for(equal, what=f"{table} of {node} like the root's")
 
 
+_START = r"queue=-: (.*) started with .* (\d+)"
+
+
 def processes(text: str) -> dict[str, int]:
     """The newest process of each daemon, from the log."""
-    return {name: int(pid) for name, pid in re.findall(r"INFO (.*) started with .* (\d+)", text)}
+    return {name: int(pid) for name, pid in re.findall(_START, text)}
 
 
 def living(pids: list[int]) -> list[int]:
@@ -187,7 +190,7 @@ def test_run_survives_its_daemons_and_leaves_none(
     # A child that is killed is started again.
     os.kill(first["worker n2"], signal.SIGKILL)
     runs.says("worker n2 ended with exit code -9; it is started again in 0.5 s")
-    runs.says("INFO worker n2 started", times=2)
+    runs.says("worker n2 started with", times=2)
     one_file.db["n1"].execute("insert into a values (1001, 'z')")
     same(one_file, "a")
     # SIGHUP: a changed setting is reloaded, a changed log file needs a restart.
@@ -205,8 +208,8 @@ def test_run_survives_its_daemons_and_leaves_none(
     one_file.db["n1"].execute("insert into a values (1003, 'z')")
     same(one_file, "a")
     daemon_lines = [line for line in runs.text.splitlines() if " started with " not in line]
-    assert any(line.startswith("worker n2: 20") for line in daemon_lines)
-    assert any(line.startswith("ticker: 20") for line in daemon_lines)
+    assert any(re.search(r" worker\[\d+\] node=n2 ", line) for line in daemon_lines)
+    assert any(" ticker[" in line for line in daemon_lines)
     # Another root in the file is a switchover.
     one_file.write({"n1": "branch of n2", "n2": "root"}, TABLES + WORKER)
     assert one_file.plan() == [("switchover", "n2", [])]
@@ -221,7 +224,7 @@ def test_run_survives_its_daemons_and_leaves_none(
     runs.signal(signal.SIGTERM)
     assert runs.end(within=60) == 0
     assert living(children) == []
-    stopped = re.findall(r"INFO (.*) stopped with exit code 0", runs.text)
+    stopped = re.findall(r"queue=-: (.*) stopped with exit code 0", runs.text)
     assert sorted(stopped[-3:-1]) == ["worker n1", "worker n2"] and stopped[-1] == "ticker"
     # SIGKILL: the children notice the end of their parent.
     one_file.path.write_text(text)

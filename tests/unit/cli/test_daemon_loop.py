@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from londiste.daemon.logging import escaped
+from londiste.daemon.logline import escaped
 from londiste.daemon.loop import LONGEST_PAUSE, Loop, Trouble, pause
 from londiste.daemon.signals import Interrupted, Signals
 from londiste.errors import LondisteError, NodeUnreachable, Superseded
@@ -210,4 +210,4 @@ def test_a_line_is_written_once_when_stderr_is_the_logfile(tmp_path: Path) -> No
     )
     with log.open("ab") as output:
         subprocess.run([sys.executable, "-c", program, log], stderr=output, timeout=30, check=True)
-    assert log.read_text().count("WARNING once\\x0aonly\n") == 1
+    assert log.read_text().count("once\\x0aonly\n") == 1

@@ -79,10 +79,10 @@ def test_a_json_line_has_every_field(tmp_path: Path) -> None:
         "londiste.test",
         "unbound",
     ]
-    assert [plain[f] for f in logcontext.FIELDS] == [None] * 5
+    assert [plain[f] for f in logcontext.FIELDS] == [None] * 7
     assert plain["pid"] and plain["host"] == socket.gethostname()
     assert plain["time"][-6] in "+-" and "T" in plain["time"]
-    assert [error[f] for f in logcontext.FIELDS] == ["j", "q", "c", 3, 4]
+    assert [error[f] for f in logcontext.FIELDS] == [None, None, "j", "q", "c", 3, 4]
     assert [error[f] for f in ("table", "error", "detail", "hint")] == [
         "public.t",
         "StateError",

@@ -47,9 +47,9 @@ def test_records_of_any_logger_have_what_is_bound(kept: Kept) -> None:
             log.warning("inside")
         log.warning("between")
     first, second, third = ([getattr(r, f) for f in logcontext.FIELDS] for r in kept.records)
-    assert first == [None] * 5
-    assert second == ["j", "inner", None, 5, 7]
-    assert third == ["j", "q", None, None, None]
+    assert first == [None] * 7
+    assert second == [None, None, "j", "inner", None, 5, 7]
+    assert third == [None, None, "j", "q", None, None, None]
 
 
 def test_threads_of_a_pool_do_not_see_each_others_fields(kept: Kept) -> None:
@@ -102,10 +102,12 @@ def test_the_plain_log_shows_what_is_bound_when_it_is_verbose(tmp_path: Path) ->
         ours.info("unbound")
         with logcontext.bound(queue="q", batch=3):
             ours.info("bound")
-    assert "[" not in (tmp_path / "log0").read_text()
+    unbound, bound = (tmp_path / "log0").read_text().splitlines()
+    assert unbound.endswith(" node=- queue=-: unbound")
+    assert bound.endswith(" node=- queue=q: bound")
     unbound, bound = (tmp_path / "log1").read_text().splitlines()
-    assert unbound.endswith("londiste.test: unbound")
-    assert bound.endswith("londiste.test: bound [queue=q batch=3]")
+    assert unbound.endswith(" node=- queue=-: londiste.test: unbound")
+    assert bound.endswith(" node=- queue=q: londiste.test: bound [batch=3]")
 
 
 def test_the_fields_of_an_error_that_is_its_own_cause_are_found() -> None:
