@@ -23,10 +23,14 @@ from londiste.settings.cascade_file import CascadeFile
 
 @dataclass(frozen=True)
 class TableState:
-    """A table that a node replicates: its rule, and its sync state."""
+    """A table that a node replicates: its rule, and its sync state.
+
+    copy_below -- an interrupted command has changed it; nodes below have yet to copy it again.
+    """
 
     rule: Rule = field(default_factory=Rule)
     state: str | None = "ok"
+    copy_below: bool = False
 
 
 @dataclass(frozen=True)
@@ -193,15 +197,16 @@ def _tables(
         node = state.nodes[name]
         is_root = name == at_root
         added: dict[Rule, list[TableName]] = {}
-        rules: dict[Rule, list[TableName]] = {}
+        rules: dict[tuple[Rule, bool], list[TableName]] = {}
         policies: dict[str, list[TableName]] = {}
         for table, rule in tables.nodes[name].items():
             now = node.tables.get(table)
             if now is None:
                 added.setdefault(rule, []).append(table)
                 continue
-            if now.rule.attrs != rule.attrs or _copy_is_missing_below(name, table, state):
-                rules.setdefault(replace(rule, policy="halt"), []).append(table)
+            other = now.rule.attrs != rule.attrs
+            if other or now.copy_below:
+                rules.setdefault((replace(rule, policy="halt"), not other), []).append(table)
             if now.rule.policy != rule.policy:
                 policies.setdefault(rule.policy, []).append(table)
         role = "root" if is_root else ""
@@ -216,10 +221,16 @@ def _tables(
                 copied=0 if is_root else sum(sizes.get(t, 0) for t in names),
                 deleted=0 if is_root else sum(node.relations.get(t, 0) for t in names),
             )
-        for rule, names in rules.items():
-            copied = 0 if is_root else sum(sizes.get(t, 0) for t in names)
+        for (rule, resumed), names in rules.items():
+            copied = 0 if is_root or resumed else sum(sizes.get(t, 0) for t in names)
             yield Action(
-                Kind.RULE, name, role, tables=tuple(names), attrs=rule.attrs, copied=copied
+                Kind.RULE,
+                name,
+                role,
+                tables=tuple(names),
+                attrs=rule.attrs,
+                copied=copied,
+                resumed=resumed,
             )
         for policy, names in policies.items():
             yield Action(Kind.POLICY, name, role, tables=tuple(names), policy=policy)
@@ -237,17 +248,6 @@ def _depth(name: str, file: CascadeFile, state: CascadeState) -> int:
         above = file.nodes[name].provider if node.type is None else node.provider
         name = above or name
     return len(seen)
-
-
-def _copy_is_missing_below(name: str, table: TableName, state: CascadeState) -> bool:
-    """Whether a branch copies a table again, and a node below it, interrupted, does not."""
-    branch = state.nodes[name]
-    if branch.type is not NodeType.BRANCH or branch.tables[table].state == "ok":
-        return False
-    return any(
-        node.provider == name and table in node.tables and node.tables[table].state == "ok"
-        for node in state.nodes.values()
-    )
 
 
 def _switchover(

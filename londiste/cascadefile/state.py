@@ -21,6 +21,7 @@ from londiste.install.apply import plan_for
 from londiste.orchestration.connections import Connections
 from londiste.pgq import config
 from londiste.replication import sqlapi as tables
+from londiste.replication.model import COPY_BELOW
 from londiste.settings.cascade_file import CascadeFile
 
 #: A database without it is no node.
@@ -172,7 +173,7 @@ def existing(sites: Connections, dsn: str, queue: str, *, extra: str = "") -> Ex
 def _tables(conn: Connection, queue: str) -> dict[TableName, TableState]:
     """The tables that a node replicates."""
     return {
-        table.name: TableState(Rule.of(table.attrs), table.state)
+        table.name: TableState(Rule.of(table.attrs), table.state, COPY_BELOW in table.attrs)
         for table in tables.get_table_list(conn, queue)
         if table.local
     }

@@ -26,14 +26,14 @@ from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.lag import Behind, Latency, Position, find_root, positions
-from londiste.monitor.nodes.rules import REWRITTEN
+from londiste.monitor.nodes.rules import REWRITTEN, STALE_BELOW
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors as apply_errors
-from londiste.replication.model import decode_attrs
+from londiste.replication.model import COPY_BELOW, ReplicatedTable, decode_attrs
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.sqlapi import LargeBatch
 
@@ -78,6 +78,7 @@ class NodeStatus:
     alarms -- findings of its database, if they were asked for.
     tick -- that it has reached.  applied_events -- of the queue, up to that tick; about.
     errors -- (consumer, first line of its message); (``capture``, what is not captured);
+        (``subscribers``, tables that the nodes below have to copy again);
         (``follow``, tables of auto_add_tables that cannot be added).
     unreachable -- why there was no answer.
     tagged_dead -- it is marked as failed.
@@ -270,7 +271,10 @@ def collect(
             errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
         for followed, why in _known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():
             errors.append(("follow", f"{followed} cannot be added: {why}"))
-        counts = _known(missing, lambda: count_tables(conn, queue))
+        listed = _known(missing, lambda: tables.get_table_list(conn, queue))
+        for table in listed or ():
+            if COPY_BELOW in table.attrs:
+                errors.append(("subscribers", f"table {table.name} {STALE_BELOW}: {CHECK}"))
         large = _known(missing, lambda: attempts.get_large_batch(conn, queue))
         under_way = _known(missing, lambda: operation.find(conn, queue))
         keeper = None
@@ -287,7 +291,7 @@ def collect(
                 visit(conn, info.name, facts)
         return _Answer(
             info,
-            counts,
+            None if listed is None else count_tables(listed),
             tuple(errors),
             large,
             bool(missing),
@@ -322,9 +326,8 @@ def _known(missing: list[str], ask: Callable[[], _T]) -> _T | None:
         return None
 
 
-def count_tables(conn: Connection, queue: str) -> TableCounts:
+def count_tables(known: Sequence[ReplicatedTable]) -> TableCounts:
     """Counts the tables of a node by their state."""
-    known = tables.get_table_list(conn, queue)
     ok = sum(t.local and t.state == "ok" for t in known)
     kept = sum(t.local for t in known)
     return TableCounts(ok, kept - ok, len(known) - kept)

@@ -16,6 +16,7 @@ _NAMED = 3
 _SOURCES = {
     "capture": Severity.CRITICAL,
     "partition": Severity.CRITICAL,
+    "subscribers": Severity.CRITICAL,
     "rewritten": Severity.WARNING,
     "follow": Severity.WARNING,
 }

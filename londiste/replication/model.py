@@ -66,6 +66,8 @@ class ReplicatedTable:
 
 #: Attribute of a table whose events from before are to go out of the queue of this branch.
 FORGET = "forget_events"
+#: Attribute of a table of a branch that was changed: the nodes below have yet to copy it again.
+COPY_BELOW = "copy_subscribers"
 
 MERGE_ALL, NO_MERGE = "merge_all", "no_merge"
 

@@ -15,6 +15,7 @@ from londiste.cascade.model import Hold, WorkerState
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
+from londiste.db.queries import fetch
 from londiste.replication.model import (
     PendingForeignKey,
     ReplicatedSequence,
@@ -57,6 +58,12 @@ def get_tables(
 def get_table(conn: Connection, queue: str, name: TableName) -> ReplicatedTable | None:
     """One table; None when the queue does not know it."""
     return get_tables(conn, queue, [name]).get(name)
+
+
+def lock_table(conn: Connection, queue: str, name: TableName) -> ReplicatedTable | None:
+    """The same; no other transaction changes its registration until this one ends."""
+    fetch(conn, "lock_registration", queue=queue, table=str(name))
+    return get_table(conn, queue, name)
 
 
 class TableListCache:

@@ -8,6 +8,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
+from londiste.errors import BadOption
 from londiste.handlers import registry, table_rules
 from londiste.replication.commands import change_handler as changing
 from londiste.settings import NodeSettings
@@ -38,6 +39,12 @@ from londiste.settings import NodeSettings
 @click.option(
     "--skip-columns", default=None, metavar="A,B", help="Exclude these columns ('' = none)."
 )
+@click.option(
+    "--continue",
+    "resume",
+    is_flag=True,
+    help="Change nothing; only finish what an interrupted change has left to do.",
+)
 @options.explain
 @options.json_changes
 def change_handler(
@@ -48,6 +55,7 @@ def change_handler(
     where: str | None,
     columns: str | None,
     skip_columns: str | None,
+    resume: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
@@ -56,11 +64,19 @@ def change_handler(
     The trigger is re-created where necessary. If the handler or filter needs other rows than
     before, the tables are copied again; below a branch, on every node. With a filter and without
     --handler, a table keeps its handler. TABLE may contain * and ?.
+
+    If the command is interrupted, londiste status and londiste check name the tables that the nodes
+    below have yet to copy again. The same command, or --continue, finishes it.
     """
     settings = context.settings(NodeSettings)
     filters = table_rules.changes(where, columns, skip_columns)
     stored = None
-    if handler is not None or arguments or not filters:
+    if resume and (handler is not None or arguments or filters):
+        raise BadOption(
+            "--continue excludes a new handler or filter",
+            hint="londiste change-handler TABLE --continue",
+        )
+    if not resume and (handler is not None or arguments or not filters):
         stored = registry.parse(handler or "", arguments)
     with sites(settings) as reach:
         plan = changing.plan(reach, settings.db, settings.queue_name, names, stored, filters)

@@ -13,7 +13,7 @@ from londiste.monitor.nodes.rules import NodeFacts, TableFacts
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys
-from londiste.replication.model import ReplicatedTable
+from londiste.replication.model import COPY_BELOW, ReplicatedTable
 
 
 def collect(conn: Connection, queue: str) -> NodeFacts:
@@ -41,6 +41,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
                 errors.get(f"{node.worker}.copy.{t.name}", ""),
                 {c.name: c.type_name for c in found[t.dest].columns} if t.dest in found else {},
                 _whole(t),
+                COPY_BELOW in t.attrs,
             )
             for t in known
         },

@@ -19,6 +19,7 @@ class TableFacts:
 
     error -- what blocks its copy.
     whole -- False: a filter excludes rows or columns.
+    copy_below -- it was changed, and the nodes below have yet to copy it again.
     """
 
     local: bool
@@ -26,6 +27,7 @@ class TableFacts:
     error: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
+    copy_below: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,11 @@ def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
 def _own(node: NodeFacts, queue: str) -> list[Finding]:
     found = _at_work(node, queue)
     for name, table in node.tables.items():
+        if table.copy_below:
+            do = f"with the settings of {node.name}: londiste change-handler {name} --continue"
+            why = "change-handler or apply was interrupted: the nodes below have rows of before"
+            what = f"table {name} {STALE_BELOW}"
+            found.append(_finding(Severity.CRITICAL, "subscribers", node, what, why, do, queue))
         if not table.local or table.state == "ok":
             continue
         severity = Severity.CRITICAL if table.error else Severity.WARNING
@@ -138,6 +145,10 @@ _OFF = {
 
 #: Of DDL outside of scripts that all nodes run.
 REWRITTEN = "was rewritten by DDL on this node alone, compare it"
+
+
+#: Of a change of a branch that was interrupted.
+STALE_BELOW = "was changed, the nodes below have not copied it again"
 
 
 def _doubt(

@@ -2,7 +2,8 @@
 
 Where the set of rows changes, the table is copied again: added rows come with the copy, the others
 are deleted with the old ones.  Below a branch the table is copied again on every node, after the
-branch's own copy.
+branch's own copy.  Until all of them are set to do so, the table of the branch has the attribute
+``COPY_BELOW``, which is stored with the change: an interrupted command is found and continued.
 """
 
 from __future__ import annotations
@@ -26,9 +27,15 @@ from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks
 from londiste.replication.commands.ddl_lock import with_table
-from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs, with_trigger
+from londiste.replication.model import (
+    COPY_BELOW,
+    FORGET,
+    ReplicatedTable,
+    encode_attrs,
+    with_trigger,
+)
 from londiste.replication.patterns import Pattern, select, table_meant
-from londiste.replication.tablesync.cancel import CopyAgain
+from londiste.replication.tablesync.cancel import CopiedBelow, CopyAgain
 
 _LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
 #: Bits of pg_trigger.tgtype.
@@ -73,12 +80,10 @@ def plan(
         change = _Change(handler, tuple(sorted((filters or {}).items())))
         attrs = change.of(table.attrs)
         if attrs == table.attrs:
-            already.append(name)
-            if node.type is NodeType.BRANCH and table.state != "ok":
-                # Perhaps an interrupted command, whose last steps are still to be done.
-                steps += [
-                    _copy_of(*one, queue, name) for one in below() if _has(sites, one, queue, name)
-                ]
+            if COPY_BELOW in table.attrs:
+                steps += _copied_below(sites, (node.name, dsn), queue, name, below())
+            else:
+                already.append(name)
             continue
         wants = table_rules.wants(attrs)
         filter_checks.refuse(node, wants)
@@ -114,13 +119,13 @@ def plan(
             )
         # A branch tells of what it had; what it tells from now on is something else.
         forget = again and node.type is NodeType.BRANCH
+        then: list[Step] = []
+        if forget or COPY_BELOW in table.attrs:
+            then = _copied_below(sites, (node.name, dsn), queue, name, below())
         steps.append(
             ChangeHandler(node.name, dsn, queue, name, table.dest, change, root, again, forget)
         )
-        if forget:
-            steps += [
-                _copy_of(*one, queue, name) for one in below() if _has(sites, one, queue, name)
-            ]
+        steps += then
     return CommandPlan(tuple(steps), tuple(already))
 
 
@@ -162,12 +167,6 @@ def _below(sites: Connections, dsn: str, queue: str) -> list[tuple[str, str]]:
     return found
 
 
-def _has(sites: Connections, node: tuple[str, str], queue: str, name: TableName) -> bool:
-    """Whether a node stores rows of the table."""
-    table = tables.get_table(sites.at(node[1]), queue, name)
-    return table is not None and table.local and table.keeps_rows
-
-
 def _other_rows(table: ReplicatedTable, wants: TableRules) -> bool:
     """Whether the new rules need rows that the target does not have."""
     try:
@@ -178,8 +177,29 @@ def _other_rows(table: ReplicatedTable, wants: TableRules) -> bool:
     return wants.stored and replace(wants, ignore_truncate=before.ignore_truncate) != before
 
 
-def _copy_of(node: str, dsn: str, queue: str, table: TableName) -> CopyAgain:
-    return CopyAgain(node, dsn, queue, table, when=", after its provider")
+def _copied_below(
+    sites: Connections,
+    at: tuple[str, str],
+    queue: str,
+    name: TableName,
+    below: Sequence[tuple[str, str]],
+) -> list[Step]:
+    """The steps that copy a table again on all nodes below.  Raises StateError."""
+    found: list[Step] = []
+    for node, dsn in below:
+        table = tables.get_table(sites.at(dsn), queue, name)
+        if table is None or not table.local or not table.keeps_rows:
+            continue
+        if "skip_truncate" in table.attrs:
+            raise StateError(
+                f"table {name} of node {node}, below this one, was added with --skip-truncate",
+                detail="it has to be copied again, and a copy would duplicate its rows; nothing"
+                " was changed",
+                hint=f"with the settings of {node}: londiste remove-table {name}; add it again"
+                " after the change",
+            )
+        found.append(CopyAgain(node, dsn, queue, name, when=", after its provider"))
+    return [*found, CopiedBelow(*at, queue, name)]
 
 
 @dataclass(frozen=True)
@@ -212,12 +232,12 @@ class ChangeHandler:
         with_table(sites, self.dsn, self.dest, self.node, self._set)
 
     def _set(self, conn: Connection) -> None:
-        now = tables.get_table(conn, self.queue, self.table)
+        now = tables.lock_table(conn, self.queue, self.table)
         if now is None or not now.local:
             return
         attrs = self.change.of(now.attrs)
         if self.forget:
-            attrs[FORGET] = "1"
+            attrs |= {FORGET: "1", COPY_BELOW: "1"}
         before = now.attrs.get(table_rules.HANDLER, "")
         words = self._words(conn, before, attrs.get(table_rules.HANDLER, ""))
         tables.local_change_handler(conn, self.queue, self.table, words, encode_attrs(attrs))

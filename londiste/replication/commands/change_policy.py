@@ -83,10 +83,10 @@ class ChangePolicy:
         )
 
     def run(self, sites: Connections) -> None:
-        conn = sites.at(self.dsn)
-        for now in tables.get_table_list(conn, self.queue):
-            if now.name == self.table and now.local:
+        with sites.transaction(self.dsn) as conn:
+            now = tables.lock_table(conn, self.queue, self.table)
+            if now is not None and now.local:
                 attrs = encode_attrs(table_rules.with_policy(now.attrs, self.policy))
                 tables.local_set_table_attrs(conn, self.queue, self.table, attrs)
-        # The worker may be stopped at an event that is to be resolved so.
-        errors.retry_apply_errors(conn, self.queue)
+            # The worker may be stopped at an event that is to be resolved so.
+            errors.retry_apply_errors(conn, self.queue)

@@ -16,7 +16,7 @@ from londiste.orchestration.lock_retry import retry_locked
 from londiste.orchestration.steps import Step
 from londiste.pgq import batches, queues
 from londiste.replication import sqlapi as tables
-from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs
+from londiste.replication.model import COPY_BELOW, FORGET, ReplicatedTable, encode_attrs
 
 
 def copy_consumer(worker: str, table: TableName) -> str:
@@ -92,7 +92,7 @@ def reset_copy(
     attrs -- its new attributes.
     """
     copy_stop(conn, queue, table)
-    now = tables.get_table(conn, queue, table)
+    now = tables.lock_table(conn, queue, table)
     if now is None or not now.local:
         return
     wanted = now.attrs if attrs is None else attrs(now)
@@ -131,6 +131,30 @@ class CopyAgain:
         forget = {FORGET: "1"} if self.forget else {}
         with sites.transaction(self.dsn) as conn:
             reset_copy(conn, self.queue, self.table, lambda now: {**now.attrs, **forget})
+
+
+@dataclass(frozen=True)
+class CopiedBelow:
+    """Records that all nodes below a branch copy a table again, or will do so."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+
+    def describe(self) -> str:
+        return f"{self.node}: record that the nodes below copy table {self.table} again"
+
+    def done(self, sites: Connections) -> bool:
+        now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return now is None or COPY_BELOW not in now.attrs
+
+    def run(self, sites: Connections) -> None:
+        with sites.transaction(self.dsn) as conn:
+            now = tables.lock_table(conn, self.queue, self.table)
+            if now is not None and now.local:
+                attrs = {key: value for key, value in now.attrs.items() if key != COPY_BELOW}
+                tables.local_set_table_attrs(conn, self.queue, self.table, encode_attrs(attrs))
 
 
 def leftovers(sites: Connections, dsn: str, node: NodeInfo, consumer: str) -> list[Step]:

@@ -143,8 +143,12 @@ class Handover:
 
         The worker does it, because only the worker writes into that queue.
         """
-        attrs = {name: value for name, value in table.attrs.items() if name != FORGET}
         with self._target.transaction():
+            # Commands may have changed it since it was read.
+            now = tables.lock_table(self._target, self._queue, table.name)
+            if now is None or not now.local:
+                return table
+            attrs = {name: value for name, value in now.attrs.items() if name != FORGET}
             count = tables.forget_events(self._target, self._queue, table.name)
             tables.local_set_table_attrs(self._target, self._queue, table.name, encode_attrs(attrs))
         log.info(

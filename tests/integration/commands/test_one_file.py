@@ -121,3 +121,62 @@ def test_what_the_file_omits_is_removed_only_on_request(one_file: OneFile) -> No
     assert one_file.plan() == []
     assert tables(one_file, "n1") == ["public.a"]
     assert one_file.db["n3"].value("select count(*) from pgq_node.node_info") == 0
+
+
+def test_a_change_of_a_branch_killed_at_any_step_is_shown_until_the_nodes_below_copy(
+    one_file: OneFile,
+) -> None:
+    one_file.write(ROLES, TABLES)
+    one_file.db["n1"].execute("create table a (id int primary key, v text)")
+    assert one_file("apply").code == 0
+
+    def states() -> list[str | None]:
+        query = "select merge_state from londiste.table_info"
+        return [one_file.db[node].value(query) for node in ("n2", "n3")]
+
+    def copied(*names: str) -> None:
+        for name in names:
+            one_file.db[name].execute("update londiste.table_info set merge_state = 'ok'")
+
+    def shown() -> list[bool]:
+        texts = [
+            one_file("status", "--json", "--node", "n3").out,
+            one_file("status", "--check", "--node", "n1").out,
+            one_file("check", "--json", "--node", "n2").out,
+        ]
+        return ["the nodes below have not copied it again" in text for text in texts]
+
+    continued = ("change-handler", "a", "--continue", "--node", "n2")
+    for condition, finish in (("id > 3", ("apply",)), ("id > 4", continued)):
+        copied("n2", "n3")
+        rule = f'[nodes.n2.tables."a"]\nwhere = "{condition}"\n'
+        one_file.write(ROLES, TABLES + rule)
+        assert one_file.killed(("apply",), "plan.before-step:2") == -9
+        assert states() == [None, "ok"] and shown() == [True] * 3
+        # The copy of the branch ends before the command is repeated.
+        copied("n2")
+        assert one_file.plan() == [("change-handler", "n2", ["public.a"])]
+        assert "continues an interrupted command" in one_file("plan").out
+        assert one_file.killed(finish, "plan.after-step") == -9
+        assert states() == ["ok", None] and shown() == [True] * 3
+        done = one_file(*finish)
+        assert done.code == 0, done.err
+        assert states() == ["ok", None] and shown() == [False] * 3
+        assert one_file.plan() == []
+        assert "nothing to do" in one_file(*continued).out
+    refused = one_file(*continued, "--where", "true")
+    assert refused.code == 2 and "--continue excludes" in refused.err
+
+
+def test_rows_of_a_node_below_that_a_copy_would_duplicate_refuse_the_change(
+    one_file: OneFile,
+) -> None:
+    one_file.write(ROLES, TABLES)
+    one_file.db["n1"].execute("create table a (id int primary key, v text)")
+    assert one_file("apply").code == 0
+    for node, attrs in (("n2", ""), ("n3", ", table_attrs = 'skip_truncate=1'")):
+        one_file.db[node].execute(f"update londiste.table_info set merge_state = 'ok'{attrs}")
+    refused = one_file("change-handler", "a", "--where", "id > 3", "--node", "n2")
+    assert refused.code == 3, refused.err
+    assert "of node n3, below this one, was added with --skip-truncate" in refused.err
+    assert one_file.db["n2"].value("select merge_state from londiste.table_info") == "ok"

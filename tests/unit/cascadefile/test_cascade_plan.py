@@ -251,12 +251,20 @@ def test_an_interrupted_switchover_is_finished_whichever_node_is_root() -> None:
         assert short(plan(file_of(after), state)) == [("switchover", "n2", "n1")]
 
 
-def test_a_copy_that_a_branch_repeats_alone_is_repeated_below() -> None:
-    state = changed(state_of(), "n2", {**node("n2", "n1").tables, A: TableState(state="in-copy")})
-    assert short(plan(file_of(), state)) == [("change-handler", "n2", "a")]
-    for leaf in ("n3", "n4"):
-        state = changed(state, leaf, {**node(leaf, "n2").tables, A: TableState(state=None)})
-    assert plan(file_of(), state) == []
+def test_a_copy_that_nodes_below_a_branch_have_yet_to_repeat_is_continued() -> None:
+    for table in (TableState(state="in-copy"), TableState(state=None)):
+        state = changed(state_of(), "n2", {**node("n2", "n1").tables, A: table})
+        assert plan(file_of(), state) == []
+        state = changed(
+            state, "n2", {**node("n2", "n1").tables, A: replace(table, copy_below=True)}
+        )
+        found = plan(file_of(), state)
+        assert short(found) == [("change-handler", "n2", "a")]
+        assert found[0].resumed and not found[0].copied
+    # With another change of the same table it is one action, which is no continuation.
+    more = '[tables]\ninclude = ["*"]\n[nodes.n2.tables."a"]\nwhere = "id > 1"\n'
+    found = plan(file_of(more=more), state)
+    assert short(found) == [("change-handler", "n2", "a")] and not found[0].resumed
 
 
 def test_an_export_is_a_file_that_needs_nothing() -> None:
