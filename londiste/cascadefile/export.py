@@ -13,6 +13,7 @@ from londiste.configfile import toml_value
 from londiste.db.names import TableName
 from londiste.handlers import registry, table_rules
 from londiste.handlers.table_rules import HandlerAttrs
+from londiste.replication.patterns import escaped
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,16 @@ def _lines(cascade: Exported) -> Iterator[str]:
             yield f"worker = {toml_value(node.worker)}"
         if node.type is not NodeType.ROOT:
             above = cascade.nodes[node.provider].tables
-            missing = [str(table) for table in above if table not in node.tables]
+            missing = [escaped(table) for table in above if table not in node.tables]
             if missing:
                 yield from ["", f"[nodes.{_key(name)}.tables]", f"exclude = {toml_value(missing)}"]
         for table, rule in special.get(name, {}).items():
             yield from _section(f"nodes.{_key(name)}.tables", table, rule)
-    yield from ["", "[tables]", f"include = {toml_value([str(table) for table in root.tables])}"]
+    yield from [
+        "",
+        "[tables]",
+        f"include = {toml_value([escaped(table) for table in root.tables])}",
+    ]
     for table, rule in common.items():
         yield from _section("tables", table, rule)
 
@@ -94,7 +99,7 @@ def _rules(
 def _section(head: str, table: TableName, rule: Rule) -> Iterator[str]:
     """The section of a rule."""
     found = HandlerAttrs.of({**dict(rule.attrs), table_rules.ON_ERROR: rule.policy})
-    yield from ["", f"[{head}.{toml_value(str(table))}]"]
+    yield from ["", f"[{head}.{toml_value(escaped(table))}]"]
     if found.handler:
         name, options = registry.split(found.handler)
         yield f"handler = {toml_value(name)}"

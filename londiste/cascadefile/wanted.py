@@ -10,7 +10,7 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers import registry, table_rules
 from londiste.handlers.table_rules import HandlerAttrs
-from londiste.replication.patterns import is_pattern, matches
+from londiste.replication.patterns import is_pattern, matches, parsed
 from londiste.settings.cascade_file import CascadeFile, NodeSection, TablesSection
 
 #: Attributes of a table that its rule in the file defines.
@@ -74,7 +74,7 @@ def _of_root(
     include = section.include
     if include is None:
         include = tuple(name for name in section.rules if not is_pattern(name))
-    plain = [TableName.parse(text) for text in include if not is_pattern(text)]
+    plain = [parsed(text) for text in include if not is_pattern(text)]
     for name in plain:
         if name not in existing:
             raise BadOption(

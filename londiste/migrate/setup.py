@@ -162,12 +162,12 @@ def sequences_left(conn: Connection, queue: str) -> list[TableName]:
 
 
 def _tables_of_root(sites: Connections, pair: Pair, side: Side) -> list[Step]:
-    patterns = [str(name) for name in not_replicated(sites.at(side.dsn), pair.queue)]
-    if not patterns:
+    names = not_replicated(sites.at(side.dsn), pair.queue)
+    if not names:
         return []
     # A table without key is found by its whole row.
     options = TableOptions(whole_row=True)
-    return list(add_table.plan(sites, side.dsn, pair.queue, patterns, options).steps)
+    return list(add_table.plan(sites, side.dsn, pair.queue, names, options).steps)
 
 
 def _tables_below(sites: Connections, pair: Pair, side: Side) -> list[Step]:

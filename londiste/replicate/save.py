@@ -10,7 +10,7 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.replicate.databases import Replication
 from londiste.replicate.setup import Selection
-from londiste.replication.patterns import matches
+from londiste.replication.patterns import escaped, matches
 
 
 def text(replication: Replication, selection: Selection) -> str:
@@ -41,7 +41,7 @@ def _include(selection: Selection) -> list[str]:
         return list(selection.patterns) or ["*.*"]
     wanted = [TableName.parse(text) for text in selection.patterns] or [TableName("*", "*")]
     return [
-        f"{schema}.{one.name}"
+        f"{escaped(TableName(schema, 'x')).removesuffix('.x')}.{one.name}"
         for one in wanted
         for schema in selection.schemas
         if matches(TableName(schema, "x"), [f"{one.schema}.x"])

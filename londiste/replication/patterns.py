@@ -1,10 +1,14 @@
-"""Selection of objects by names, patterns with * and ?, or all."""
+r"""Selection of objects by names, patterns with * and ?, or all.
+
+A backslash before ``*``, ``?`` or a backslash makes it an ordinary character: ``a\*`` is the table
+named ``a*``.  ``escaped`` writes a name so.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from londiste.db.names import TableName
@@ -40,19 +44,20 @@ def select(
     chosen: dict[TableName, None] = {}
     already: dict[TableName, None] = {}
     for text in patterns:
-        wanted = parsed(text)
-        several = isinstance(text, str) and is_pattern(text)
-        if several:
-            match = _matcher(str(wanted))
+        several = False
+        if isinstance(text, str) and is_pattern(text):
+            several = True
+            match = _matcher(text)
             fresh = [name for name in candidates if match(str(name))]
             old = [name for name in done if match(str(name))]
         else:
+            wanted = parsed(text)
             fresh = [wanted] if wanted in candidates else []
             old = [wanted] if wanted in done else []
         if not fresh and not old:
             if not force or several:
                 raise unknown(str(text))
-            fresh = [wanted]
+            fresh = [parsed(text)]
         chosen.update(dict.fromkeys(fresh))
         if not fresh:
             already.update(dict.fromkeys(old))
@@ -61,7 +66,7 @@ def select(
 
 def matches(name: TableName, patterns: Sequence[str]) -> bool:
     """Whether one of the names or patterns matches the object."""
-    return any(_matcher(str(TableName.parse(text)))(str(name)) for text in patterns)
+    return any(_matcher(text)(str(name)) for text in patterns)
 
 
 def settled(picked: Selected, candidates: Collection[TableName]) -> Selected:
@@ -74,7 +79,14 @@ def settled(picked: Selected, candidates: Collection[TableName]) -> Selected:
 def parsed(text: Pattern) -> TableName:
     """The name that a pattern is, or consists of.  Raises BadOption."""
     # A TableName is a tuple, so no text.
-    return text if isinstance(text, TableName) else TableName.parse(text)
+    if isinstance(text, TableName):
+        return text
+    return TableName.parse("".join(char for char, _ in _characters(text)))
+
+
+def escaped(name: TableName) -> str:
+    """The pattern that matches this object only."""
+    return re.sub(r"([\\*?])", r"\\\1", str(name))
 
 
 def table_meant(text: Pattern, known: Iterable[TableName], otherwise: str) -> str:
@@ -94,10 +106,26 @@ def table_meant(text: Pattern, known: Iterable[TableName], otherwise: str) -> st
 
 def is_pattern(text: str) -> bool:
     """Whether the text can match several objects."""
-    return "*" in text or "?" in text
+    return any(wild for _, wild in _characters(text))
+
+
+def _characters(text: str) -> Iterator[tuple[str, bool]]:
+    """The characters of a pattern, and whether each is a wildcard."""
+    escape = False
+    for char, following in zip(text, [*text[1:], ""], strict=True):
+        if not escape and char == "\\" and following in ("\\", "*", "?"):
+            escape = True
+            continue
+        yield char, not escape and char in "*?"
+        escape = False
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
-    parts = (".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern)
+    # The text before the first dot is the schema.
+    qualified = str(TableName.parse(pattern))
+    parts = (
+        (".*" if char == "*" else ".") if wild else re.escape(char)
+        for char, wild in _characters(qualified)
+    )
     compiled = re.compile("".join(parts), re.DOTALL)
     return lambda name: compiled.fullmatch(name) is not None

@@ -20,6 +20,7 @@ from londiste.daemon.child import die_with_parent
 from londiste.daemon.process import process
 from londiste.db.connection import session
 from londiste.db.names import TableName
+from londiste.replication.patterns import parsed
 from londiste.settings import WorkerSettings
 
 
@@ -48,7 +49,7 @@ def run(
     """
     of_worker = die_with_parent_if_child()
     settings = context.settings(WorkerSettings, engine=chosen)
-    wanted = tuple(TableName.parse(name) for name in names)
+    wanted = tuple(parsed(name) for name in names)
     carrier = engine.by_size(
         settings.engine,
         settings.spark,

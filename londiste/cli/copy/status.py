@@ -20,7 +20,7 @@ from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.errors import UnknownTable
 from londiste.replication import sqlapi as tables
-from londiste.replication.patterns import table_meant
+from londiste.replication.patterns import parsed, table_meant
 from londiste.settings import NodeSettings
 
 _COLUMNS = (
@@ -83,7 +83,7 @@ def status(
     remaining time. With --json and --watch, one JSON document per line and refresh.
     """
     settings = context.settings(NodeSettings)
-    wanted = [str(TableName.parse(name)) for name in names]
+    wanted = [str(parsed(name)) for name in names]
     with session(settings.db, name="londiste copy status", autocommit=True) as conn:
         known = {str(t.name) for t in tables.get_table_list(conn, settings.queue_name) if t.local}
         for name in wanted:

@@ -14,6 +14,7 @@ from londiste.monitor.doctor.examine import examine
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.orchestration.connections import Connections
 from londiste.replicate.databases import Replication
+from londiste.replication.patterns import escaped
 
 
 def preflight(
@@ -29,7 +30,7 @@ def preflight(
     if not install_sql.administers(source):
         one = _administration(user)
         found[one.what] = one
-    names = [str(name) for name in chosen]
+    names = [escaped(name) for name in chosen]
     for target in replication.targets:
         for one in examine(
             replication.source.dsn, target.dsn, names, engine=replication.settings.engine

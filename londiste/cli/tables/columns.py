@@ -11,8 +11,8 @@ from londiste.cli import options, output
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.plan_output import execute_plan, sites
-from londiste.db.names import TableName
 from londiste.replication.commands import columns as comparing
+from londiste.replication.patterns import parsed
 from londiste.settings import NodeSettings
 
 
@@ -46,7 +46,7 @@ def columns(
     Tables with a column filter are skipped. Without --add, the exit code is 3 when columns differ.
     """
     settings = context.settings(NodeSettings)
-    wanted = [TableName.parse(name) for name in names]
+    wanted = [parsed(name) for name in names]
     with sites(settings) as reach:
         if add or explain:
             plan = comparing.plan_add(reach, settings.db, settings.queue_name, wanted)

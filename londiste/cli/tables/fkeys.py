@@ -13,8 +13,8 @@ from londiste.cli import options, output
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import session
-from londiste.db.names import TableName
 from londiste.replication.commands import fkeys as keys
+from londiste.replication.patterns import parsed
 from londiste.settings import NodeSettings
 
 
@@ -53,7 +53,7 @@ def fkeys(
     table that is not replicated is restored by --restore only. TABLE is the name in this database.
     """
     settings = context.settings(NodeSettings)
-    wanted = [TableName.parse(name) for name in names]
+    wanted = [parsed(name) for name in names]
     if restore or explain:
         with sites(settings) as reach:
             plan = keys.plan(reach, settings.db, settings.queue_name, wanted)

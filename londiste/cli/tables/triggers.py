@@ -11,8 +11,8 @@ from londiste.cli import options, output
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import session
-from londiste.db.names import TableName
 from londiste.replication.commands import triggers as firing
+from londiste.replication.patterns import parsed
 from londiste.settings import NodeSettings
 
 
@@ -50,7 +50,7 @@ def triggers(
     added with --no-triggers; --restore creates its triggers when the table is named.
     """
     settings = context.settings(NodeSettings)
-    wanted = [TableName.parse(name) for name in names]
+    wanted = [parsed(name) for name in names]
     if restore or explain:
         with sites(settings) as reach:
             plan = firing.plan(reach, settings.db, settings.queue_name, wanted)

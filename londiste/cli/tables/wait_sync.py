@@ -11,8 +11,8 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
 from londiste.cli.tables.common import table_names, wait_until_synced
 from londiste.db.connection import session
-from londiste.db.names import TableName
 from londiste.errors import NothingReplicated
+from londiste.replication.patterns import parsed
 from londiste.settings import NodeSettings
 
 
@@ -46,7 +46,7 @@ def wait_sync(
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste wait-sync", autocommit=True) as conn:
         node = nodes.get_node_info(conn, settings.queue_name)
-        only = [TableName.parse(name) for name in names]
+        only = [parsed(name) for name in names]
         found = wait_until_synced(conn, settings.queue_name, timeout, only)
     if as_json:
         output.as_json(InSync(tables=len(found), ok=len(found)))

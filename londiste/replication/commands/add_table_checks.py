@@ -10,7 +10,7 @@ from londiste.db.names import TableName, quote
 from londiste.errors import BadOption, UnknownTable, UsageError
 from londiste.replication.commands import add_table_options
 from londiste.replication.model import ReplicatedTable, TableOptions
-from londiste.replication.patterns import Pattern, Selected, select, table_meant
+from londiste.replication.patterns import Pattern, Selected, is_pattern, parsed, select, table_meant
 
 
 def pick(
@@ -31,9 +31,9 @@ def pick(
         raise BadOption("no table given", hint="name tables, or use --all")
 
     def unknown(text: str) -> UnknownTable:
-        info = None if "*" in text or "?" in text else catalog.info(conn, TableName.parse(text))
+        info = None if is_pattern(text) else catalog.info(conn, parsed(text))
         if info is not None:
-            return _not_plain(TableName.parse(text), info.kind) or (
+            return _not_plain(parsed(text), info.kind) or (
                 UnknownTable(
                     f"table {text} cannot be replicated",
                     detail="unlogged, temporary and system tables and those of replication"

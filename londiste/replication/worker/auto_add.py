@@ -21,7 +21,7 @@ from londiste.orchestration.steps import execute
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table, sequences
 from londiste.replication.model import ReplicatedTable, TableOptions
-from londiste.replication.patterns import is_pattern, matches
+from londiste.replication.patterns import escaped, matches
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.settings import NodeSettings
 
@@ -106,20 +106,15 @@ class AutoAdd:
 
     def _add(self, sites: Connections, name: TableName, *, sequence: bool) -> None:
         settings = self._settings
-        if is_pattern(str(name)):
-            # By its name nobody can ask for it alone.
-            kind = "add-seq" if sequence else "add-table"
-            self._failed(name, f"its name contains * or ?; hint: londiste {kind} '{name}'")
-            return
         try:
             if sequence:
-                plan = sequences.plan_add(sites, settings.db, settings.queue_name, [str(name)])
+                plan = sequences.plan_add(sites, settings.db, settings.queue_name, [escaped(name)])
             else:
                 plan = add_table.plan(
                     sites,
                     settings.db,
                     settings.queue_name,
-                    [str(name)],
+                    [name],
                     options(settings),
                     wanted=RegistrationFilter.of(settings),
                 )

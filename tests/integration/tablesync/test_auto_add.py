@@ -24,7 +24,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
     root.database.execute(
         f"create schema sales; {FITS}; create domain mood as text check (fits(value));"
         "create table a (id serial primary key, v text); insert into a values (1, 'there');"
-        'create table sales."B b" (id int primary key);'
+        'create table sales."B*" (id int primary key);'
         "create table odd (id int primary key, m mood);"
         "create table a_log (id int primary key)"
     )
@@ -40,7 +40,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
         return {name for (name,) in rows}
 
     # What cannot be made holds nothing else up.
-    line.wait(lambda: kept() == {"public.a", "sales.B b"}, "the followed tables", 60)
+    line.wait(lambda: kept() == {"public.a", "sales.B*"}, "the followed tables", 60)
     assert leaf.worker is not None
     line.wait(
         lambda: "table public.odd: cannot add it automatically" in line.processes.report(),
@@ -78,15 +78,19 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
 
 
 def test_sequences_are_followed_where_they_exist(line: Line) -> None:
-    root = line.node("root", NodeType.ROOT, schema="create sequence s; create sequence only_here")
-    leaf = line.node("leaf", NodeType.LEAF, root, schema="create sequence s", auto_add_tables=["*"])
-    done = line.run(root, "add-seq", "s", "only_here")
+    root = line.node(
+        "root", NodeType.ROOT, schema='create sequence "s*"; create sequence only_here'
+    )
+    leaf = line.node(
+        "leaf", NodeType.LEAF, root, schema='create sequence "s*"', auto_add_tables=["*"]
+    )
+    done = line.run(root, "add-seq", r"s\*", "only_here")
     assert done.code == 0, str(done)
     line.start(leaf)
 
     def followed() -> bool:
         line.tick()
-        return bool(leaf.database.value("select last_value from s") == 30001)
+        return bool(leaf.database.value('select last_value from "s*"') == 30001)
 
     line.wait(followed, "the sequence to be followed", 40)
     assert leaf.worker is not None and leaf.worker.stop() == 0

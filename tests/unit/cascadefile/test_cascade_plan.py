@@ -290,6 +290,25 @@ def test_an_export_is_a_file_that_needs_nothing() -> None:
     }
 
 
+def test_an_export_of_names_that_look_like_patterns_needs_nothing() -> None:
+    names = [TableName("public", name) for name in ("a*", "ab", "a?", "a\\*", 'q"\\')]
+    rules = {names[0]: Rule((("where", "id > 1"),)), names[4]: Rule(policy="log")}
+    providers = {"n1": None, "n2": "n1", "n3": "n2"}
+    mine = {name: TableState(rules.get(name, Rule())) for name in names if name != names[2]}
+    state = CascadeState(
+        {
+            "n1": node("n1", None, {name: TableState() for name in names}),
+            "n2": node("n2", "n1", mine),
+            "n3": node("n3", "n2", {**mine, names[0]: TableState()}),
+        }
+    )
+    dsns = {name: f"dbname={name}" for name in providers}
+    exported = text(Exported("q", state.nodes, dsns))
+    again = parse(Path("x.toml"), exported, tomllib.loads(exported))
+    more = dict.fromkeys([*names, TableName("public", "abc")], False)
+    assert decide(again, state, wanted(again, more)) == []
+
+
 @pytest.mark.parametrize(
     ("now", "file", "message"),
     [

@@ -7,7 +7,7 @@ import pytest
 from londiste.db.names import TableName
 from londiste.errors import UnknownTable
 from londiste.replication.model import decode_attrs, encode_attrs
-from londiste.replication.patterns import select, table_meant
+from londiste.replication.patterns import escaped, is_pattern, matches, parsed, select, table_meant
 
 A, AB, OTHER, ODD = (
     TableName("public", "a"),
@@ -89,3 +89,26 @@ def test_a_name_without_a_match_has_the_nearest_one_as_its_hint() -> None:
     assert table_meant("sales.xy", known, "list") == "list"
     assert table_meant("public.items", known, "list") == "did you mean sales.items?"
     assert table_meant("ord?rss*", known, "list") == "list"
+
+
+@pytest.mark.parametrize(
+    "name", ["a*", "a?b", "a\\", "a\\*", "\\\\?", "*.*", "b\\c", "plain", "\\n", "*\\*?"]
+)
+def test_an_escaped_name_is_one_object(name: str) -> None:
+    odd = TableName("s*", name)
+    others = [TableName("sx", name), TableName("s*", f"{name}x"), TableName("s*", "ab"), A]
+    assert not is_pattern(escaped(odd))
+    assert parsed(escaped(odd)) == odd
+    assert matches(odd, [escaped(odd)])
+    assert not any(matches(other, [escaped(odd)]) for other in others)
+    assert select([escaped(odd)], [*others, odd], [], unknown).chosen == (odd,)
+
+
+def test_a_backslash_makes_one_character_ordinary_and_no_other() -> None:
+    star, longer = TableName("public", "a*"), TableName("public", "a*b")
+    assert select([r"a\**"], [A, AB, star, longer], [], unknown).chosen == (star, longer)
+    assert select([r"a\*"], [A, AB, star, longer], [], unknown, force=True).chosen == (star,)
+    # Before any other character it is itself, as names with it were written before.
+    assert parsed(r"a\b") == TableName("public", r"a\b")
+    assert matches(TableName("public", r"a\b"), [r"a\?", r"*\b"])
+    assert escaped(A) == "public.a"

@@ -22,6 +22,7 @@ from londiste.replicate.databases import (
 )
 from londiste.replicate.setup import Selection
 from londiste.replicate.state import NodeState, line
+from londiste.replication.patterns import matches
 
 NAMES = [TableName("public", "a"), TableName("public", "log_1"), TableName('S "x"', "B c")]
 
@@ -103,6 +104,14 @@ def _replication() -> Replication:
         for name in ("a", "b")
     )
     return Replication(ReplicateSettings(), "q", source, (target,))
+
+
+def test_the_file_selects_the_tables_of_a_schema_whose_name_looks_like_a_pattern() -> None:
+    selection = Selection(patterns=(r"*.a\*", "s?.b*"), schemas=("s*",))
+    include = tomllib.loads(save.text(_replication(), selection))["tables"]["include"]
+    assert include == [r"s\*.a\*", r"s\*.b*"]
+    assert matches(TableName("s*", "a*"), include)
+    assert not matches(TableName("sx", "a*"), include)
 
 
 def test_the_file_has_nodes_and_tables_and_no_password(tmp_path: Path) -> None:
