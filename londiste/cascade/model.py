@@ -165,15 +165,6 @@ def consumer_kind(consumer: str, subscribers: Sequence[Subscriber]) -> ConsumerK
     return ConsumerKind.CONSUMER
 
 
-#: Attribute with the objects that londiste replicate created: a record, which no output shows.
-CREATED_OBJECTS = "created_objects"
-
-
-def shown_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
-    """The attributes of a node for output."""
-    return {key: value for key, value in attrs.items() if key != CREATED_OBJECTS}
-
-
 def decode_attrs(text: str | None) -> dict[str, str]:
     """The attributes ``a=1&b=x%2cy`` as a dict; a key without ``=`` has the value ''."""
     pairs: dict[str, str] = {}

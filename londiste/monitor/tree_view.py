@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from londiste.cascade.daemons import Life
-from londiste.cascade.model import shown_attrs
 from londiste.daemon.durations import dhms
 from londiste.monitor.status import NodeStatus, Status
 from londiste.replication.parallel.sqlapi import LargeBatch
@@ -157,7 +156,7 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
         facts.append("SQL: of Londiste 3 or older")
     if node.tagged_dead:
         facts.append(paint("DEAD"))
-    facts += [f"Attr: {key}={value}" for key, value in shown_attrs(node.attrs).items()]
+    facts += [f"Attr: {key}={value}" for key, value in node.attrs.items()]
     facts += [
         paint(f"WARNING: NEITHER ENCRYPTED NOR LOCAL: {one.names} from {one.client}")
         for one in node.exposed

@@ -1,21 +1,19 @@
 """Record of the objects that ``londiste replicate`` created in a target, and their removal.
 
-The record is an attribute of the node, written in the transaction that creates the objects.
-Every administrator of the queue can change it.  So it is no SQL: what is dropped are the objects
-of the catalog that it names.
+The record is a table that is written in the transaction that creates the objects, by a function
+that accepts only objects of the caller.  It names objects by their oids.  What was dropped and
+created again since, renamed or given to another role is not dropped.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg
 
-from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.endpoint import Endpoint
-from londiste.cascade.model import CREATED_OBJECTS, decode_attrs, encode_attrs
+from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import query
 from londiste.errors import StateError, from_database
@@ -30,35 +28,65 @@ _ORDER = ("table", "sequence", "function", "procedure", "aggregate", "type", "ex
 Object = tuple[str, str]
 
 
-def objects(conn: Connection) -> set[Object]:
-    """The objects of users in a database."""
+@dataclass(frozen=True)
+class Created:
+    """An object that was created, and what became of it.
+
+    now -- its present name; None: it was dropped.
+    owner, same_owner -- its present owner, and whether it belonged to that role at the beginning.
+    """
+
+    kind: str
+    name: str
+    now: str | None
+    owner: str = ""
+    same_owner: bool = True
+
+    @property
+    def object(self) -> Object:
+        return self.kind, self.name
+
+
+def objects(conn: Connection) -> dict[Object, tuple[int, int]]:
+    """The objects of users in a database: catalog and oid of each."""
     rows = conn.execute(query("user_objects").encode()).fetchall()
-    return {(str(row[0]), str(row[1])) for row in rows}
+    return {(str(row[0]), str(row[1])): (int(row[2]), int(row[3])) for row in rows}
 
 
-def recorded(conn: Connection, queue: str) -> list[Object]:
-    """The objects that were created in the database of a node.  Raises StateError."""
-    info = nodes.find_node_info(conn, queue)
-    text = decode_attrs(info.attrs).get(CREATED_OBJECTS) if info is not None else None
-    try:
-        found = json.loads(text) if text else []
-        pairs = [(kind, name) for kind, name in found]
-        if not all(isinstance(word, str) for pair in pairs for word in pair):
-            raise TypeError
-    except (TypeError, ValueError):
-        raise StateError(
-            f"queue {queue}: the record of created objects on the node cannot be read",
-            detail="nothing was dropped",
-            hint="omit --drop-tables, and drop the tables yourself",
-        ) from None
-    return pairs
+def recorded(conn: Connection, queue: str) -> list[Created]:
+    """The objects that were created in the database of a node."""
+    return [
+        Created(
+            row["kind"],
+            row["identity"],
+            row["identity_now"],
+            str(row["owner_now"]),
+            bool(row["same_owner"]),
+        )
+        for row in call.rows(conn, "londiste.created_objects", queue)
+    ]
 
 
-def _record(conn: Connection, queue: str, made: Iterable[Object]) -> None:
-    info = nodes.get_node_info(conn, queue)
-    found = sorted({*recorded(conn, queue), *made})
-    attrs = {**decode_attrs(info.attrs), CREATED_OBJECTS: json.dumps(found)}
-    nodes.set_node_attrs(conn, queue, encode_attrs(attrs))
+def droppable(
+    found: Iterable[Created], existing: Collection[Object]
+) -> tuple[list[Object], dict[Object, str]]:
+    """Pure: the objects to drop, and why others of the record are kept.
+
+    existing -- objects of the database now.
+    """
+    drop: list[Object] = []
+    kept: dict[Object, str] = {}
+    for one in found:
+        if one.now is None:
+            if one.object in existing:
+                kept[one.object] = "it was dropped and created again since"
+        elif one.now != one.name:
+            kept[one.object] = f"it was renamed to {one.now}"
+        elif not one.same_owner:
+            kept[one.object] = f"it belongs to {one.owner} now"
+        else:
+            drop.append(one.object)
+    return drop, kept
 
 
 @dataclass(frozen=True)
@@ -86,9 +114,11 @@ class Recorded:
             made = objects(conn)
             # What another session sees was there before, or somebody else has created it meanwhile.
             with session(self.side.dsn, name=NAME, autocommit=True) as other:
-                made -= objects(other)
-            if made:
-                _record(conn, self.queue, made)
+                theirs = set(objects(other).values())
+            found = [oids for oids in made.values() if oids not in theirs]
+            if found:
+                classes, ids = (list(part) for part in zip(*found, strict=True))
+                call.value(conn, "londiste.record_created", self.queue, classes, ids)
 
 
 def drop_statements(found: Iterable[Object]) -> list[str]:
@@ -103,6 +133,14 @@ def drop_statements(found: Iterable[Object]) -> list[str]:
     ]
 
 
+def planned(
+    conn: Connection, side: Endpoint, queue: str
+) -> tuple[DropCreated | None, Mapping[Object, str]]:
+    """The step that drops the created objects, and why others of the record are kept."""
+    drop, kept = droppable(recorded(conn, queue), objects(conn).keys())
+    return (DropCreated(side, queue, tuple(drop)) if drop else None), kept
+
+
 @dataclass(frozen=True)
 class DropCreated:
     """Drops the objects that were created in a target, with their rows."""
@@ -112,20 +150,24 @@ class DropCreated:
     found: tuple[Object, ...]
 
     def describe(self) -> str:
-        tables = [name for kind, name in self.found if kind == "table"]
-        return f"{self.side.name}: drop the created objects ({len(tables)} tables)"
+        return f"{self.side.name}: drop the created objects ({len(_tables(self.found))} tables)"
 
     def explain(self) -> list[str]:
         """The statements."""
         return [f"{text};" for text in drop_statements(self.found)]
 
     def done(self, sites: Connections) -> bool:
-        return not set(self.found) & objects(sites.at(self.side.dsn))
+        return not self._left(sites.at(self.side.dsn))
 
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.side.dsn) as conn:
             conn.execute("set local client_min_messages = warning")
-            for statement in drop_statements(set(self.found) & objects(conn)):
+            found = self._left(conn)
+            if names := _tables(found):
+                # Under the lock no other table can get the name.
+                conn.execute(f"lock table {', '.join(names)} in access exclusive mode".encode())
+                found = self._left(conn)
+            for statement in drop_statements(found):
                 try:
                     conn.execute(statement.encode())
                 except psycopg.errors.DependentObjectsStillExist as error:
@@ -135,3 +177,12 @@ class DropCreated:
                         detail="; ".join(filter(None, [ours.detail, "nothing was dropped"])),
                         hint="drop these objects first; or keep the tables: omit --drop-tables",
                     ) from error
+
+    def _left(self, conn: Connection) -> list[Object]:
+        """The objects of the step that are still those of the record."""
+        drop, _ = droppable(recorded(conn, self.queue), ())
+        return [one for one in drop if one in self.found]
+
+
+def _tables(found: Sequence[Object]) -> list[str]:
+    return sorted(name for kind, name in found if kind == "table")

@@ -17,8 +17,16 @@ from londiste.replicate import created
 from londiste.replicate.databases import Replication, node_of
 
 
-def targets(sites: Connections, replication: Replication, *, drop_tables: bool) -> list[Step]:
+def targets(
+    sites: Connections,
+    replication: Replication,
+    *,
+    drop_tables: bool,
+    warn: Callable[[str], None],
+) -> list[Step]:
     """The steps that drop the targets' nodes; with ``drop_tables`` first what was created there.
+
+    warn -- called for each created object that is kept, and why.
 
     Raises StateError for a target that other nodes read from.
     """
@@ -38,10 +46,12 @@ def targets(sites: Connections, replication: Replication, *, drop_tables: bool) 
                     hint="switch them to another provider first: londiste change-provider",
                 )
         if info is not None:
-            found = tuple(created.recorded(conn, queue)) if drop_tables else ()
-            if found:
+            if drop_tables:
                 # The record goes with the node.
-                steps.append(created.DropCreated(target, queue, found))
+                drop, kept = created.planned(conn, target, queue)
+                steps += [] if drop is None else [drop]
+                for (kind, name), why in kept.items():
+                    warn(f"{target.name}: {kind} {name} is kept: {why}")
             steps.append(DropNode(NodeAddress(target.name, target.dsn), queue, target.name))
         if at_root is not None:
             steps.append(DropNode(root, queue, target.name, None, target.worker))
@@ -72,12 +82,14 @@ def remove(
     drop_tables: bool,
     quiet: Callable[[], None],
     report: Callable[[Step], None],
+    warn: Callable[[str], None],
 ) -> int:
     """Runs the remaining steps; returns their number.
 
     quiet -- called after the nodes are dropped: returns when no daemon works any more.
     """
-    count = plan.execute(targets(sites, replication, drop_tables=drop_tables), sites, report)
+    found = targets(sites, replication, drop_tables=drop_tables, warn=warn)
+    count = plan.execute(found, sites, report)
     count += plan.execute(source(sites, replication), sites, report)
     quiet()
     return count + plan.execute(uninstalls(replication), sites, report)

@@ -7,6 +7,8 @@ grant usage, create on schema londiste_capture to londiste_writer;
 
 revoke all on all tables in schema londiste from public, pgq_reader, pgq_writer;
 grant select, insert, update, delete on all tables in schema londiste to pgq_admin;
+-- Objects are dropped that it names: only record_created writes it, for the owner of an object.
+revoke insert, update, delete on londiste.created_object from pgq_admin;
 -- The other tables hold scripts, keys or values of rows.
 grant select on
     londiste.table_info,

@@ -2,7 +2,7 @@
  * The objects that users can create and drop, outside of the schemas of the system and of
  * replication, without members of extensions and parts of other objects.
  *
- * kind -- as it is written behind DROP; identity -- quoted and qualified.
+ * kind -- as it is written behind DROP; identity -- quoted and qualified; class_id, object_id.
  */
 with ours (name) as (
     values ('information_schema'), ('pgq'), ('pgq_ext'), ('pgq_coop'), ('pgq_node'), ('londiste'),
@@ -26,7 +26,7 @@ with ours (name) as (
     union all
     select x.tableoid, x.oid from pg_catalog.pg_extension x
 )
-select i.type as kind, i.identity
+select i.type as kind, i.identity, o.classid as class_id, o.objid as object_id
 from objects o, pg_catalog.pg_identify_object(o.classid, o.objid, 0) i
 where not exists (
     select from pg_catalog.pg_depend d

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import NodeInfo, NodeType, decode_attrs, encode_attrs, shown_attrs
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
 from londiste.cli.nodes.common import dsn_of
 from londiste.cli.plan_output import sites
@@ -78,7 +78,7 @@ def node_info(context: options.Context, name: str | None, as_json: bool) -> None
         ["subscribers", ", ".join(s.name for s in below) or None],
         ["combined queue", info.combined_queue],
         ["queues that merge into this", ", ".join(info.target_for) or None],
-        ["attributes", encode_attrs(shown_attrs(decode_attrs(info.attrs)))],
+        ["attributes", info.attrs],
     ]
     if info.type is not NodeType.ROOT:
         rows.insert(5, ["provider", info.provider])

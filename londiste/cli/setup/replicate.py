@@ -256,7 +256,7 @@ def _remove(replication: Replication, *, drop_tables: bool, explain: bool) -> No
     with replication.sites() as sites:
         if explain:
             planned = [
-                *remove.targets(sites, replication, drop_tables=drop_tables),
+                *remove.targets(sites, replication, drop_tables=drop_tables, warn=output.warning),
                 *remove.uninstalls(replication),
             ]
             output.steps(steps.remaining(planned, sites))
@@ -267,6 +267,7 @@ def _remove(replication: Replication, *, drop_tables: bool, explain: bool) -> No
             drop_tables=drop_tables,
             quiet=lambda: _wait_for_quiet(sites, replication),
             report=lambda step: output.message(step.describe()),
+            warn=output.warning,
         )
         left = remove.readers(sites, replication)
     if left:

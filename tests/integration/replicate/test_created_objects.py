@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
+import psycopg
 import pytest
 
-from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands.endpoint import endpoint
-from londiste.cascade.model import CREATED_OBJECTS, encode_attrs
-from londiste.errors import StateError
+from londiste.cascade.commands.endpoint import Endpoint, endpoint
 from londiste.orchestration.connections import Connections
-from londiste.replicate.created import DropCreated, Recorded, recorded
+from londiste.replicate import created
+from londiste.replicate.created import Created, Recorded, drop_statements, droppable, recorded
 from tests.fixtures.cluster import Database
+
+TABLES = ("kept", "renamed", "again", "given", "filled")
 
 
 @dataclass(frozen=True)
 class Creates:
-    """A step that creates a table while another session creates one, too."""
+    """A step that creates tables while another session creates one, too."""
 
     database: Database
+    names: tuple[str, ...]
 
     def describe(self) -> str:
         return "creates"
@@ -30,42 +31,100 @@ class Creates:
 
     def run(self, sites: Connections) -> None:
         self.database.execute("create table theirs (id int)")
-        sites.at(self.database.dsn).execute("create table public.ours (id int)")
+        for name in self.names:
+            sites.at(self.database.dsn).execute(f"create table public.{name} (id int)".encode())
 
 
-def test_what_others_create_meanwhile_is_not_recorded(pgq_db: Database) -> None:
-    pgq_db.execute(
+def made(database: Database, sites: Connections, *names: str) -> Endpoint:
+    """A node with created tables; ``theirs`` is another session's."""
+    database.execute(
         "select pgq_node.register_location('q', 'n', 'dbname=n', false);"
         " select pgq_node.create_node('q', 'root', 'n', 'w', null, null, null)"
     )
-    side = endpoint("n", pgq_db.dsn, "w")
-    with Connections(name="test") as sites:
-        Recorded(Creates(pgq_db), side, "q").run(sites)
-        assert recorded(sites.at(side.dsn), "q") == [("table", "public.ours")]
-        # Whoever may change a node may write anything there.
-        for text in ("no json", "1", '[["table"]]', '{"a": 1}', "[[1, 2]]"):
-            nodes.set_node_attrs(sites.at(side.dsn), "q", encode_attrs({CREATED_OBJECTS: text}))
-            with pytest.raises(StateError, match="cannot be read"):
-                recorded(sites.at(side.dsn), "q")
-        nodes.set_node_attrs(
-            sites.at(side.dsn), "q", encode_attrs({CREATED_OBJECTS: json.dumps([["view", "v"]])})
-        )
-        assert recorded(sites.at(side.dsn), "q") == [("view", "v")]
-
-
-def test_a_record_is_no_sql(database: Database) -> None:
-    database.execute("create table mine (id int); create table other (id int)")
-    found = (
-        ("table", "public.mine"),
-        ("table", "public.gone"),
-        ("table", "public.mine; drop table public.other"),
-        ("table", "public.mine, public.other"),
-    )
     side = endpoint("n", database.dsn, "w")
-    step = DropCreated(side, "q", found)
+    Recorded(Creates(database, names), side, "q").run(sites)
+    return side
+
+
+def test_what_others_create_meanwhile_is_not_recorded(pgq_db: Database) -> None:
     with Connections(name="test") as sites:
-        assert not step.done(sites)
-        step.run(sites)
-        assert step.done(sites)
-    assert database.value("select to_regclass('mine')") is None
-    assert database.value("select to_regclass('other')") == "other"
+        side = made(pgq_db, sites, "ours")
+        (one,) = recorded(sites.at(side.dsn), "q")
+        assert (one.object, one.now, one.same_owner) == (
+            ("table", "public.ours"),
+            "public.ours",
+            True,
+        )
+
+
+def test_tables_that_are_not_those_of_the_record_are_kept_with_the_reason(
+    pgq_db: Database,
+) -> None:
+    with Connections(name="test") as sites:
+        side = made(pgq_db, sites, *TABLES)
+        conn = sites.at(side.dsn)
+        early, _ = created.planned(conn, side, "q")
+        pgq_db.execute(
+            "create role other_owner; alter table given owner to other_owner;"
+            "alter table renamed rename to moved; drop table again, filled;"
+            "create table again (id int); create table filled (id int);"
+            "insert into again values (1); insert into filled values (1)"
+        )
+        try:
+            step, kept = created.planned(conn, side, "q")
+            assert step is not None and step.found == (("table", "public.kept"),)
+            assert kept == {
+                ("table", "public.again"): "it was dropped and created again since",
+                ("table", "public.filled"): "it was dropped and created again since",
+                ("table", "public.renamed"): "it was renamed to public.moved",
+                ("table", "public.given"): "it belongs to other_owner now",
+            }
+            # What was planned before that drops no more.
+            assert early is not None and len(early.found) == len(TABLES)
+            early.run(sites)
+            assert early.done(sites) and step.done(sites)
+            left = "select string_agg(relname, ' ' order by 1) from pg_class where relkind = 'r'"
+            assert pgq_db.value(f"{left} and relnamespace = 'public'::regnamespace") == (
+                "again filled given moved theirs"
+            )
+            # The record goes with the node.
+            pgq_db.execute("delete from pgq_node.node_info")
+            assert recorded(conn, "q") == []
+        finally:
+            pgq_db.execute("drop owned by other_owner; drop role other_owner")
+
+
+def test_an_administrator_of_queues_records_no_table_of_others(pgq_db: Database) -> None:
+    pgq_db.execute("create role forger; grant pgq_admin to forger; create table treasure (id int)")
+    try:
+        with Connections(name="test") as sites:
+            made(pgq_db, sites, "ours")
+            conn = pgq_db.connect()
+            conn.execute("set role forger")
+            for statement in (
+                "insert into londiste.created_object values ('q', 'pg_class'::regclass,"
+                " 'public.treasure'::regclass, 'table', 'public.treasure', 10, 'forger')",
+                "update londiste.created_object set object_id = 'public.treasure'::regclass",
+                "delete from londiste.created_object",
+            ):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    conn.execute(statement.encode())
+                conn.rollback()
+                conn.execute("set role forger")
+            row = conn.execute(
+                "select londiste.record_created('q', array['pg_class'::regclass::oid,"
+                " 'pg_namespace'::regclass], array['public.treasure'::regclass::oid,"
+                " 'public'::regnamespace])"
+            ).fetchone()
+            assert row == (0,)
+            conn.commit()
+            assert [one.name for one in recorded(sites.at(pgq_db.dsn), "q")] == ["public.ours"]
+    finally:
+        pgq_db.execute("drop owned by forger; drop role forger")
+
+
+def test_a_name_is_no_sql_and_no_other_kind_is_dropped() -> None:
+    odd = 'public."mine; drop table public.other"'
+    found = [Created("table", odd, odd), Created("view", "v", "v"), Created("table", "gone", None)]
+    drop, kept = droppable(found, ())
+    assert drop_statements(drop) == [f"drop table if exists {odd}"] and not kept
