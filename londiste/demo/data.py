@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 
+from londiste.db.program_dsn import arguments_without_secrets
 from londiste.embedded.postgres import Cluster
 from londiste.errors import ServerBinariesMissing, StateError
 
@@ -243,13 +244,14 @@ def create_pgbench(
         with psycopg.connect(dsn) as conn:
             conn.execute(_PGBENCH.format(scale=scale))
         return
-    done = subprocess.run(
-        [program, "-i", "-q", "--foreign-keys", "-s", str(scale), dsn],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    with arguments_without_secrets(dsn) as (shown, complete):
+        done = subprocess.run(
+            [program, "-i", "-q", "--foreign-keys", "-s", str(scale), shown],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**complete, **(environment or {})},
+        )
     if done.returncode != 0:
         raise StateError("pgbench could not create its tables", detail=done.stderr.strip()[-400:])
 

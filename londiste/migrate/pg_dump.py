@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from psycopg import conninfo
-
-from londiste.db import tls
+from londiste.db.program_dsn import arguments_without_secrets
 from londiste.embedded.binaries import find_binaries
 from londiste.errors import BadOption, ServerBinariesMissing, UsageError
 
@@ -67,10 +65,7 @@ def named_dumper(program: str, oldest: int) -> Dumper:
 
 def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
     """The output of pg_dump.  Raises UsageError when it fails."""
-    parts = {k: v for k, v in conninfo.conninfo_to_dict(dsn).items() if v is not None}
-    parts.update(tls.mode_for(parts))
-    secret = parts.pop("password", None)
-    argv = [
+    options = [
         os.fspath(dumper.program),
         "--schema-only",
         "--encoding=UTF8",
@@ -79,22 +74,17 @@ def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
         "--no-tablespaces",
         *(f"--exclude-schema={name}" for name in _OURS),
         *(["--no-owner", "--no-privileges"] if roles else []),
-        "--dbname",
-        conninfo.make_conninfo("", **parts),
     ]
-    environment = dict(os.environ)
-    if secret is not None:
-        # Other users can see arguments.
-        environment["PGPASSWORD"] = str(secret)
     try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=environment,
-            timeout=_DUMP_SECONDS,
-            check=False,
-        )
+        with arguments_without_secrets(dsn) as (shown, environment):
+            done = subprocess.run(
+                [*options, "--dbname", shown],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=environment,
+                timeout=_DUMP_SECONDS,
+                check=False,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
             f"pg_dump did not run: {error}", hint="use --schema create, which does not need it"

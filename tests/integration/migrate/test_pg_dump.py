@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from londiste.migrate import pg_dump
 from tests.fixtures.cluster import Database
 
@@ -21,3 +23,26 @@ def test_no_schema_of_londiste_is_carried_to_the_new_server(pgq_db: Database) ->
     assert "londiste" not in text
     assert "pgq" not in text
     pgq_db.execute(f"drop owned by {role}; drop role {role}")
+
+
+def test_no_secret_is_in_the_arguments_of_pg_dump(database: Database, tmp_path: Path) -> None:
+    database.execute("create table public.kept (id int primary key)")
+    dumper = pg_dump.find_dumper(
+        database.value("select current_setting('server_version_num')::int / 10000")
+    )
+    assert dumper is not None
+    seen = tmp_path / "seen"
+    wrapper = tmp_path / "pg_dump"
+    wrapper.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {seen}\nls -l "$PGSERVICEFILE" >> {seen}\n'
+        f'cat "$PGSERVICEFILE" > {tmp_path}/service\nexec {dumper.program} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    text = pg_dump.dump(
+        f"{database.dsn} password=geheim1 sslpassword=geheim2",
+        pg_dump.Dumper(wrapper, dumper.version),
+        roles=False,
+    )
+    assert "CREATE TABLE public.kept" in text
+    assert "geheim" not in seen.read_text() and "-rw-------" in seen.read_text()
+    assert "sslpassword=geheim2" in (tmp_path / "service").read_text()
