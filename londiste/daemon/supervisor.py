@@ -156,40 +156,57 @@ class Supervisor:
         self._start(self._running[daemon.name])
 
     def _start(self, one: _Running) -> None:
-        reader, writer = os.pipe()
-        try:
-            with os.fdopen(writer, "wb") as output:
-                one.child = Child.start(one.daemon.argv, output=output)
-        except OSError:
-            os.close(reader)
-            raise
         one.started = time.monotonic()
+        try:
+            one.child, source = self._child(one.daemon)
+        except OSError as error:
+            # No process or descriptor is free, or the program is being replaced.
+            self._failed(one, f"cannot start: {error.strerror or error}")
+            return
         one.reader = threading.Thread(
-            target=self._forward, args=(one.daemon.name, os.fdopen(reader, "rb")), daemon=True
+            target=self._forward, args=(one.daemon.name, source), daemon=True
         )
-        one.reader.start()
+        try:
+            one.reader.start()
+        except RuntimeError as error:
+            # No thread is free either.
+            source.close()
+            one.child.terminate(0)
+            one.child = one.reader = None
+            self._failed(one, f"cannot start: {error}")
+            return
         log.info("%s started with process id %d", one.daemon.name, one.child.pid)
         crash.point("run.started")
 
+    @staticmethod
+    def _child(daemon: Daemon) -> tuple[Child, BinaryIO]:
+        """A new process and its output.  Raises OSError."""
+        reader, writer = os.pipe()
+        try:
+            with os.fdopen(writer, "wb") as output:
+                return Child.start(daemon.argv, output=output), os.fdopen(reader, "rb")
+        except OSError:
+            os.close(reader)
+            raise
+
+    def _failed(self, one: _Running, what: str) -> None:
+        """Counts a failure, and plans the next start."""
+        now = time.monotonic()
+        healthy = now - one.started >= _HEALTHY
+        one.failures = 1 if healthy else one.failures + 1
+        one.failed += 1
+        one.child = None
+        wait = delay(one.failures, self._longest)
+        one.due = now + wait
+        log.warning("%s %s; it is started again in %g s", one.daemon.name, what, wait)
+
     def _look(self) -> None:
         """Notices ended daemons, and starts those that are due again."""
-        now = time.monotonic()
         for one in self._running.values():
             code = None if one.child is None else one.child.exit_code()
             if code is not None:
-                healthy = now - one.started >= _HEALTHY
-                one.failures = 1 if healthy else one.failures + 1
-                one.failed += 1
-                one.child = None
-                wait = delay(one.failures, self._longest)
-                one.due = now + wait
-                log.warning(
-                    "%s ended with exit code %d; it is started again in %g s",
-                    one.daemon.name,
-                    code,
-                    wait,
-                )
-            if one.child is None and now >= one.due:
+                self._failed(one, f"ended with exit code {code}")
+            if one.child is None and time.monotonic() >= one.due:
                 self._start(one)
 
     def _reload(self) -> None:

@@ -27,6 +27,8 @@ from londiste.errors import LondisteError, TransientError
 log = logging.getLogger(__name__)
 
 TICKER = "ticker"
+#: Exit code of a daemon whose process could not be created, as shells have it.
+EXIT_NOT_STARTED = 126
 #: Seconds between checks of the daemons.
 PERIOD = 1.0
 #: Seconds in which daemons have to be at work, where one of them has ended; and where all live:
@@ -107,7 +109,12 @@ class Daemons:
                 child = None
             late = time.monotonic() >= self._next_start.get(need.name, 0.0)
             if child is None and need.name not in found and late:
-                self._children[need.name] = Child.start(need.argv, env=need.environment)
+                try:
+                    self._children[need.name] = Child.start(need.argv, env=need.environment)
+                except OSError as error:
+                    log.warning("%s cannot start: %s", need.name, error.strerror or error)
+                    self._ended[need.name] = EXIT_NOT_STARTED
+                    self._next_start[need.name] = time.monotonic() + 2 * PERIOD
         return found
 
     def wait(self) -> None:

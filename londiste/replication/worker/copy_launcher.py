@@ -45,8 +45,13 @@ class Copies:
             self._child = None
             self._ended(code, now)
         if wanted and now >= self._next_start:
-            self._child = self._begin()
             self._started = now
+            try:
+                self._child = self._begin()
+            except OSError as error:
+                # The worker applies events all the same.
+                self._failed(f"cannot start: {error.strerror or error}", now)
+                return
             log.info("copy process %d started", self._child.pid)
 
     def stop(self) -> None:
@@ -64,10 +69,13 @@ class Copies:
             self.failures = 0
             self._next_start = now + 0.1
             return
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        self._failed(f"ended with {how}", now)
+
+    def _failed(self, what: str, now: float) -> None:
         if now - self._started > HEALTHY_AFTER:
             self.failures = 0
         self.failures += 1
         wait = pause(self.failures, longest=self.longest_pause)
         self._next_start = now + wait
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        log.warning("copy process ended with %s, restarting in %.1f s", how, wait)
+        log.warning("copy process %s, restarting in %.1f s", what, wait)
