@@ -105,20 +105,23 @@ def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Posi
             autocommit=True,
             answer_seconds=topology.ANSWER_SECONDS + 2,
         ) as conn:
-            rows = conn.execute(
-                query("tick_lags"), {"queue": queue, "ticks": list(ticks)}
-            ).fetchall()
-            return {
-                int(tick): Position(
-                    float(age),
-                    _behind(conn, queue, tick, later, events, seconds),
-                    float(max_lag),
-                    int(before),
-                )
-                for tick, age, later, events, seconds, max_lag, before in rows
-            }
+            return positions_at(conn, queue, ticks)
     except (LondisteError, psycopg.Error):
         return {}
+
+
+def positions_at(conn: Connection, queue: str, ticks: Iterable[int]) -> dict[int, Position]:
+    """The ticks that the root's queue has, by id; ``conn`` is a session on the root."""
+    rows = conn.execute(query("tick_lags"), {"queue": queue, "ticks": list(ticks)}).fetchall()
+    return {
+        int(tick): Position(
+            float(age),
+            _behind(conn, queue, tick, later, events, seconds),
+            float(max_lag),
+            int(before),
+        )
+        for tick, age, later, events, seconds, max_lag, before in rows
+    }
 
 
 def _behind(

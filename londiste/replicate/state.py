@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.endpoint import Endpoint
+from londiste.cascade.daemons import Life
 from londiste.copy.status import TableStatus
 from londiste.copy.status import collect as copies_of
+from londiste.monitor import lag
+from londiste.monitor.lag import Position
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.daemons import TICKER
 from londiste.pgq import queues
-from londiste.pgq.types import ConsumerInfo
 from londiste.replicate.databases import node_of
 from londiste.replication import sqlapi as tables
+
+#: Seconds after the longest time until a tick after which its lack is reported.
+_TICK_PATIENCE = 10.0
+#: States of a ticker that creates no tick; one that has never reported may be another program.
+_ENDED = (Life.GONE, Life.HUNG, Life.STOPPED)
 
 
 @dataclass(frozen=True)
@@ -21,7 +30,9 @@ class NodeState:
     """A node and its lag behind the newest tick of the root.
 
     root -- it is the source: no lag.
-    ticks, events, seconds -- behind the root; None when unknown.
+    ticks, events, seconds -- behind the newest tick of the root; None when unknown.
+    waiting -- events that wait for a tick although one is due.
+    tick_age -- seconds since the newest; no_ticker -- the ticker has ended, or hangs.
     copies -- the tables that are not in sync.
     errors -- of its worker and its copies.
     """
@@ -33,6 +44,9 @@ class NodeState:
     ticks: int | None = None
     events: int | None = None
     seconds: float | None = None
+    waiting: int = 0
+    tick_age: float = 0.0
+    no_ticker: bool = False
     errors: tuple[str, ...] = ()
     copies: tuple[TableStatus, ...] = ()
 
@@ -45,7 +59,7 @@ class NodeState:
     def in_sync(self) -> bool:
         """Whether all tables are in sync, and no event waits."""
         caught_up = self.root or (self.ticks is not None and self.ticks <= 1 and self.events == 0)
-        return caught_up and self.ok == self.tables and not self.errors
+        return caught_up and not self.waiting and self.ok == self.tables and not self.errors
 
 
 def line(state: NodeState) -> str:
@@ -65,6 +79,20 @@ def line(state: NodeState) -> str:
 
 
 def _behind(state: NodeState, before: str) -> str:
+    parts = []
+    if state.waiting:
+        ticker = ": no ticker runs" if state.no_ticker else ""
+        word = "event waits" if state.waiting == 1 else "events wait"
+        parts.append(
+            f"about {state.waiting} {word} for a tick, the newest is {state.tick_age:.0f} s"
+            f" old{ticker}"
+        )
+    if behind := _of_ticks(state):
+        parts.insert(0, behind)
+    return before + "; ".join(parts) if parts else ""
+
+
+def _of_ticks(state: NodeState) -> str:
     if not state.ticks and not state.events:
         return ""
     parts = []
@@ -73,7 +101,15 @@ def _behind(state: NodeState, before: str) -> str:
             parts.append(f"{count} {word}" + ("" if count == 1 else "s"))
     if state.seconds is not None:
         parts.append(f"{state.seconds:.1f} s")
-    return f"{before}behind by {', '.join(parts)}"
+    return f"behind by {', '.join(parts)}"
+
+
+def overdue(waiting: int, age: float, max_lag: float, ticker: Life) -> bool:
+    """Pure: whether events wait for a tick that no ticker creates.
+
+    age -- seconds since the newest tick; max_lag -- the longest time until the next one.
+    """
+    return waiting > 0 and (ticker in _ENDED or age > max_lag + _TICK_PATIENCE)
 
 
 def look(
@@ -83,38 +119,60 @@ def look(
     root = sites.at(source.dsn)
     if node_of(root, queue) is None:
         return []
-    newest = queues.get_queue_info(root, queue)[0].last_tick_id or 0
-    readers = {one.consumer_name: one for one in queues.get_consumer_info(root, queue)}
     count = len([t for t in tables.get_table_list(root, queue) if t.local])
     found = [NodeState(source.name, True, count, count)]
+    ticks = {}
     for target in targets:
-        state = _look_at(sites, target, queue, newest, readers.get(target.worker))
-        if state is None:
+        info = node_of(sites.at(target.dsn), queue)
+        if info is None:
             return []
-        found.append(state)
+        ticks[target.name] = info.last_tick
+    newest = queues.get_queue_info(root, queue)[0].last_tick_id or 0
+    at = lag.positions_at(root, queue, {*ticks.values(), newest})
+    readers = {one.consumer_name for one in queues.get_consumer_info(root, queue)}
+    ticker = daemons.running(daemons.find(root, queue), TICKER).life
+    for target in targets:
+        state = _look_at(sites, target, queue)
+        # Whether its tick stays in the queue is unknown if the source does not know its worker.
+        position = at.get(ticks[target.name]) if target.worker in readers else None
+        found.append(_placed(state, position, at.get(newest), ticker))
     return found
 
 
-def _look_at(
-    sites: Connections, target: Endpoint, queue: str, newest: int, reader: ConsumerInfo | None
-) -> NodeState | None:
+def _placed(
+    state: NodeState, position: Position | None, newest: Position | None, ticker: Life
+) -> NodeState:
+    """Pure: the state with its distance to the newest tick, and to the newest event."""
+    if position is None or newest is None:
+        # Its tick is no longer, or not yet, in the queue of the root.
+        return state
+    # With no later tick, these have none.
+    waiting = 0 if newest.behind.ticks else newest.behind.events
+    late = overdue(waiting, newest.age, newest.max_lag, ticker)
+    behind = position.behind
+    events = max(0, behind.events - waiting)
+    return replace(
+        state,
+        ticks=behind.ticks,
+        events=events,
+        seconds=behind.seconds if events else None,
+        waiting=waiting if late else 0,
+        tick_age=newest.age,
+        no_ticker=ticker in _ENDED,
+    )
+
+
+def _look_at(sites: Connections, target: Endpoint, queue: str) -> NodeState:
     conn = sites.at(target.dsn)
-    info = node_of(conn, queue)
-    if info is None:
-        return None
     mine = [t for t in tables.get_table_list(conn, queue) if t.local]
     errors = tuple(
         c.cur_error.splitlines()[0] for c in nodes.get_consumer_info(conn, queue) if c.cur_error
     )
-    lag = reader.lag.total_seconds() if reader is not None and reader.lag is not None else None
     return NodeState(
         name=target.name,
         root=False,
         tables=len(mine),
         ok=sum(t.state == "ok" for t in mine),
-        ticks=max(0, newest - info.last_tick),
-        events=reader.pending_events if reader is not None else None,
-        seconds=lag,
         errors=errors,
         copies=tuple(copies_of(conn, queue, target.worker, lag=False).tables),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from londiste.cascade.commands.endpoint import Endpoint
+from londiste.cascade.daemons import Life
 from londiste.db.names import TableName
 from londiste.errors import BadOption, UnknownTable
 from londiste.replicate import save
@@ -21,7 +22,7 @@ from londiste.replicate.databases import (
     state_file,
 )
 from londiste.replicate.setup import Selection
-from londiste.replicate.state import NodeState, line
+from londiste.replicate.state import NodeState, line, overdue
 from londiste.replication.patterns import matches
 
 NAMES = [TableName("public", "a"), TableName("public", "log_1"), TableName('S "x"', "B c")]
@@ -65,8 +66,17 @@ def test_a_name_without_a_table_is_refused() -> None:
         ),
         (NodeState("b", False, 3, 3, 2, 1, 2.25), "b: behind by 2 ticks, 1 event, 2.2 s; 3 tables"),
         (
-            NodeState("b", False, 1, 1, 0, 0, 0.1, ("duplicate key",)),
+            NodeState("b", False, 1, 1, 0, 0, 0.1, errors=("duplicate key",)),
             "b: not in sync; 1 table; error: duplicate key",
+        ),
+        (
+            NodeState("b", False, 1, 1, 0, 0, None, 3, 65.4, True),
+            "b: about 3 events wait for a tick, the newest is 65 s old: no ticker runs; 1 table",
+        ),
+        (
+            NodeState("b", False, 1, 1, 2, 5, 2.0, 1, 65.4),
+            "b: behind by 2 ticks, 5 events, 2.0 s; about 1 event waits for a tick, the newest is"
+            " 65 s old; 1 table",
         ),
     ],
 )
@@ -84,9 +94,29 @@ def test_in_sync_means_all_tables_no_event_and_no_error() -> None:
         NodeState("b", False, 1, 1, None, None, None),
         # The source does not know its worker: how many events wait is unknown.
         NodeState("b", False, 1, 1, 0, None, None),
-        NodeState("b", False, 1, 1, 0, 0, 0.5, ("broken",)),
+        NodeState("b", False, 1, 1, 0, 0, 0.5, errors=("broken",)),
+        NodeState("b", False, 1, 1, 0, 0, None, 1, 65.0),
     ):
         assert not other.in_sync
+
+
+@pytest.mark.parametrize(
+    ("waiting", "age", "ticker", "late"),
+    [
+        (0, 1e6, Life.GONE, False),
+        (5, 1.0, Life.GONE, True),
+        (5, 1.0, Life.STOPPED, True),
+        (5, 1.0, Life.HUNG, True),
+        # Events of this moment, with a ticker or another program that ticks.
+        *((5, 12.0, life, False) for life in (Life.ALIVE, Life.BUSY, Life.NEVER, Life.UNKNOWN)),
+        # It runs and does not tick this queue.
+        *((5, 14.0, life, True) for life in (Life.ALIVE, Life.BUSY, Life.NEVER, Life.UNKNOWN)),
+    ],
+)
+def test_events_without_a_tick_are_late_when_no_ticker_creates_one(
+    waiting: int, age: float, ticker: Life, late: bool
+) -> None:
+    assert overdue(waiting, age, 3.0, ticker) is late
 
 
 def test_created_objects_are_dropped_tables_first_and_schemas_last() -> None:

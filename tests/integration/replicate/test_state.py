@@ -1,0 +1,49 @@
+"""State of the nodes of ``replicate``: events that no ticker serves are no sync."""
+
+from __future__ import annotations
+
+from londiste.cascade.commands.endpoint import endpoint
+from londiste.cascade.model import NodeType
+from londiste.orchestration.connections import Connections
+from londiste.replicate.state import NodeState, look
+from tests.fixtures.line import QUEUE, Line
+
+SCHEMA = "create table a (id int primary key)"
+STOPPED = (
+    "select pgq.report_daemon('ticker', '', 'h', '', 'h', 1, '4', 1, 10, null, null, null, true)"
+)
+
+
+def test_events_that_wait_for_a_dead_ticker_are_shown_and_are_no_sync(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "a")
+    line.add(leaf, "a")
+    source = endpoint("root", root.database.dsn, "root_worker")
+    target = endpoint("leaf", leaf.database.dsn, "leaf_worker")
+    line.tick()
+    line.once(leaf)
+
+    def state() -> NodeState:
+        with Connections(name="test") as sites:
+            return look(sites, QUEUE, source, [target])[1]
+
+    assert state().in_sync
+    root.database.execute("insert into a select generate_series(1, 3)")
+    # An event of this moment waits for the next tick as it should.
+    assert state().in_sync and not state().waiting
+    root.database.execute("update pgq.tick set tick_time = tick_time - interval '1 minute'")
+    late = state()
+    assert (late.waiting, late.events, late.in_sync, late.no_ticker) == (3, 0, False, False)
+    assert 60 <= late.tick_age < 120
+    # The ticker ended as requested: that is known without the age of a tick.
+    root.database.execute("update pgq.tick set tick_time = tick_time + interval '1 minute'")
+    assert state().in_sync
+    root.database.execute(STOPPED)
+    assert not state().in_sync and state().no_ticker
+    # With a tick they wait for the worker.
+    line.tick()
+    behind = state()
+    assert (behind.waiting, behind.events, behind.in_sync) == (0, 3, False)
+    line.once(leaf)
+    assert state().in_sync
