@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import dataclass
 
 from psycopg.rows import dict_row
 
@@ -29,14 +30,34 @@ def acquire_singleton_lock(conn: Connection, job: str, *, patience: float = PATI
             if time.monotonic() >= deadline:
                 break
             time.sleep(0.1)
-        with conn.cursor(row_factory=dict_row) as cursor:
-            holder = cursor.execute(query("job_lock_holder"), [job]).fetchone()
-    if holder is None:
-        return "its session ended just now"
-    return (
-        f"server process {holder['pid']}, from {holder['client']},"
-        f" application {holder['application_name']}, since {holder['backend_start']:%F %T%z}"
+        holder = job_holder(conn, job)
+    return "its session ended just now" if holder is None else holder.text
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The session that holds the lock of a job.
+
+    entitled -- its role may run a worker; every role can take the lock.
+    """
+
+    pid: int
+    role: str
+    entitled: bool
+    text: str
+
+
+def job_holder(conn: Connection, job: str) -> Holder | None:
+    """The session that holds the lock of a job in this database; None: none."""
+    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(query("job_lock_holder"), [job]).fetchone()
+    if row is None:
+        return None
+    text = (
+        f"server process {row['pid']} of role {row['usename']}, from {row['client']},"
+        f" application {row['application_name']}, since {row['backend_start']:%F %T%z}"
     )
+    return Holder(int(row["pid"]), str(row["usename"]), bool(row["entitled"]), text)
 
 
 def same_database(one: Connection, other: Connection) -> bool:

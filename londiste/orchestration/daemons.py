@@ -20,6 +20,7 @@ from typing import Any
 import psycopg
 
 from londiste.daemon.child import Child
+from londiste.db.advisory_lock import job_holder
 from londiste.db.connection import Connection
 from londiste.db.queries import query
 from londiste.errors import LondisteError, TransientError
@@ -73,9 +74,23 @@ def ticker_runs(conn: Connection) -> bool:
 
 
 def worker_runs(conn: Connection, queue: str) -> bool:
-    """Whether the worker of this database's node runs, started by any process."""
-    row = conn.execute(query("job_lock_holder"), [f"worker {queue}"]).fetchone()
-    return row is not None
+    """Whether the worker of this database's node runs, started by any process.
+
+    A session whose role could not run it is no worker, although it can take the worker's lock.
+    """
+    holder = job_holder(conn, f"worker {queue}")
+    return holder is not None and holder.entitled
+
+
+def worker_blocked(conn: Connection, queue: str) -> str:
+    """Which session of another role keeps the worker of this node from running; '' if none."""
+    holder = job_holder(conn, f"worker {queue}")
+    if holder is None or holder.entitled:
+        return ""
+    return (
+        f"its lock is held by {holder.text}, which is no member of pgq_admin; end that session:"
+        f" select pg_terminate_backend({holder.pid})"
+    )
 
 
 class Daemons:

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from londiste.orchestration import daemons
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.daemons import TICKER, Daemons, Need, ticker_runs, worker_runs
+from londiste.orchestration.daemons import (
+    TICKER,
+    Daemons,
+    Need,
+    ticker_runs,
+    worker_blocked,
+    worker_runs,
+)
 from londiste.replicate.databases import ReplicateSettings, Replication
 from londiste.settings import TickerSettings
 
@@ -32,6 +39,14 @@ def running(sites: Connections, replication: Replication) -> set[str]:
     if ticker_runs(sites.at(replication.source.dsn)):
         found.add(TICKER)
     return found
+
+
+def blocked(sites: Connections, replication: Replication) -> dict[str, str]:
+    """The workers that cannot run because a session of another role holds their lock, and which."""
+    found = {
+        one.worker: worker_blocked(sites.at(one.dsn), replication.queue) for one in replication.all
+    }
+    return {worker: text for worker, text in found.items() if text}
 
 
 def children(replication: Replication, *, verbose: Sequence[str] = ("-q",)) -> Daemons:

@@ -1,10 +1,14 @@
 -- The session of the one process that does a job in this database.  Parameter: name of the job.
+-- Every role can take an advisory lock: entitled -- whether the session's role may run a worker.
 select
     a.pid,
     coalesce(a.client_hostname, host(a.client_addr), 'local socket') as client,
     a.application_name,
     a.usename,
-    a.backend_start
+    a.backend_start,
+    coalesce((
+        select pg_catalog.pg_has_role(a.usesysid, r.oid, 'MEMBER')
+        from pg_catalog.pg_roles r where r.rolname = 'pgq_admin'), false) as entitled
 from pg_catalog.hashtextextended('londiste ' || %s::text, 0) as k(key)
 join pg_catalog.pg_locks l
     on l.locktype = 'advisory'

@@ -105,6 +105,7 @@ def status(replication: Replication) -> None:
     with replication.sites() as sites:
         found = _look(sites, replication)
         running = ours.running(sites, replication) if found else set()
+        blocked = ours.blocked(sites, replication) if found else {}
     for one in found:
         click.echo(output.cell(state.line(one)))
     missing = [need.name for need in ours.needs(replication) if need.name not in running]
@@ -112,3 +113,5 @@ def status(replication: Replication) -> None:
         output.message("these databases are not replicated yet")
     elif missing:
         output.warning(f"not running: {', '.join(missing)}")
+    for worker, text in blocked.items():
+        output.warning(f"{worker} cannot run: {text}")

@@ -17,7 +17,7 @@ from psycopg import conninfo
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
 from londiste.cascade.progress import POSITION_LOST_HINT
-from londiste.db.advisory_lock import acquire_singleton_lock
+from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_answers
 from londiste.db.notify import Listener
 from londiste.db.queries import query
@@ -246,6 +246,13 @@ def closing(conn: Connection) -> Iterator[Connection]:
 
 def _require_alone(conn: Connection, queue: str) -> None:
     other = acquire_singleton_lock(conn, f"worker {queue}")
+    holder = None if other is None else job_holder(conn, f"worker {queue}")
+    if holder is not None and not holder.entitled:
+        raise NodeBusy(
+            f"queue {queue}: a session of role {holder.role} holds the lock of the worker",
+            detail=f"{holder.text}; the role is no member of pgq_admin, so it is no worker",
+            hint=f"end that session: select pg_terminate_backend({holder.pid})",
+        )
     if other is not None:
         raise NodeBusy(
             f"queue {queue}: another worker runs in {describe_dsn(conn.info.dsn)}",
