@@ -39,8 +39,8 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
     Ctrl-C gives 130.  An unexpected exception is a bug: it is reported in one line
     with exit code 70, and with its traceback when LONDISTE_TRACEBACK is set.
     """
-    child.die_with_parent()
     try:
+        child.die_with_parent()
         crash.arm()
         _require_text(argv)
         _print_everything()

@@ -11,12 +11,27 @@ import os
 import sys
 from collections.abc import Mapping
 
+from londiste.errors import BadOption
+
 _VARIABLE = "LONDISTE_HIDDEN_ARGUMENTS"
 
 
 def given() -> dict[str, str]:
-    """What replaced words stand for; empty in a process whose arguments are as they were given."""
-    return dict(json.loads(os.environ.pop(_VARIABLE, "{}")))
+    """What replaced words stand for; empty in a process whose arguments are as they were given.
+
+    Raises BadOption if the environment contains anything else.
+    """
+    text = os.environ.pop(_VARIABLE, "{}")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(word, str) for word in found.values()):
+        # The text may contain passwords.
+        raise BadOption(
+            f"{_VARIABLE}: not what Londiste has written there", hint=f"unset {_VARIABLE}"
+        )
+    return found
 
 
 def hide(words: Mapping[str, str]) -> None:

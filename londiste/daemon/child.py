@@ -17,6 +17,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import IO
 
+from londiste.errors import BadOption
+
 _FILE = "LONDISTE_PARENT_FILE"
 _PID = "LONDISTE_PARENT_PID"
 _SIGNAL = "LONDISTE_PARENT_SIGNAL"
@@ -116,21 +118,29 @@ class Child:
 def die_with_parent() -> bool:
     """Call this first in a child; no effect in a process that ``start`` did not start.
 
-    Whether this process is a child, also when called again.
+    Whether this process is a child, also when called again.  Raises BadOption if the environment
+    does not contain what ``start`` has written there.
     """
     global _is_child
     file, parent, by_kernel = (os.environ.pop(name, "") for name in (_FILE, _PID, _SIGNAL))
     if not file:
         return _is_child
+    try:
+        reader, parent_pid = int(file), int(parent or 0)
+        os.set_inheritable(reader, False)
+    except (ValueError, OverflowError, OSError):
+        raise BadOption(
+            f"{_FILE}, {_PID}: not what Londiste has written there",
+            hint=f"unset {_FILE} {_PID} {_SIGNAL}",
+        ) from None
     _is_child = True
-    os.set_inheritable(int(file), False)
     if by_kernel and sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         # The parent may have ended before the kernel was asked.
-        if os.getppid() != int(parent):
+        if os.getppid() != parent_pid:
             os._exit(EXIT_PARENT_GONE)
-    threading.Thread(target=_watch, args=(int(file),), name=WATCHER, daemon=True).start()
+    threading.Thread(target=_watch, args=(reader,), name=WATCHER, daemon=True).start()
     return True
 
 
