@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from londiste.cascade.daemons import Life, Running
 from londiste.daemon.durations import dhms
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.queues.rules import worst
 from londiste.monitor.status import NodeStatus, Status
 
 #: Findings that one line names.
@@ -50,7 +51,7 @@ def findings(status: Status, allowed: Allowed | None = None) -> list[Finding]:
                 status.queue,
             )
         )
-    return sorted(found, key=lambda one: (-one.severity, _ORDER.get(one.kind, 9), one.what))
+    return sorted(found, key=lambda one: (-one.severity.rank, _ORDER.get(one.kind, 9), one.what))
 
 
 #: The cause before what follows from it.
@@ -85,6 +86,8 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
             severity = _SOURCES.get(source, Severity.CRITICAL)
             kind = source if source in _SOURCES else "copy" if ".copy." in source else "error"
             yield add(severity, kind, f"{source}: {text}", text, "londiste check")
+    if unknown := _unknown(node):
+        yield add(Severity.UNKNOWN, "unknown", f"unknown: {', '.join(unknown)}", *_OLD)
     for one in node.daemons:
         if not one.life.runs:
             yield add(_daemon(one, node), one.kind, one.text, _ENDED.get(one.kind, ""), one.start)
@@ -101,6 +104,23 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
     yield from _lag(node, status, allowed)
     for alarm in node.alarms:
         yield replace(alarm, what=f"node {node.name}: {alarm.what}")
+
+
+#: Why something is unknown, and what to do.
+_OLD = (
+    "the SQL of the node is of Londiste 3 or of an earlier version",
+    "check it with that version; or upgrade: londiste install --dry-run",
+)
+
+
+def _unknown(node: NodeStatus) -> list[str]:
+    """What a node does not report."""
+    found = [f"whether its {d.kind} runs" for d in node.daemons if d.life is Life.UNKNOWN]
+    if node.tables is None:
+        found.append("whether its tables are in sync")
+    if node.other_sql:
+        found.append("what its captures, scripts and changes of the cascade do")
+    return found
 
 
 _ENDED = {
@@ -125,6 +145,13 @@ def _lag(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Finding
             what = f"its tick {node.tick} is no longer in the root's queue"
             why = "the events after it may be gone"
             yield _finding(Severity.CRITICAL, "lag", what, why, do, status.queue, node.name)
+        elif any(one.type == "root" for one in status.nodes):
+            # Without a root that is the finding.
+            what = "its lag is unknown: the root did not tell the age of its tick"
+            why = "it answered the first question and not the second"
+            yield _finding(
+                Severity.UNKNOWN, "unknown", what, why, "londiste status", status.queue, node.name
+            )
         return
     over = max(
         behind.seconds / allowed.lag,
@@ -140,14 +167,17 @@ def _lag(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Finding
 
 def one_line(status: Status, found: list[Finding], allowed: Allowed) -> str:
     """The line of a plugin of Nagios: verdict, the worst findings, and perfdata."""
-    worst = max((one.severity for one in found), default=Severity.OK)
+    severity = worst(found)
     if found:
         text = "; ".join(_plain(one.what) for one in found[:_NAMED])
         if len(found) > _NAMED:
             text += f"; and {len(found) - _NAMED} more"
     else:
         text = f"queue {status.queue}, {len(status.nodes)} nodes"
-    return f"LONDISTE {worst.word.upper()} - {text} | {' '.join(_perfdata(status, allowed))}"
+    if severity is Severity.UNKNOWN:
+        unknown = next(one for one in found if one.severity is severity)
+        text += f"; look: {unknown.do}"
+    return f"LONDISTE {severity.word.upper()} - {text} | {' '.join(_perfdata(status, allowed))}"
 
 
 def _perfdata(status: Status, allowed: Allowed) -> Iterator[str]:

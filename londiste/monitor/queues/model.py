@@ -7,11 +7,20 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """Severity of a finding; the exit code of ``londiste queue status --check``."""
+    """Severity of a finding; the exit code of ``londiste queue status --check``.
+
+    UNKNOWN -- whether something is wrong cannot be said: worse than a warning.
+    """
 
     OK = 0
     WARNING = 1
     CRITICAL = 2
+    UNKNOWN = 3
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order of severities."""
+        return (Severity.OK, Severity.WARNING, Severity.UNKNOWN, Severity.CRITICAL).index(self)
 
     @property
     def word(self) -> str:

@@ -37,7 +37,8 @@ def findings(
 
 def worst(found: list[Finding]) -> Severity:
     """The worst severity of all."""
-    return max((one.severity for one in found), default=Severity.OK)
+    severities = (one.severity for one in found)
+    return max(severities, key=lambda severity: severity.rank, default=Severity.OK)
 
 
 def compare(before: MonitorFacts, after: MonitorFacts, seconds: float) -> Speed:

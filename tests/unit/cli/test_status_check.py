@@ -9,12 +9,13 @@ import click
 import pytest
 
 from londiste.cascade.daemons import Life, Running, judge, running
-from londiste.cli.nodes.status import Span
+from londiste.cli.nodes.status import EXIT_UNKNOWN, Span
 from londiste.monitor.alarms import CRITICAL_AGE, age_findings, drift_findings
 from londiste.monitor.lag import Behind, Latency
 from londiste.monitor.queues.model import Severity
+from londiste.monitor.queues.rules import worst
 from londiste.monitor.retention import Retention
-from londiste.monitor.status import NodeStatus, Status
+from londiste.monitor.status import NodeStatus, Status, TableCounts
 from londiste.monitor.verdict import Allowed, findings, one_line
 from londiste.pgq.liveness import Daemon
 
@@ -23,8 +24,9 @@ SEEN = Daemon(
     *("worker", "q", "w", "", "role", "host", 7, "4.1.0", NOW, NOW, 10.0),
     *(1.0, 2.0, 0.1, 0.2, None, True, 1.0, False),
 )
-ROOT = NodeStatus("root", "root", tick=9, behind=Behind(0, 0, 0.0))
-LEAF = NodeStatus("leaf", "leaf", provider="root", tick=9, behind=Behind(0, 0, 0.0))
+COUNTS = TableCounts(1, 0, 0)
+ROOT = NodeStatus("root", "root", tables=COUNTS, tick=9, behind=Behind(0, 0, 0.0))
+LEAF = replace(ROOT, name="leaf", type="leaf", provider="root")
 
 
 def about(*nodes: NodeStatus, allowed: Allowed | None = None) -> list[tuple[str, Severity]]:
@@ -109,6 +111,38 @@ def test_a_daemon_that_does_not_run_is_a_finding() -> None:
     assert about(with_daemon(ROOT, "worker", Life.GONE)) == [("worker", Severity.WARNING)]
     assert about(with_daemon(ROOT, "ticker", Life.HUNG)) == [("ticker", Severity.CRITICAL)]
     assert about(ROOT, with_daemon(LEAF, "worker", Life.BUSY)) == []
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (replace(LEAF, daemons=(Running("worker", "w", Life.UNKNOWN),)), "whether its worker runs"),
+        (replace(LEAF, tables=None), "whether its tables are in sync"),
+        (replace(LEAF, other_sql=True), "what its captures, scripts"),
+    ],
+)
+def test_what_is_not_known_to_be_fine_is_unknown_with_the_command_to_look(
+    node: NodeStatus, words: str
+) -> None:
+    status = Status("q", "root", (ROOT, node))
+    found = findings(status)
+    assert [(one.kind, one.severity) for one in found] == [("unknown", Severity.UNKNOWN)]
+    assert int(worst(found)) == EXIT_UNKNOWN
+    line = one_line(status, found, Allowed())
+    assert line.startswith(f"LONDISTE UNKNOWN - node leaf: unknown: {words}")
+    assert "; look: check it with that version" in line
+    # What is known to be wrong is worse, and a warning is not.
+    critical = findings(Status("q", "root", (ROOT, replace(node, errors=(("w", "broken"),)))))
+    assert [one.severity for one in critical] == [Severity.CRITICAL, Severity.UNKNOWN]
+    assert worst(critical) is Severity.CRITICAL
+    warned = findings(Status("q", "root", (ROOT, replace(node, paused=True))))
+    assert worst(warned) is Severity.UNKNOWN and warned[1].severity is Severity.WARNING
+
+
+def test_a_lag_that_the_root_does_not_tell_is_unknown() -> None:
+    nodes = replace(ROOT, behind=None), replace(LEAF, behind=None)
+    assert about(*nodes) == [("unknown", Severity.UNKNOWN)] * 2
+    assert about(replace(ROOT, type="branch"), nodes[1])[0] == ("no-root", Severity.CRITICAL)
 
 
 def test_held_events_are_a_warning_after_fifteen_minutes() -> None:
