@@ -156,6 +156,7 @@ class Performer:
             create=not root and section.create == "columns",
             create_full=not root and section.create == "full",
             create_needs=not root and section.create == "full",
+            allow_code=section.allow_code,
             copy_mode="" if root else section.copy_mode,
             insert_only=section.keyless == "insert_only",
             whole_row=section.keyless == "whole_row",

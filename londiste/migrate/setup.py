@@ -172,7 +172,7 @@ def _tables_of_root(sites: Connections, pair: Pair, side: Side) -> list[Step]:
 
 def _tables_below(sites: Connections, pair: Pair, side: Side) -> list[Step]:
     # One that came later is made like that of the root.
-    options = TableOptions(whole_row=True, create_full=True)
+    options = TableOptions(whole_row=True, create_full=True, allow_code=True)
     return list(add_table.plan(sites, side.dsn, pair.queue, [], options, every=True).steps)
 
 

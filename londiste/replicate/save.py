@@ -29,6 +29,8 @@ def text(replication: Replication, selection: Selection) -> str:
     lines += ["[tables]", f"include = {toml_value(_include(selection))}"]
     if selection.exclude:
         lines.append(f"exclude = {toml_value(selection.exclude)}")
+    if selection.allow_code:
+        lines.append("allow_code = true")
     if selection.where:
         lines += ["", '[tables."*.*"]', f"where = {toml_value(selection.where)}"]
     lines += ["", "[worker]", f"engine = {toml_value(replication.settings.engine)}"]

@@ -44,12 +44,14 @@ class Selection:
 
     patterns -- names and patterns; none: all tables.  exclude -- names and patterns.
     schemas -- only tables of these.  where -- SQL condition for the rows; '' for all.
+    allow_code -- created tables may run code of the source.
     """
 
     patterns: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
     where: str = ""
+    allow_code: bool = False
 
     def wants(self, name: TableName) -> bool:
         """Pure: whether a table is selected by ``exclude`` and ``schemas``."""
@@ -226,6 +228,7 @@ def _tables_of(
             whole_row=True,
             create_full=True,
             create_needs=True,
+            allow_code=selection.allow_code,
             choice=HandlerAttrs(where=selection.where),
         )
         found = add_table.plan(sites, target.dsn, queue, wanted, options)

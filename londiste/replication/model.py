@@ -130,6 +130,7 @@ class TableOptions:
     create -- create a missing table like the provider's: columns and primary key.
     create_full -- the same with all parts; create_without -- parts to exclude (``Part``);
         create_needs -- also create the functions and extensions that it needs.
+    allow_code -- created tables may run code of the provider: such functions, volatile ones, rules.
     trigger_flags -- letters B A C Q L J I U D S of ``londiste.create_trigger``.
     trigger -- capture, logutriga, jsontriga or sqltriga; empty leaves it to the flags.
     form -- row, statement or auto: how the native capture writes; empty is auto.
@@ -152,6 +153,7 @@ class TableOptions:
     create_full: bool = False
     create_without: tuple[str, ...] = ()
     create_needs: bool = False
+    allow_code: bool = False
     trigger_flags: str = ""
     trigger_args: tuple[str, ...] = ()
     triggers: bool = True

@@ -58,6 +58,7 @@ class TablesSection:
 
     include, exclude -- names and patterns; None: not given.
     create -- how missing tables are created: full, columns or no.
+    allow_code -- created tables may run code of the provider.
     rules -- by name or pattern, in the order of the file: handler, where, columns, on_error, …
     """
 
@@ -66,6 +67,7 @@ class TablesSection:
     create: str = "full"
     copy_mode: str = ""
     keyless: str = ""
+    allow_code: bool = False
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -231,6 +233,9 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
             if raw.get(key, values[0]) not in values:
                 hint = f"use one of {', '.join(filter(None, values))}"
                 raise wrong(section, key, f"{key} = {raw[key]!r}: unknown", hint)
+        if not isinstance(raw.get("allow_code", False), bool):
+            hint = "write allow_code = true"
+            raise wrong(section, "allow_code", "allow_code: neither true nor false", hint)
         lists: dict[str, tuple[str, ...]] = {}
         for key in ("include", "exclude"):
             if key in raw:
@@ -246,6 +251,7 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
             raw.get("create", "full"),
             str(raw.get("copy_mode", "")),
             raw.get("keyless", ""),
+            raw.get("allow_code", False),
             rules,
         )
 

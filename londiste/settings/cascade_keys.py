@@ -19,6 +19,8 @@ TABLES_KEYS = {
     " those with a section; of a node: all that its provider has).",
     "exclude": "Names and patterns of tables that are not replicated.",
     "create": "Create missing tables: full (all parts), columns (and primary key) or no.",
+    "allow_code": "Accept functions, rules and triggers of the provider in created tables; they run"
+    " with the rights of the node's roles (default: false).",
     "copy_mode": "Copy mode of added tables: auto, snapshot or resumable.",
     "keyless": "How tables without key are added: insert_only (UPDATE and DELETE fail at the"
     " source) or whole_row (rows match by all columns); by default they are refused.",

@@ -74,6 +74,11 @@ class Asked:
 @click.option(
     "--queue", metavar="NAME", help="Name of the queue (default: of the source database)."
 )
+@click.option(
+    "--allow-code",
+    is_flag=True,
+    help="Accept functions and rules of the source; they run with the rights of TARGET's user.",
+)
 @click.option("--once", is_flag=True, help="Exit when all tables are in sync and compared.")
 @click.option(
     "--save",
@@ -107,6 +112,7 @@ def replicate(
     schemas: Sequence[str],
     where: str,
     queue: str | None,
+    allow_code: bool,
     once: bool,
     file: Path | None,
     detach: bool,
@@ -140,7 +146,7 @@ def replicate(
     if status:
         live_state.status(replication)
         return 0
-    selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip())
+    selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)
     content = save.text(replication, selection)
     if file is not None:
         save.require_free(file, content)

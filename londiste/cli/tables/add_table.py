@@ -74,6 +74,11 @@ class _Resolution(click.Choice[str]):
     help="Create missing functions and extensions that --create-full needs.",
 )
 @click.option(
+    "--allow-code",
+    is_flag=True,
+    help="Accept rules, functions and triggers of the provider that run when rows are written.",
+)
+@click.option(
     "--trigger",
     type=click.Choice(["capture", "logutriga", "jsontriga", "sqltriga"]),
     help="Trigger function that captures changes (default: Londiste's native capture).",
@@ -178,6 +183,7 @@ def add_table(
     create_full: bool,
     create_without: str | None,
     create_needs: bool,
+    allow_code: bool,
     trigger: str | None,
     form: str | None,
     trigger_flags: str,
@@ -224,6 +230,8 @@ def add_table(
         create_full=create_full,
         create_without=_listed("--create-without", create_without),
         create_needs=create_needs,
+        # That option says what it creates.
+        allow_code=allow_code or create_needs,
         trigger=trigger or "",
         form=form or "",
         trigger_flags=trigger_flags,

@@ -243,9 +243,7 @@ def _below(
         else:
             steps.append(step)
     for place_of, these in made.items():
-        create_step, said = _create(
-            sites, node, dsn, place_of, these, ours, parts, options.create_needs
-        )
+        create_step, said = _create(sites, node, dsn, place_of, these, ours, parts, options)
         steps.insert(1, create_step)
         notes += said
     if len(steps) == 1:
@@ -261,17 +259,32 @@ def _create(
     made: Sequence[tuple[TableName, AddTable]],
     ours: Mapping[TableName, ReplicatedTable],
     parts: frozenset[Part],
-    needs: bool,
+    options: TableOptions,
 ) -> tuple[Step, tuple[str, ...]]:
     """The step that creates tables on one node and adds them; notes on differences."""
     origin = sites.at(source_dsn)
     theirs = {t.name: t for t in tables.get_table_list(origin, node.queue)}
     dests = {source: step.dest for source, step in made}
     known = create_table.known_names(theirs, ours)
-    ddl = create_table.ddl(origin, sites.at(dsn), dests, parts, known, needs=needs)
+    ddl = create_table.ddl(
+        origin,
+        sites.at(dsn),
+        dests,
+        parts,
+        known,
+        needs=options.create_needs,
+        allow_code=options.allow_code,
+    )
     adds = tuple(step for _, step in made)
     step = create_table.CreateTables(
-        node.name, dsn, ddl.statements, ddl.pending, tuple(dests.values()), adds, ddl.objects
+        node.name,
+        dsn,
+        ddl.statements,
+        ddl.pending,
+        tuple(dests.values()),
+        adds,
+        ddl.objects,
+        options.allow_code,
     )
     return step, ddl.notes
 

@@ -6,6 +6,7 @@ this node.  It is one transaction, with the registration.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -14,7 +15,7 @@ import psycopg
 
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
-from londiste.db.queries import query
+from londiste.db.queries import fetch, query
 from londiste.db.structure.introspect import read, there
 from londiste.db.structure.render import lacking, make, others
 from londiste.db.structure.types import (
@@ -76,13 +77,16 @@ def ddl(
     known: Mapping[TableName, TableName] | None = None,
     *,
     needs: bool = False,
+    allow_code: bool = False,
 ) -> Made:
     """DDL that creates tables of the provider on this node.  Changes nothing.
 
     wanted -- name on the provider to name here; known -- the same for tables that are here.
     needs -- also create the functions and extensions that the tables need.
+    allow_code -- such functions may be those of the provider, which run with rights of this node.
 
-    Raises UnknownTable, UsageError (a table needs objects that are missing and cannot be created).
+    Raises UnknownTable, UsageError (a table needs objects that are missing and cannot be created,
+    or functions without ``allow_code``).
     """
     found = read(provider, wanted)
     missing = [name for name in wanted if name not in {table.name for table in found.tables}]
@@ -99,7 +103,12 @@ def ddl(
         return make(found, here, renamed, wanted_parts)
     first, functions, here = _needs(provider, found, here, renamed, wanted_parts)
     made = make(found, here, renamed, wanted_parts)
-    return replace(made, statements=(*first, *_with_functions(made.statements, functions)))
+    if functions and not allow_code:
+        # Before any statement: an index may call a function when it is created.
+        code = [f"function {name}" for name in functions]
+        raise code_refused(code, describe_dsn(local.info.dsn))
+    texts = list(functions.values())
+    return replace(made, statements=(*first, *_with_functions(made.statements, texts)))
 
 
 def _needs(
@@ -108,8 +117,8 @@ def _needs(
     here: There,
     renamed: Mapping[TableName, TableName],
     wanted_parts: frozenset[Part],
-) -> tuple[list[str], list[str], There]:
-    """Statements for extensions and functions, and the objects that exist after them."""
+) -> tuple[list[str], dict[str, str], There]:
+    """Statements for extensions, those for functions by name, and what exists after them."""
     lacks = lacking(found, here, renamed, wanted_parts)
     wanted = [one.name for one in lacks if one.kind == "function" and not one.extension]
     rows = provider.execute(query("function_definitions"), {"signatures": wanted}).fetchall()
@@ -133,7 +142,17 @@ def _needs(
     )
     if rows:
         first.append("set local check_function_bodies = off")
-    return first, [row[2].strip() for row in rows], here
+    return first, {row[0]: row[2].strip() for row in rows}, here
+
+
+def code_refused(parts: Sequence[str], where: str) -> UsageError:
+    """The error for code of the provider that nobody has accepted."""
+    return UsageError(
+        f"the tables contain code of the provider that would run in {where}: {_listed(parts)}",
+        detail="the worker runs it with its rights when it writes rows; nothing was created",
+        hint="check that code, then repeat the command with --allow-code (in the file of a cascade:"
+        " allow_code = true in [tables]); or create the tables yourself",
+    )
 
 
 def _with_functions(statements: Sequence[str], functions: Sequence[str]) -> list[str]:
@@ -142,7 +161,9 @@ def _with_functions(statements: Sequence[str], functions: Sequence[str]) -> list
     for function in functions:
         at = 0
         for number, text in enumerate(found):
-            named = text.startswith("create type ") and _last_name(text) in function
+            named = text.startswith("create type ") and re.search(
+                rf"(?<!\w){re.escape(_last_name(text))}(?!\w)", function
+            )
             if text.startswith("create schema ") or named:
                 at = number + 1
         found.insert(at, function)
@@ -176,6 +197,7 @@ class CreateTables:
     dests: tuple[TableName, ...]
     adds: tuple[Registers, ...]
     objects: tuple[str, ...] = ()
+    allow_code: bool = False
 
     def describe(self) -> str:
         objects = f" with {_listed(self.objects)}" if self.objects else ""
@@ -203,10 +225,20 @@ class CreateTables:
     def _work(self, conn: Connection) -> None:
         for statement in self.statements:
             self._execute(conn, statement)
+        if not self.allow_code:
+            names = [name.quoted for name in self.dests]
+            found = [f"{row['object']} ({row['code']})" for row in self._code(conn, names)]
+            if found:
+                raise code_refused(found, describe_dsn(self.dsn))
         for key in self.pending:
             tables.add_pending_fkey(conn, key.from_table, key.to_table, key.name, key.definition)
         for add in self.adds:
             add.add(conn)
+
+    @staticmethod
+    def _code(conn: Connection, names: Sequence[str]) -> list[dict[str, str]]:
+        """Parts of the created tables that run code; read from this node's own catalog."""
+        return fetch(conn, "created_code", tables=list(names))
 
     def _execute(self, conn: Connection, statement: str) -> None:
         try:

@@ -145,6 +145,8 @@ def test_the_file_selects_the_tables_of_a_schema_whose_name_looks_like_a_pattern
 
 
 def test_the_file_has_nodes_and_tables_and_no_password(tmp_path: Path) -> None:
+    consent = save.text(_replication(), Selection(allow_code=True))
+    assert tomllib.loads(consent)["tables"] == {"include": ["*.*"], "allow_code": True}
     content = save.text(_replication(), Selection(exclude=("x",), where="n = 'ä\"'"))
     assert "secret" not in content
     assert tomllib.loads(content) == {
