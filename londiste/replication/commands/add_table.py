@@ -231,6 +231,9 @@ def _below(
             )
         if wants.events is not None:
             wants.events.check(local, node.queue, dest)
+        filter_checks.refuse_rows_below(
+            sites, dsn, node, table, wants, "that node would keep rows that the branch excludes"
+        )
         whole_row = theirs_now is not None and "whole_row" in theirs_now.attrs
         opts = replace(options, whole_row=True) if whole_row else options
         step = _step(node, dsn, table, opts, keyless=keyless, created=create)

@@ -63,7 +63,7 @@ def plan(
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
     known = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
-    below = functools.cache(lambda: _below(sites, dsn, queue))
+    below = functools.cache(lambda: filter_checks.nodes_below(sites, dsn, queue))
 
     def unknown(text: str) -> UnknownTable:
         return UnknownTable(
@@ -150,21 +150,6 @@ class _Change:
         if self.handler is not None:
             words.insert(0, f"the handler {self.handler or 'the default'}")
         return ", ".join(words)
-
-
-def _below(sites: Connections, dsn: str, queue: str) -> list[tuple[str, str]]:
-    """The nodes below a node, by name and connection string, nearest first."""
-    found: list[tuple[str, str]] = []
-    ask = [dsn]
-    while ask:
-        conn = sites.at(ask.pop(0))
-        places = {member.name: member for member in nodes.get_queue_locations(conn, queue)}
-        for subscriber in nodes.get_subscriber_info(conn, queue):
-            member = places.get(subscriber.name)
-            if member is not None and not member.dead:
-                found.append((member.name, sites.reach(member.location)))
-                ask.append(found[-1][1])
-    return found
 
 
 def _other_rows(table: ReplicatedTable, wants: TableRules) -> bool:

@@ -6,12 +6,13 @@ branch excludes.
 
 from __future__ import annotations
 
+from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import upstream
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import query, translated
-from londiste.errors import BadOption, UsageError
+from londiste.errors import BadOption, StateError, UsageError
 from londiste.handlers import condition
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections
@@ -81,3 +82,41 @@ def check(
             hint=f"exclude them here too: --skip-columns {','.join(missing)}; or add the table on"
             " the root without ignore=",
         )
+
+
+def nodes_below(sites: Connections, dsn: str, queue: str) -> list[tuple[str, str]]:
+    """The nodes below a node, by name and connection string, nearest first."""
+    found: list[tuple[str, str]] = []
+    ask = [dsn]
+    while ask:
+        conn = sites.at(ask.pop(0))
+        places = {member.name: member for member in nodes.get_queue_locations(conn, queue)}
+        for subscriber in nodes.get_subscriber_info(conn, queue):
+            member = places.get(subscriber.name)
+            if member is not None and not member.dead:
+                found.append((member.name, sites.reach(member.location)))
+                ask.append(found[-1][1])
+    return found
+
+
+def refuse_rows_below(
+    sites: Connections, dsn: str, node: NodeInfo, table: TableName, rules: TableRules, then: str
+) -> None:
+    """Refuses to begin or end a filter of a branch while nodes below replicate the table.
+
+    rules -- of the table on the branch.  then -- what those nodes would get or keep.
+    Raises StateError.
+    """
+    if node.type is not NodeType.BRANCH or not rules.stored:
+        return
+    if not holds_less(rules) and not rules.changed:
+        return
+    for name, below in nodes_below(sites, dsn, node.queue):
+        known = tables.get_table(sites.at(below), node.queue, table)
+        if known is not None and known.local and known.keeps_rows:
+            raise StateError(
+                f"table {table} is replicated on node {name}, below the branch {node.name}",
+                detail=f"{then}; nothing was changed",
+                hint=f"with the settings of {name}, first: londiste remove-table {table}; to change"
+                f" the filter of {node.name} instead: londiste change-handler {table}",
+            )

@@ -6,17 +6,19 @@ The rows stay, except those of an unfinished copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, UnknownTable
+from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands import fkeys
+from londiste.replication.commands import filter_checks, fkeys
+from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import Pattern, Selected, select, settled, table_meant
 from londiste.replication.tablesync.cancel import (
     StopCopy,
@@ -43,7 +45,7 @@ def plan(
 
     followed -- tables that the worker adds automatically; only the root may remove them.
     force -- unknown names are ignored, too.
-    Raises UnknownTable, BadOption.
+    Raises UnknownTable, BadOption, StateError (a branch filters a table for nodes below).
     """
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
@@ -78,6 +80,15 @@ def plan(
             " then run the command again",
         )
     for name in picked.chosen:
+        if name in mine:
+            filter_checks.refuse_rows_below(
+                sites,
+                dsn,
+                node,
+                name,
+                _rules(known[name]),
+                "without its filter, that node would get rows and values that the branch excluded",
+            )
         copying = known[name].state not in (None, "ok")
         if copying:
             steps.append(StopCopy(node.name, dsn, queue, name))
@@ -86,6 +97,14 @@ def plan(
             steps += leftovers(sites, dsn, node, copy_consumer(node.worker, name))
     off = fkeys.left_off(local, queue, [known[name].dest for name in picked.chosen])
     return CommandPlan(tuple(steps), picked.already, notes=off)
+
+
+def _rules(table: ReplicatedTable) -> TableRules:
+    try:
+        return table.holds
+    except BadOption:
+        # A handler that is not known to this process may mask any value.
+        return replace(ALL, where="unknown")
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,48 @@ def test_five_nodes_as_one_file(one_file: OneFile, program: Callable[..., Progra
     change_under_writes(one_file, program, before, {**before, "n5": "leaf of n4"}, "n2")
 
 
+@pytest.mark.slow
+def test_a_moved_node_a_sequence_and_a_removed_leaf_survive_every_kill(
+    one_file: OneFile, program: Callable[..., Program]
+) -> None:
+    before = {"n1": "root", "n2": "branch of n1", "n3": "leaf of n2", "n4": "leaf of n2"}
+    runs = begin(one_file, before, program)
+    same(one_file, "a")
+    one_file.db["n1"].execute(
+        "create table c (id serial primary key, v text); insert into c (v) values ('x')"
+    )
+    after = {"n1": "root", "n2": "branch of n1", "n3": "leaf of n1"}
+    filtered = '[nodes.n2.tables."a"]\nwhere = "id <= 100"\n'
+    one_file.write(after, TABLES.replace('"a"', '"a", "c"') + filtered + WORKER)
+    # The worker of the removed leaf runs until the drop has ended.
+    found = one_file.plan()
+    assert sorted(kind for kind, *_ in found) == [
+        *["add-table"] * 3,
+        *("change-handler", "change-provider", "drop-node"),
+    ]
+    with writing(one_file.db["n1"].dsn):
+        arguments = ("apply", "--allow-remove", "--allow-resync")
+        assert one_file.killed_at_each_step(*arguments) >= len(found)
+        runs.signal(signal.SIGHUP)
+        runs.says("reloaded the settings: 1 stopped, 0 started")
+        for name in after:
+            waited = one_file("--node", name, "wait-sync", "--timeout", "60")
+            assert waited.code == 0, waited.err + runs.text
+    left = one_file.db.pop("n4")
+    assert left.value("select count(*) from pgq_node.node_info") == 0
+    assert left.value("select count(*) from a") > 0
+    consumers = "select string_agg(co_name, ' ' order by 1) from pgq.consumer"
+    assert "n4" not in one_file.db["n1"].value(consumers) + one_file.db["n2"].value(consumers)
+    same(one_file, "c")
+    same(one_file, "a", "n2", "id <= 100")
+    sequences = "select string_agg(seq_name, ' ') from londiste.seq_info where local"
+    assert {db.value(sequences) for db in one_file.db.values()} == {"public.c_id_seq"}
+    assert one_file.plan() == []
+    assert one_file("check", "--node", "n2").code == 0
+    runs.signal(signal.SIGTERM)
+    assert runs.end(within=60) == 0
+
+
 def test_run_survives_its_daemons_and_leaves_none(
     one_file: OneFile, program: Callable[..., Program]
 ) -> None:
