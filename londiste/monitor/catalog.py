@@ -54,6 +54,11 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             " expired.",
             "londiste status names the part of the latency that takes longest.",
         ),
+        "unknown": (
+            "A node does not report whether its worker runs, whether its tables are in sync, or its"
+            " lag: its SQL is of Londiste 3 or of an earlier version.",
+            "Check that node with its own version, or upgrade it: londiste install --dry-run.",
+        ),
         "held": (
             "A consumer or a watermark keeps events of a queue, whose tables do not rotate.",
             "Start that consumer or node, or remove it: londiste queue status QUEUE.",
@@ -139,6 +144,11 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "referenced": (
             "A table that is not replicated refers to a replicated one.",
             "londiste add-table TABLE.",
+        ),
+        "subscribers": (
+            "The handler or filter of a table of a branch was changed, and the command was"
+            " interrupted: the nodes below have rows of before.",
+            "londiste change-handler TABLE --continue, on the branch.",
         ),
         "foreign-key": (
             "A foreign key is dropped during a copy, or does not hold for all rows.",
