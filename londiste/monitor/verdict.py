@@ -145,7 +145,7 @@ def _lag(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Finding
             what = f"its tick {node.tick} is no longer in the root's queue"
             why = "the events after it may be gone"
             yield _finding(Severity.CRITICAL, "lag", what, why, do, status.queue, node.name)
-        elif any(one.type == "root" for one in status.nodes):
+        elif node.tick is not None and any(one.type == "root" for one in status.nodes):
             # Without a root that is the finding.
             what = "its lag is unknown: the root did not tell the age of its tick"
             why = "it answered the first question and not the second"
