@@ -22,6 +22,7 @@ def page() -> str:
     from londiste.replicate.databases import ReplicateSettings
     from londiste.settings import (
         ConsumerSettings,
+        NotifySettings,
         RunSettings,
         Settings,
         TickerSettings,
@@ -47,6 +48,7 @@ def page() -> str:
         "lake": _table(LakeSettings, Settings.model_fields),
         "migrate": _table(MigrateSettings, _same(MigrateSettings, WorkerSettings)),
         "run": _table(RunSettings, Settings.model_fields),
+        "notify": _table(NotifySettings, Settings.model_fields),
         "file_node": _keys(cascade_keys.NODE_KEYS),
         "file_tables": _keys(cascade_keys.TABLES_KEYS),
         "file_rules": _keys(cascade_keys.RULE_KEYS),

@@ -51,7 +51,7 @@ class Running:
     since -- last sign of life of one that does not run.
     worked_ago -- seconds since its last batch or tick.
     fetch_seconds, apply_seconds -- of its last batch.
-    start -- command that starts it.
+    start -- command that starts it.  error -- what it cannot do at present.
     """
 
     kind: str
@@ -67,6 +67,7 @@ class Running:
     fetch_seconds: float | None = None
     apply_seconds: float | None = None
     start: str = ""
+    error: str = ""
 
     @property
     def text(self) -> str:
@@ -77,7 +78,8 @@ class Running:
                 did = ""
                 if self.worked_ago is not None:
                     did = f", {_VERBS.get(self.kind, 'worked')} {dhms(self.worked_ago)} ago"
-                return f"{self.kind}: {self.life}{did}{place}"
+                trouble = f", FAILING: {self.error}" if self.error else ""
+                return f"{self.kind}: {self.life}{did}{trouble}{place}"
             case Life.HUNG:
                 seen = dhms(self.seen_ago or 0.0)
                 return (
@@ -150,6 +152,7 @@ def running(
         one.fetch_seconds,
         one.apply_seconds,
         start,
+        one.error or "",
     )
 
 

@@ -1,4 +1,4 @@
-"""Daemons of a cascade file, for ``londiste run``: tickers, workers, lakes and dispatchers."""
+"""Daemons of a cascade file, for ``londiste run``: tickers, workers, lakes, dispatchers, notify."""
 
 from __future__ import annotations
 
@@ -51,6 +51,9 @@ def daemons(
                 fixed = (file.nodes[str(keys.get("node", file.root.name))].db, repr(keys))
                 argv = (*program, "--node", name, *_COMMANDS[kind])
                 found.append(Daemon(f"{kind} {name}", argv, JOB, fixed))
+    if file.common["notify"].get("webhook") or file.common["notify"].get("command"):
+        some = [word for name in chosen for word in ("--node", name)]
+        found.append(Daemon("notify", (*program, "notify", *some), JOB))
     return found
 
 

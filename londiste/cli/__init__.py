@@ -117,6 +117,9 @@ COMMANDS: dict[str, Entry] = {
     "queue": Entry("queue", "Manage queues without replication: create, consume, inspect.", QUEUES),
     "run": Entry("daemons.run", "Run all daemons of a cascade file in one process.", DAEMONS),
     "ticker": Entry("daemons.ticker", "Run the ticker: create ticks and maintain queues.", DAEMONS),
+    "notify": Entry(
+        "daemons.notify", "Send findings of a cascade to a webhook or a command.", DAEMONS
+    ),
     "tick": Entry("daemons.tick", "Create a tick now.", DAEMONS),
     "worker": Entry("daemons.worker", "Apply the provider's batches to this node.", DAEMONS),
     "dispatch": Entry(

@@ -389,6 +389,8 @@ def _daemons(
     for one in found or ():
         if one.kind == "copy" and daemons.judge(one).runs:
             lines.append(daemons.running([one], "copy"))
+        elif one.kind == "notify" and daemons.judge(one) is not Life.STOPPED:
+            lines.append(daemons.running([one], "notify", start="londiste notify"))
     return tuple(lines)
 
 

@@ -134,7 +134,7 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
             text += ", NOT UPTODATE"
         facts.append(text)
     facts += [
-        one.text if one.life.runs else paint(one.text)
+        one.text if one.life.runs and not one.error else paint(one.text)
         for one in node.daemons
         if one.life is not Life.UNKNOWN
     ]

@@ -91,6 +91,9 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
     for one in node.daemons:
         if not one.life.runs:
             yield add(_daemon(one, node), one.kind, one.text, _ENDED.get(one.kind, ""), one.start)
+        elif one.error:
+            what = f"{one.kind} fails: {one.error}"
+            yield add(Severity.WARNING, one.kind, what, _FAILS.get(one.kind, ""), "check its log")
     if node.paused:
         do = f"londiste resume --node {node.name}"
         yield add(Severity.WARNING, "paused", "the worker is paused", "it applies nothing", do)
@@ -126,7 +129,11 @@ def _unknown(node: NodeStatus) -> list[str]:
 _ENDED = {
     "worker": "no change is applied on this node",
     "ticker": "no tick is created, and tables of the queue do not rotate",
+    "notify": "findings do not reach operators",
 }
+
+
+_FAILS = {"notify": "findings do not reach operators"}
 
 
 def _daemon(one: Running, node: NodeStatus) -> Severity:

@@ -42,6 +42,7 @@ class Daemon:
         time it took.
     stopped -- when it ended as requested.
     has_session -- whether the session of the report exists; None: unknown.
+    error -- what it cannot do at present.
     session_age -- since that session began or ended a statement; None: not visible.
     is_executing -- whether the server works for it now.
     """
@@ -65,6 +66,7 @@ class Daemon:
     has_session: bool | None
     session_age: float | None
     is_executing: bool
+    error: str | None = None
 
 
 class Beat:
@@ -77,6 +79,9 @@ class Beat:
         self.part = part
         #: False: runs that end by themselves report nothing.
         self.enabled = True
+        #: What it cannot do at present, for ``status``; '' if all is well.
+        self.error = ""
+        self._told = ""
         self._conn: Connection | None = None
         self._next = 0.0
         self._worked: float | None = None
@@ -109,7 +114,7 @@ class Beat:
         if conn is not self._conn:
             self._conn, self._next = conn, now
         early = self._fresh and now - self._reported >= BUSY_PERIOD and self._next < now + PERIOD
-        if now >= self._next or early:
+        if now >= self._next or early or (self.error != self._told and self._next < now + PERIOD):
             self._report(conn, now, stopped=False)
 
     def stop(self, conn: Connection | None) -> None:
@@ -139,7 +144,9 @@ class Beat:
                 self._fetch,
                 self._apply,
                 stopped,
+                self.error or None,
             )
+            self._told = self.error
             self._next, self._reported, self._fresh = now + PERIOD, now, False
             self._fetch = self._apply = None
         except InstallError:

@@ -27,15 +27,19 @@ from londiste.settings.cascade_keys import (
     TABLES_KEYS,
 )
 from londiste.settings.earlier import OTHER_NAMES
-from londiste.settings.kinds import RunSettings, TickerSettings, WorkerSettings
+from londiste.settings.kinds import NotifySettings, RunSettings, TickerSettings, WorkerSettings
 
 log = logging.getLogger(__name__)
 
 #: Sections besides [nodes.NAME]; those of jobs have a section per job.
 JOBS = {"lake": "lakes", "dispatch": "dispatchers"}
 SECTIONS = (
-    "nodes", "tables", "queue", "ticker", "worker", "spark", "run", "web", *JOBS.values(),
+    "nodes", "tables", "queue", "ticker", "worker", "spark", "run", "web", "notify",
+    *JOBS.values(),
 )  # fmt: skip
+
+#: Sections that are settings of programs, apart from those of single nodes and jobs.
+_COMMON = ("worker", "ticker", "spark", "run", "notify")
 
 #: Settings that the file itself decides for each node; the environment does not change them.
 OWN_KEYS = frozenset(
@@ -164,8 +168,8 @@ class CascadeFile:
                 yield "databases", tuple(queues), self._place("nodes", None)
             yield from self._of("ticker")
             return
-        if section == "run":
-            yield from self._of("run")
+        if section in ("run", "notify"):
+            yield from self._of(section)
             return
         yield "db", node.db, self._place(head, "db")
         yield "queue_name", self.queue, self._place("queue", "name")
@@ -330,10 +334,11 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
             f"node {name}: its providers do not lead to the root",
             "correct provider",
         )
-    common = {key: dict(document.get(key, {})) for key in ("worker", "ticker", "spark", "run")}
+    common = {key: dict(document.get(key, {})) for key in _COMMON}
     known("worker", common["worker"], worker_keys)
     known("ticker", common["ticker"], TickerSettings.model_fields)
     known("run", common["run"], RunSettings.model_fields)
+    known("notify", common["notify"], NotifySettings.model_fields)
     jobs = {kind: dict(document.get(section, {})) for kind, section in JOBS.items()}
     for kind, of_kind in jobs.items():
         for name, raw in of_kind.items():

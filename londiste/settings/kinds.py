@@ -13,6 +13,7 @@ from londiste.settings.fields import (
     BatchFields,
     CommaList,
     EngineFields,
+    HomePath,
     LineList,
     LoopFields,
     MetricsFields,
@@ -261,3 +262,60 @@ class RunSettings(ReadyFields, Settings):
         description="Maximum delay in seconds before a failed daemon is started again; delays"
         " start at 0.5.",
     )
+
+
+class NotifySettings(Settings):
+    """Notifications about findings of a cascade."""
+
+    sections: ClassVar[tuple[str, ...]] = ("notify",)
+
+    webhook: str = Field(
+        "", repr=False, description="URL (https://…) to which notifications are posted as JSON."
+    )
+    webhook_secret_file: HomePath | None = Field(
+        None, description="File with the secret that signs them (HMAC-SHA256)."
+    )
+    webhook_secret_env: str = Field(
+        "", description="Variable of the environment with that secret, instead of a file."
+    )
+    command: tuple[str, ...] = Field(
+        (), description="Program and arguments, started without a shell for each notification."
+    )
+    after: float = Field(
+        30.0,
+        ge=0,
+        description="Seconds that a finding must last before it is reported, and must be absent"
+        " before its end is reported.",
+    )
+    remind: float = Field(
+        14_400.0, ge=0, description="Seconds between reminders of a finding that lasts (0 = none)."
+    )
+    severity: Literal["warning", "critical"] = Field(
+        "warning", description="Lowest severity of findings that are reported."
+    )
+    max_lag: float = Field(
+        60.0, gt=0, description="Lag of a node in seconds above which it is a finding."
+    )
+    max_backlog: int | None = Field(
+        None, ge=1, description="Events that a node may be behind (default: no limit)."
+    )
+    check_period: float = Field(15.0, gt=0, description="Seconds between checks of the cascade.")
+    timeout: float = Field(
+        10.0, gt=0, description="Seconds for a webhook to answer, or for the command to end."
+    )
+    max_retry_delay: float = Field(
+        300.0,
+        gt=0,
+        description="Maximum delay in seconds before a failed delivery is repeated; delays start"
+        " at 1.",
+    )
+    state_file: HomePath | None = Field(
+        None,
+        description="File with what was reported (default: in $STATE_DIRECTORY, or next to the"
+        " settings file).",
+    )
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is a channel."""
+        return bool(self.webhook or self.command)

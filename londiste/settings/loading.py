@@ -21,6 +21,7 @@ from londiste.settings.kinds import (
     ConsumerSettings,
     DatabaseSettings,
     NodeSettings,
+    NotifySettings,
     RunSettings,
     TickerSettings,
     WorkerSettings,
@@ -239,6 +240,7 @@ def _kinds() -> list[type[Settings]]:
         TickerSettings,
         ConsumerSettings,
         RunSettings,
+        NotifySettings,
     ]
 
 

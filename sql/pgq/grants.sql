@@ -127,7 +127,7 @@ grant execute on function
     pgq.resume_consumer(text, text),
     pgq.note_consumer_kind(text, text, text),
     pgq.report_daemon(
-        text, text, text, text, text, int4, text, float8, float8, float8, float8, float8, boolean
+        text, text, text, text, text, int4, text, float8, float8, float8, float8, float8, boolean, text
     ),
     pgq.finish_batch(int8),
     pgq.finish_and_next(text, text, int8, interval, int4, interval, int8, int4, boolean, int8),

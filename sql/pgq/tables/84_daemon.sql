@@ -17,11 +17,12 @@ create table pgq.daemon (
     dm_stopped timestamptz,
     dm_backend int4 not null,
     dm_backend_start timestamptz,
+    dm_error text,
     constraint daemon_pkey primary key (dm_kind, dm_queue, dm_name, dm_part, dm_role)
 ) with (fillfactor = 50);
 
 comment on table pgq.daemon is 'daemons that work in this database, and when each was last seen';
-comment on column pgq.daemon.dm_kind is 'worker, ticker, copy, or the kind of a consumer';
+comment on column pgq.daemon.dm_kind is 'worker, ticker, copy, notify, or the kind of a consumer';
 comment on column pgq.daemon.dm_queue is 'name of the queue; empty for a ticker';
 comment on column pgq.daemon.dm_name is 'name of the worker or consumer; the host of a ticker';
 comment on column pgq.daemon.dm_part is 'name of a cooperative consumer, else empty';
@@ -38,3 +39,4 @@ comment on column pgq.daemon.dm_apply is 'seconds that its last batch took';
 comment on column pgq.daemon.dm_stopped is 'when it ended as requested; null while it runs';
 comment on column pgq.daemon.dm_backend is 'process id of its session on this server';
 comment on column pgq.daemon.dm_backend_start is 'start of that session';
+comment on column pgq.daemon.dm_error is 'what it cannot do at present';

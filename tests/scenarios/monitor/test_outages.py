@@ -1,4 +1,4 @@
-"""Real outages: none of them is ok, and a healthy cascade raises no alarm."""
+"""Real outages: none is ok, each is notified once, and a healthy cascade raises no alarm."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pytest
 
 from tests.fixtures.line import QUEUE, Command
 from tests.scenarios.monitor.conftest import Watched
+from tests.support.http.receiver import Receiver, receiver
+from tests.support.scenarios.processes import Process
 
 Outage: TypeAlias = Callable[[Watched], AbstractContextManager[None]]
 OUTAGES: dict[str, tuple[Outage, int, str, str]] = {}
@@ -281,12 +284,55 @@ def observe(watched: Watched, command: Command, name: str) -> None:
     assert line.out.startswith(f"LONDISTE {['', 'WARNING', 'CRITICAL'][code]} - ")
 
 
+@dataclass
+class Notified:
+    """A notifier of the cascade, and what its webhook got."""
+
+    watched: Watched
+    hook: Receiver
+    process: Process = field(init=False)
+
+    def start(self) -> None:
+        file = self.watched.line.directory / "notify.toml"
+        file.write_text(
+            self.watched.root.config.read_text()
+            + f'[notify]\nwebhook = "{self.hook.url}"\nafter = 0.3\ncheck_period = 0.3\n'
+        )
+        argv = [sys.executable, "-m", "londiste", "-c", str(file), "notify"]
+        self.process = self.watched.line.processes.start("notify", argv)
+
+    def events(self, kind: str) -> list[str]:
+        """What the webhook got about this kind of finding."""
+        return [event for event, of, _ in self.hook.events() if of == kind]
+
+
+@pytest.fixture(scope="module")
+def notified(watched: Watched) -> Iterator[Notified]:
+    with receiver() as hook:
+        found = Notified(watched, hook)
+        found.start()
+        yield found
+        assert found.process.stop() == 0
+
+
+#: Outages during which the notifier is killed and started again.
+RESTARTED = {"event_halts", "server_is_down"}
+
+
 @pytest.mark.parametrize("name", OUTAGES)
-def test_an_outage_is_not_ok(watched: Watched, command: Command, name: str) -> None:
+def test_an_outage_is_not_ok(
+    watched: Watched, command: Command, notified: Notified, name: str
+) -> None:
     failure = None
+    kind = OUTAGES[name][2]
+    before = len(notified.events(kind))
     with OUTAGES[name][0](watched):
         try:
             observe(watched, command, name)
+            watched.line.wait(lambda: len(notified.events(kind)) > before, f"word of {name}", 20)
+            if name in RESTARTED:
+                notified.process.kill()
+                notified.start()
         except AssertionError as error:
             # The outage ends first: other tests use the same cascade.
             failure = error
@@ -296,6 +342,11 @@ def test_an_outage_is_not_ok(watched: Watched, command: Command, name: str) -> N
         watched.line.wait(lambda: check(watched, command) == (0, {}), "health", 20)
     except AssertionError as error:
         raise AssertionError(f"{check(watched, command)}\n{error}") from None
+    watched.line.wait(lambda: notified.events(kind)[-1] == "ends", f"the end of {name}", 20)
+    told = [event for event in notified.events(kind)[before:] if event != "lasts"]
+    assert told == ["begins", "ends"] * (len(told) // 2)
+    ids = [one.message["id"] for one in notified.hook.got]
+    assert len(set(ids)) == len(ids)
 
 
 def test_a_local_node_that_does_not_answer_is_unknown(watched: Watched, command: Command) -> None:

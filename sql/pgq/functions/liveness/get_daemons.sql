@@ -18,7 +18,8 @@ create or replace function pgq.get_daemons(
     out stopped timestamptz,
     out has_session boolean,
     out session_age float8,
-    out is_executing boolean
+    out is_executing boolean,
+    out error text
 )
 returns setof record
 language sql
@@ -35,6 +36,7 @@ as $$
  * has_session -- whether the session of the last report exists; null on a standby
  * session_age -- since that session began or ended its last statement; null when it is not visible
  * is_executing -- whether the server works for that session now
+ * error -- what the daemon cannot do at present
  */
     select d.dm_kind, d.dm_queue, d.dm_name, d.dm_part, d.dm_role, d.dm_host, d.dm_pid,
         d.dm_version, d.dm_started, d.dm_seen, d.dm_period,
@@ -43,7 +45,8 @@ as $$
         d.dm_fetch, d.dm_apply, d.dm_stopped,
         case when not pg_is_in_recovery() then a.pid is not null end,
         extract(epoch from clock_timestamp() - a.state_change)::float8,
-        coalesce(a.state = 'active' and a.wait_event_type is distinct from 'Client', false)
+        coalesce(a.state = 'active' and a.wait_event_type is distinct from 'Client', false),
+        d.dm_error
     from pgq.daemon as d
         left join lateral (
             select s.pid, s.state, s.state_change, s.wait_event_type
@@ -52,7 +55,7 @@ as $$
                 and coalesce(s.backend_start = d.dm_backend_start, true)
         ) as a on true
     where (i_queue_name is null or d.dm_queue in (i_queue_name, ''))
-        and (d.dm_kind in ('worker', 'ticker', 'copy')
+        and (d.dm_kind in ('worker', 'ticker', 'copy', 'notify')
             or exists (
                 select
                 from pgq.registration as r

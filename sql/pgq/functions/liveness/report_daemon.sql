@@ -11,7 +11,8 @@ create or replace function pgq.report_daemon(
     i_idle float8,
     i_fetch float8,
     i_apply float8,
-    i_stopped boolean
+    i_stopped boolean,
+    i_error text default null
 )
 returns boolean
 language plpgsql
@@ -21,11 +22,11 @@ as $$
 /*
  * Records that a daemon lives; returns true at its first report.
  *
- * The row belongs to the role of the session.  Workers, tickers and copies need the rights of pgq_admin,
- * consumers the right to take batches of that consumer.  So no role can report for a daemon that it
- * could not run, or change the row of another role.
+ * The row belongs to the role of the session.  Workers, tickers, copies and notifiers need the rights
+ * of pgq_admin, consumers the right to take batches of that consumer.  So no role can report for a
+ * daemon that it could not run, or change the row of another role.
  *
- * i_kind -- worker, ticker, copy, or the kind of a consumer
+ * i_kind -- worker, ticker, copy, notify, or the kind of a consumer
  * i_queue_name -- empty for a ticker
  * i_part -- name of a cooperative consumer, else empty
  * i_up -- seconds since the start of the process
@@ -33,6 +34,7 @@ as $$
  * i_idle -- seconds since the end of the last batch; null: none yet
  * i_fetch, i_apply -- seconds from its tick until it was opened, and that it took; null: unknown
  * i_stopped -- the daemon ends now, as requested
+ * i_error -- what it cannot do at present, for status; null: all is well
  */
 declare
     v_role name := pgq._caller();
@@ -52,13 +54,14 @@ declare
     v_backend_start timestamptz;
 begin
     if i_kind not in (
-        'worker', 'ticker', 'copy', 'consumer', 'stream', 'lake', 'dispatch', 'mover', 'splitter')
+        'worker', 'ticker', 'copy', 'notify', 'consumer', 'stream', 'lake', 'dispatch', 'mover',
+        'splitter')
     then
         raise exception using
             errcode = '22023',
             message = format('kind %s of a daemon is unknown', quote_literal(i_kind));
     end if;
-    if i_kind not in ('worker', 'ticker', 'copy') then
+    if i_kind not in ('worker', 'ticker', 'copy', 'notify') then
         select r.sub_queue, r.sub_consumer
         into v_queue, v_consumer
         from pgq.registration as r
@@ -90,6 +93,7 @@ begin
         dm_fetch = coalesce(v_fetch, dm_fetch),
         dm_apply = coalesce(v_apply, dm_apply),
         dm_stopped = v_stopped,
+        dm_error = left(i_error, 1000),
         dm_backend = pg_backend_pid(),
         dm_backend_start = v_backend_start
     where dm_kind = i_kind
@@ -109,11 +113,12 @@ begin
     end if;
     insert into pgq.daemon (
         dm_kind, dm_queue, dm_name, dm_part, dm_role, dm_host, dm_pid, dm_version, dm_started,
-        dm_seen, dm_period, dm_worked, dm_fetch, dm_apply, dm_stopped, dm_backend, dm_backend_start)
+        dm_seen, dm_period, dm_worked, dm_fetch, dm_apply, dm_stopped, dm_backend, dm_backend_start,
+        dm_error)
     values (
         i_kind, i_queue_name, i_name, i_part, v_role, v_host, i_pid, v_version,
         v_started, v_now, v_period, v_worked, v_fetch, v_apply, v_stopped, pg_backend_pid(),
-        v_backend_start)
+        v_backend_start, left(i_error, 1000))
     on conflict on constraint daemon_pkey do nothing;
     return true;
 end;

@@ -1,0 +1,133 @@
+"""Findings of a cascade with a stable key, and those that cannot be known now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from londiste.errors import LondisteError
+from londiste.monitor import verdict
+from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.status import Status
+from londiste.monitor.verdict import Allowed
+
+#: Findings of a node that exist once per object, which their text begins with.
+_PER_OBJECT = frozenset(
+    {"halted", "error", "copy", "capture", "partition", "rewritten", "follow", "drift"}
+)
+#: Findings that need an answer of the root.
+_NEEDS_ROOT = frozenset({"lag"})
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A finding at one look.
+
+    key -- the same at every look, although numbers in its text change.
+    kind -- stable word for programs, as in ``status --check``.
+    severity -- 1: warning, 2: critical.
+    """
+
+    key: str
+    kind: str
+    severity: int
+    queue: str
+    node: str
+    what: str
+    why: str
+    do: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look at a cascade showed.
+
+    silent -- nodes that did not answer: their earlier findings are neither there nor over.
+    rootless -- no root answered, so that lag is unknown.
+    blind -- no node answered.
+    """
+
+    found: tuple[Observed, ...] = ()
+    silent: frozenset[str] = frozenset()
+    rootless: bool = False
+    blind: bool = False
+
+    def is_known(self, one: Observed) -> bool:
+        """Whether the look would have shown this finding if it were still there."""
+        if self.blind or (self.rootless and one.kind in _NEEDS_ROOT):
+            return False
+        return one.node not in self.silent or one.kind == "unreachable"
+
+
+def of_status(status: Status, allowed: Allowed, severity: int, only: Collection[str] = ()) -> Look:
+    """Pure: the findings of a cascade from this severity on.
+
+    only -- nodes that are looked at; empty: all.
+    """
+    nodes = [one for one in status.nodes if not only or one.name in only]
+    found = [
+        _observed(one, node.name)
+        for node in nodes
+        for one in verdict.of_node(node, status, allowed)
+    ]
+    rootless = not any(node.type == "root" for node in status.nodes)
+    if rootless:
+        everything = verdict.findings(status, allowed)
+        found += [_observed(one, "") for one in everything if one.kind == "no-root"]
+    return Look(
+        tuple(_worst_of_each(one for one in found if one.severity >= severity)),
+        frozenset(node.name for node in nodes if node.unreachable),
+        rootless,
+    )
+
+
+def of_failure(error: LondisteError, queue: str) -> Look:
+    """Pure: the look at a cascade of which no node answered."""
+    what = f"queue {queue}: no node answers: {error.message}"
+    do = error.hint or "londiste status"
+    one = Observed(
+        _key(queue, "", "unreachable", "", ""),
+        "unreachable",
+        int(Severity.CRITICAL),
+        queue,
+        "",
+        what,
+        "the state of replication is unknown",
+        do,
+    )
+    return Look((one,), blind=True)
+
+
+def _observed(finding: Finding, node: str) -> Observed:
+    text = _short(finding.what.removeprefix(f"node {node}: "))
+    thing = text.partition(": ")[0] if finding.kind in _PER_OBJECT else ""
+    return Observed(
+        _key(finding.queue, node, finding.kind, finding.consumer, thing),
+        finding.kind,
+        int(finding.severity),
+        finding.queue,
+        node,
+        text,
+        _short(finding.why),
+        finding.do,
+    )
+
+
+def _short(text: str) -> str:
+    """Without the detail of an error, in which PostgreSQL quotes values of rows."""
+    return text.partition("; detail: ")[0]
+
+
+def _key(*words: str) -> str:
+    return "/".join(word.replace("%", "%25").replace("/", "%2F") for word in words)
+
+
+def _worst_of_each(found: Iterator[Observed]) -> Iterator[Observed]:
+    worst: dict[str, Observed] = {}
+    for one in found:
+        if one.key not in worst or one.severity > worst[one.key].severity:
+            worst[one.key] = one
+    yield from worst.values()
+
+
+__all__ = ["Look", "Observed", "of_failure", "of_status"]
