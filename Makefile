@@ -7,6 +7,7 @@
 #   make test-all   the slow scenario suites as well
 #   make bench      capture, replay, latency, copy and queue of docs/benchmarks.md, half an hour
 #   make docs       generate docs/reference from sql/ and the code
+#   make man        write the manual pages into build/man
 #   make lint       format and types only
 #   make clean      remove everything that the other targets create
 #
@@ -31,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME SPARK_CONF_DIR PYSPARK_PYT
 unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo check test test-all bench docs lint clean help
+.PHONY: demo check test test-all bench docs man lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -68,6 +69,9 @@ docs: $(VENV)/.made
 	$(BIN)/python docs/generate_metrics.py
 	$(BIN)/python docs/generate_json.py
 	$(BIN)/python docs/generate_findings.py
+
+man: $(VENV)/.embedded
+	$(BIN)/londiste man build/man
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -44,7 +44,10 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry("setup.export", "Print the file of a cascade that exists.", SETUP),
     "version": Entry("setup.version", "Print the version of Londiste.", SETUP),
     "uninstall": Entry("setup.uninstall", "Remove the SQL from a database.", SETUP),
-    "completion": Entry("setup.completion", "Print the completion script for a shell.", SETUP),
+    "completion": Entry(
+        "setup.completion", "Print or install the completion script for a shell.", SETUP
+    ),
+    "man": Entry("setup.man", "Write the manual pages.", SETUP),
     "create-root": Entry("nodes.create_node", "Make this database the root of a queue.", NODES),
     "create-branch": Entry(
         "nodes.create_node",

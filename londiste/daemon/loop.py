@@ -110,6 +110,8 @@ class Loop:
     def run(self) -> None:
         """Runs until a stop request; the current unit is finished or rolled back."""
         try:
+            self.signals.manager.ready()
+            self.signals.manager.status("running")
             while not self.signals.stopping:
                 self._reload()
                 self.signals.wait(*self._step())
@@ -120,6 +122,8 @@ class Loop:
         """One unit; how long to sleep afterwards, and which input ends the sleep."""
         try:
             more = self.work()
+            if self.trouble.failures:
+                self.signals.manager.status("running")
             self.trouble = self.trouble.over()
             # Input is looked at only when idle: a closed connection would end every pause.
             return (0.0, ()) if more else (self.delay, tuple(self.files()))
@@ -129,6 +133,7 @@ class Loop:
                 raise ours from error
             if self.trouble.failed(ours):
                 report(ours, self.trouble)
+            self.signals.manager.status(f"failing: {ours.message}")
             wakers = self.recover(ours) if self.recover is not None else None
             # The pause needs no secrecy, only difference.
             chance = random.random()
@@ -143,6 +148,7 @@ class Loop:
             log.info("reloaded the settings")
         except LondisteError as error:
             log.error("settings not reloaded, the old ones stay: %s", describe(error))
+        self.signals.manager.ready()
 
 
 def started(
@@ -161,6 +167,7 @@ def started(
             except NodeUnreachable as error:
                 if trouble.failed(error):
                     report(error, trouble)
+                signals.manager.status(f"waiting for a server: {error.message}")
                 starting = isinstance(error, ServerStarting)
                 longest = STARTING_PAUSE if starting else longest_pause
                 signals.wait(pause(trouble.failures, longest=longest, chance=random.random()))

@@ -11,6 +11,7 @@ from pathlib import Path
 from londiste import __version__
 from londiste.daemon import child, logcontext, logging, pidfile
 from londiste.daemon.loop import describe
+from londiste.daemon.service_manager import ServiceManager
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError
 
@@ -58,12 +59,14 @@ def process(
         logcontext.detach(background or child.die_with_parent())
         if announced:
             _announce(target)
+        manager = ServiceManager.of_environment()
         signals = Signals(
             stop_timeout=stop_timeout,
             on_reload=lambda: _again(set_up, target),
             break_off_on_second=break_off_on_second,
+            manager=manager,
         )
-        with signals.handled():
+        with signals.handled(), manager.watched():
             yield signals
 
 

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 
+from londiste.daemon.service_manager import ServiceManager, waiting
+
 #: A second SIGINT within this many seconds ends the process without finishing anything.
 IMPATIENCE = 1.0
 
@@ -41,6 +43,7 @@ class Signals:
     on_reload -- what the process itself reads again after SIGHUP; called by ``reload_wanted``.
     stop_timeout -- seconds for that; then Interrupted is raised in the main thread.
     break_off_on_second -- a second stop does not wait for that time.
+    manager -- gets the reports of the process.
     """
 
     def __init__(
@@ -49,7 +52,9 @@ class Signals:
         stop_timeout: float = 5.0,
         on_reload: Callable[[], None] = lambda: None,
         break_off_on_second: bool = False,
+        manager: ServiceManager | None = None,
     ) -> None:
+        self.manager = manager or ServiceManager()
         self.stop_timeout = stop_timeout
         self.on_reload = on_reload
         self.break_off_on_second = break_off_on_second
@@ -67,6 +72,7 @@ class Signals:
 
     def stop(self) -> None:
         """Requests a stop, from any thread."""
+        self.manager.stopping()
         self._stop.set()
         self.wake()
 
@@ -75,6 +81,7 @@ class Signals:
         wanted = self._reload.is_set()
         self._reload.clear()
         if wanted:
+            self.manager.reloading()
             self.on_reload()
         return wanted
 
@@ -91,7 +98,9 @@ class Signals:
 
         Returns those of ``files`` that have input.
         """
-        ready = _readable([self._reader, *files], max(0.0, seconds))
+        self.manager.ready()
+        with waiting(max(0.0, seconds)):
+            ready = _readable([self._reader, *files], max(0.0, seconds))
         if self._reader in ready:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._reader, 4096):

@@ -208,6 +208,11 @@ class Supervisor:
                 self._failed(one, f"ended with exit code {code}")
             if one.child is None and time.monotonic() >= one.due:
                 self._start(one)
+        ended = [one.daemon.name for one in self._running.values() if one.child is None]
+        text = f"{len(self._running)} daemons"
+        if ended:
+            text += f", not running: {', '.join(ended)}"
+        self._signals.manager.status(text)
 
     def _reload(self) -> None:
         try:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 import psycopg
@@ -196,6 +197,9 @@ def connect(
     return conn
 
 
+#: Context of every exchange with a server, for the watchdog of a daemon.
+around_exchange: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+
 #: Places that were warned of: once in a process is enough.
 _warned: set[str] = set()
 
@@ -272,7 +276,8 @@ class _Patient(psycopg.Connection[TupleRow]):
         """The driver's entry point for every exchange with the server."""
         if self.answer_seconds is not None:
             gen = self._bounded(gen, self.answer_seconds)
-        return super().wait(gen, *args, **named)
+        with around_exchange():
+            return super().wait(gen, *args, **named)
 
     def _bounded(self, gen: Any, seconds: float) -> Generator[Any, Any, Any]:
         """The same exchange with several checks per second."""

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, Trouble
+from londiste.daemon.service_manager import watched
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, describe_dsn, session
 from londiste.db.notify import Listener
@@ -198,7 +199,7 @@ class _Round:
         )
 
     def run(self) -> None:
-        with logcontext.bound(job="ticker", database=describe_dsn(self.dsn)):
+        with logcontext.bound(job="ticker", database=describe_dsn(self.dsn)), watched():
             try:
                 while not self.signals.stopping:
                     self._run()

@@ -152,6 +152,7 @@ class Service:
                 self.tickers[dsn] = DatabaseTicker(dsn, self.duty.periods, self._observer)
                 self.tickers[dsn].start()
                 log.info("serving %s", self.tickers[dsn].place)
+        self.signals.manager.status(f"serving {len(self.tickers)} databases")
 
     def _stop(self, tickers: list[DatabaseTicker]) -> None:
         for ticker in tickers:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 from londiste.changes.types import SystemEvent
 from londiste.daemon import crash
+from londiste.daemon.service_manager import waiting
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.relation import Relation
@@ -251,5 +252,7 @@ class ParallelJob:
     def _ready(self, conn: Connection, number: int) -> StagedSlice:
         """Waits for a slice's task; returns what it has staged."""
         if number == len(self._staged):
-            self._staged.append(StagedSlice.load(self._job.tasks.result(conn, number)))
+            with waiting():
+                found = self._job.tasks.result(conn, number)
+            self._staged.append(StagedSlice.load(found))
         return self._staged[number]
