@@ -8,6 +8,7 @@
 #   make bench      capture, replay, latency, copy and queue of docs/benchmarks.md, half an hour
 #   make docs       generate docs/reference from sql/ and the code
 #   make man        write the manual pages into build/man
+#   make site       the documentation as a site, in build/site/html
 #   make lint       format and types only
 #   make clean      remove everything that the other targets create
 #
@@ -32,7 +33,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME SPARK_CONF_DIR PYSPARK_PYT
 unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo check test test-all bench docs man lint clean help
+.PHONY: demo check test test-all bench docs man site lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -72,6 +73,9 @@ docs: $(VENV)/.made
 
 man: $(VENV)/.embedded
 	$(BIN)/londiste man build/man
+
+site: $(VENV)/.dev
+	$(BIN)/python docs/site/build.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
