@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from londiste.monitor.doctor.checks import ALL
 from londiste.monitor.queues.model import Finding
 
 #: Address of the repository's pages.
@@ -293,8 +293,15 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
 }
 
-_OF_DOCTOR = frozenset(kind for one in ALL for kind in one.FINDINGS)
 _KNOWN = frozenset(kind for group in GROUPS.values() for kind in group)
+
+
+@cache
+def _of_doctor() -> frozenset[str]:
+    # Imported here: what examines two databases is much, and only findings in JSON need it.
+    from londiste.monitor.doctor.checks import ALL
+
+    return frozenset(kind for one in ALL for kind in one.FINDINGS)
 
 
 def page(kind: str, *, doctor: bool = False) -> str:
@@ -302,7 +309,8 @@ def page(kind: str, *, doctor: bool = False) -> str:
 
     doctor -- found by ``doctor``, whose ids are partly those of other checks.
     """
-    name = "doctor" if kind in _OF_DOCTOR and (doctor or kind not in _KNOWN) else "findings"
+    elsewhere = doctor or kind not in _KNOWN
+    name = "doctor" if elsewhere and kind in _of_doctor() else "findings"
     return f"{BASE}/reference/{name}.md#{kind}"
 
 
