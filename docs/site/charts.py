@@ -82,7 +82,10 @@ def rows(page: str, chart: Chart) -> Iterator[tuple[str, list[tuple[str, float |
             return
         row = cells(line)
         above = [new or old for new, old in zip(row[: chart.label], above, strict=True)]
-        yield ", ".join(above), [(row[place], number(row[place])) for place in places]
+        yield (
+            ", ".join(above).replace("`", ""),
+            [(row[place], number(row[place])) for place in places],
+        )
 
 
 def svg(page: str, chart: Chart) -> str:
