@@ -5,6 +5,7 @@ All times are UTC, as in all sessions of Londiste.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ import psycopg
 
 from londiste.db import call, owner
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName
+from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName, quote
 from londiste.db.queries import query, translated
 from londiste.errors import BadOption, LondisteError, UsageError, from_database
 
@@ -102,6 +103,8 @@ class Partitioning:
         if found and found[0][0]:
             return Made.THERE
         words = self._words(parent, part, time, key, field)
+        if self.before or self.template or self.after:
+            _require_harmless(parent.schema, parent.name, part.schema, part.name, *key)
         if self.before:
             _run(conn, _filled("pre_part", self.before, words))
         if self.template:
@@ -112,7 +115,7 @@ class Partitioning:
                 self.function,
                 str(parent),
                 str(part),
-                words["pkeys"],
+                ",".join(key),
                 field,
                 _utc(time),
                 self.period.value,
@@ -194,8 +197,9 @@ class Partitioning:
             "dest": parent.quoted,
             "parent": parent.quoted,
             "part": part.quoted,
-            "pkeys": ",".join(key),
-            "schema_table": str(part).replace(".", "__"),
+            "pkeys": ",".join(map(quote, key)),
+            # It is no name of its own, but a part of one: without quotes.
+            "schema_table": re.sub(r"\W", "_", str(part).replace(".", "__")),
             "part_field": field,
             "part_time": f"{_utc(time):%Y-%m-%d %H:%M:%S+00}",
             "period": self.period.value,
@@ -230,6 +234,20 @@ class Partitioning:
 
 def _utc(time: datetime) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _require_harmless(*names: str) -> None:
+    """Raises BadOption for a name that could end a string or a comment of a template.
+
+    Names of keys, and those of tables where all tables are dispatched, come from events.
+    """
+    for name in names:
+        if not re.fullmatch(r"[\w .-]+", name):
+            raise BadOption(
+                f"handler dispatch: the name {name!r} is not filled into SQL of a template",
+                detail="only letters, digits, _, -, . and blanks are",
+                hint="use part_func in place of part_template, pre_part and post_part",
+            )
 
 
 def _filled(what: str, text: str, words: dict[str, str]) -> str:
