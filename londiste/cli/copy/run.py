@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import click
@@ -11,6 +12,7 @@ from londiste.cli import options, output
 from londiste.cli.copy.common import summary
 from londiste.cli.copy.progress_display import shown
 from londiste.cli.documents import Steps
+from londiste.cli.tables.common import sync_progress
 from londiste.copy import step_timings
 from londiste.copy.load_throttle import Limits
 from londiste.copy.process import CopyProcess
@@ -20,7 +22,11 @@ from londiste.daemon.child import die_with_parent
 from londiste.daemon.process import process
 from londiste.db.connection import session
 from londiste.db.names import TableName
+from londiste.errors import NodeBusy, StateError
+from londiste.replication import sqlapi as tables
 from londiste.replication.patterns import parsed
+from londiste.replication.tablesync import states as sync
+from londiste.replication.tablesync import wait
 from londiste.settings import WorkerSettings
 
 
@@ -44,12 +50,15 @@ def run(
 ) -> None:
     """Copy tables and bring them in sync; the worker starts this automatically.
 
-    Without TABLE: every table that waits for its copy.  Exits when all are in sync.  With --json,
-    prints the progress as one JSON document per line and poll.
+    Without TABLE: every table whose copy the worker has started.  Exits when all are in sync.
+    With TABLE and without a running worker, it does the worker's part, too.  With --json, prints
+    the progress as one JSON document per line and poll.
     """
     of_worker = die_with_parent_if_child()
     settings = context.settings(WorkerSettings, engine=chosen)
     wanted = tuple(parsed(name) for name in names)
+    if wanted and not (explain or as_json) and _copied_with_worker(context, settings, wanted):
+        return
     carrier = engine.by_size(
         settings.engine,
         settings.spark,
@@ -100,6 +109,64 @@ def _summary(settings: WorkerSettings, wanted: Sequence[TableName]) -> None:
         names = {str(name) for name in wanted}
         found = step_timings.copy_steps(conn, settings.queue_name)
         summary([step for step in found if not names or step.table in names])
+
+
+def _copied_with_worker(
+    context: options.Context, settings: WorkerSettings, wanted: Sequence[TableName]
+) -> bool:
+    """Copies the tables if the copy of one of them waits for the worker; whether it did.
+
+    Where no worker runs, it does a worker's work until nothing is left.  Where one runs, it waits
+    until that has brought the tables in sync.
+
+    Raises StateError for a table that cannot be copied yet.
+    """
+    states = _states(settings)
+    for name in wanted:
+        if name in states and isinstance(states[name], sync.Ok):
+            output.message(f"table {name} is in sync; to copy it again: londiste resync {name}")
+    if not any(isinstance(states.get(name), sync.Missing) for name in wanted):
+        return False
+    # Not imported where the worker starts this process.
+    from londiste.cli.daemons.worker import copy_arguments
+    from londiste.replication.worker.worker import Worker
+
+    try:
+        with process(
+            log=context.log_target(settings), quiet=context.quiet, verbose=context.verbose
+        ) as signals:
+            argv = [sys.executable, "-m", "londiste", *copy_arguments(context)]
+            Worker(lambda: context.settings(WorkerSettings), signals, copy_argv=argv).run_once()
+    except NodeBusy:
+        output.message("the worker that runs copies the tables")
+        with (
+            session(settings.db, name="londiste copy run", autocommit=True) as conn,
+            sync_progress(conn, settings.queue_name) as progress,
+        ):
+            wait.wait_sync(
+                conn,
+                settings.queue_name,
+                timeout=None,
+                only=wanted,
+                progress=progress,
+                trouble=output.warning,
+            )
+        return True
+    states = _states(settings)
+    for name in wanted:
+        if isinstance(states.get(name), sync.Missing):
+            raise StateError(
+                f"table {name}: its copy has not started",
+                detail="its provider does not have the whole table yet",
+                hint="wait for the provider's copy: londiste status",
+            )
+    return True
+
+
+def _states(settings: WorkerSettings) -> dict[TableName, sync.SyncState]:
+    with session(settings.db, name="londiste copy run", autocommit=True) as conn:
+        found = tables.get_table_list(conn, settings.queue_name)
+    return {table.name: sync.from_text(table.state) for table in found if table.local}
 
 
 def die_with_parent_if_child() -> bool:

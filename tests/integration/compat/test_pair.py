@@ -1,13 +1,11 @@
-"""The session of the talk: a pair of databases with one file, which replay keeps equal."""
+"""Commands of generation 2 on a pair of databases with one file, which replay keeps equal."""
 
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from londiste.cli import _old_form, cli
@@ -15,7 +13,8 @@ from londiste.cli.errors import run as run_command
 from londiste.errors import BadOption
 from londiste.settings.pair import expanded
 from tests.fixtures.cluster import Database
-from tests.fixtures.process import Program
+from tests.integration.compat.test_old_commands import ROWS
+from tests.support.skytools.running import Started, tick
 from tests.support.waiting import wait_for
 
 USERS = "create table users (id serial primary key, name text not null, password text)"
@@ -53,117 +52,84 @@ def pair(new_database: Callable[..., Database], tmp_path: Path) -> Pair:
 
 
 @pytest.fixture
-def ticker(pair: Pair, program: Callable[..., Program]) -> Iterator[Callable[..., Program]]:
-    def start(*databases: Database) -> Program:
-        options = [word for each in databases for word in ("--db", each.dsn)]
-        return program("ticker", *options)
+def daemon() -> Iterator[Callable[..., Started]]:
+    """Starts ``londiste`` with arguments, in the foreground; killed after the test."""
+    running: list[Started] = []
+
+    def start(*arguments: str) -> Started:
+        running.append(Started("londiste", *arguments))
+        return running[-1]
 
     yield start
+    for each in running:
+        each.signal(signal.SIGKILL)
+        each.end(-9)
 
 
-def test_the_session_replicates_a_table_that_is_written_to(
-    pair: Pair, ticker: Callable[..., Program], program: Callable[..., Program]
-) -> None:
-    pair.master.execute(USERS)
-    pair.master.execute("insert into users (name) select 'u' || n from generate_series(1, 100) n")
-    pair("provider install")
-    pair("subscriber install")
-    ticker(pair.master)
-    replay = program("-v", str(pair.file), "replay")
-    pair.slave.execute(USERS)
+@pytest.fixture
+def ticker(daemon: Callable[..., Started]) -> Callable[..., Started]:
+    def start(*databases: Database) -> Started:
+        return daemon("ticker", *(word for each in databases for word in ("--db", each.dsn)))
 
-    stop = threading.Event()
-
-    def write() -> None:
-        with psycopg.connect(pair.master.dsn, autocommit=True) as conn:
-            while not stop.is_set():
-                conn.execute("insert into users (name) values ('new')")
-                conn.execute("update users set password = 'x' where id %% 7 = %s", [3])
-                conn.execute("delete from users where id = (select min(id) from users)")
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        pair("provider add users")
-        pair("subscriber add users")
-        state = "select merge_state from londiste.table_info"
-        wait_for(lambda: pair.slave.value(state) == "ok", what=f"the copy:\n{replay.text}")
-        # Killed in the middle, and started again.
-        replay.signal(signal.SIGKILL)
-        replay.end()
-        # The present worker takes its turn, and is replaced by replay again.
-        for words in (["-c", str(pair.file), "worker"], ["-v", str(pair.file), "replay"]):
-            replay.signal(signal.SIGINT)
-            replay.end()
-            replay = program(*words)
-            least = pair.master.value("select max(id) from users") + 20
-            wait_for(
-                lambda least=least: (pair.slave.value("select max(id) from users") or 0) > least,
-                what=f"new rows:\n{replay.text}",
-            )
-    finally:
-        stop.set()
-        writer.join()
-    wait_for(pair.equal, what=f"equal tables:\n{replay.text}")
-    pair("compare users")
-    pair(f"repair users --plan {pair.file}.plan")
-    # The provider's duties run in the same process.
-    replay.says("of node londiste.replic_provider (root)")
-    replay.signal(signal.SIGINT)
-    assert replay.end() == 0
+    return start
 
 
 def test_the_other_commands_of_generation_2_work_on_the_result(
-    pair: Pair, ticker: Callable[..., Program], capfd: pytest.CaptureFixture[str]
+    pair: Pair,
+    ticker: Callable[..., Started],
+    daemon: Callable[..., Started],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    keys = "create table a (id int primary key); create table b (id int primary key, a int);"
     for db in (pair.master, pair.slave):
-        db.execute(keys + "create sequence s; create table c (id int primary key)")
+        db.execute(f"{USERS}; create sequence ids; create table a (id int primary key)")
+    again = {"remove": "add", "remove-seq": "add-seq"}
+    *rows, (last, _) = ROWS
+    for old, present in rows:
+        side, command, *names = old.split()
+        if old == "subscriber add users":
+            # The node knows first that the table was removed.
+            tick(pair.master, "londiste.replic")
+            pair("replay --once")
+        capfd.readouterr()
+        pair(old, code=None if command in ("missing", "check") else 0)
+        notices = capfd.readouterr().err.count(f"{side} {command} is now: londiste -c {pair.file} ")
+        assert notices == len(present.split("`, `")), old
+        if command in again:
+            pair(f"{side} {again[command]} {names[0]}")
     for words in (
-        "provider install",
-        "provider missing",
-        "provider add a b c",
-        "provider remove c",
-        "provider add-seq s",
-        "provider tables",
-        "provider seqs",
+        "provider add a",
         "provider refresh-trigger",
-        "provider check",
-        "provider fkeys",
-        "provider triggers",
-        "subscriber install",
-        "subscriber install",
-        "subscriber missing",
         "subscriber add a --expect-sync",
-        "subscriber add b --skip-truncate",
-        "subscriber add-seq s",
-        "subscriber tables",
-        "subscriber seqs",
-        "subscriber fkeys pending",
-        "subscriber triggers active",
-        "subscriber restore-triggers a",
         "subscriber restore-fkeys",
         "subscriber resync a",
-        "subscriber remove-seq s",
-        "subscriber remove b",
-        "subscriber register",
+        "subscriber remove users",
     ):
-        pair(words, code=None if words.endswith(("missing", "check")) else 0)
+        pair(words)
     assert pair.master.value("select count(*) from londiste.table_info where local") == 2
     assert pair.slave.value("select count(*) from londiste.table_info where local") == 1
     pair.master.execute("insert into a select generate_series(1, 3)")
     ticker(pair.master)
-    # Replay runs the copies.
-    pair("copy a", code=3)
-    pair("replay --once")
+    # Without replay, a copy begins by itself; beside replay it waits until that has copied.
+    pair("copy a")
     assert pair.equal("a")
+    capfd.readouterr()
+    pair("copy a")
+    assert "table public.a is in sync" in capfd.readouterr().err
+    replay = daemon(str(pair.file), "replay")
+    wait_for(lambda: "at tick" in replay.text, what="the start of replay")
+    pair("subscriber resync a")
+    pair("copy a")
+    assert pair.slave.value("select merge_state from londiste.table_info where local") == "ok"
+    assert pair.equal("a")
+    pair("copy nowhere", code=2)
     capfd.readouterr()
     pair("status")
     assert "londiste.replic_provider" in capfd.readouterr().out
     pair("subscriber nonsense", code=2)
     pair("provider resync a", code=2)
     assert "error: unknown command provider resync" in capfd.readouterr().err
-    pair("subscriber unregister")
+    assert last == "subscriber unregister"
+    pair(last)
     assert pair.slave.value("select count(*) from pgq_node.node_info") == 0
 
 
@@ -184,7 +150,7 @@ def test_several_slaves_have_one_master_and_a_slave_is_the_master_of_another(
     pair: Pair,
     new_database: Callable[..., Database],
     tmp_path: Path,
-    ticker: Callable[..., Program],
+    ticker: Callable[..., Started],
 ) -> None:
     second = Pair(tmp_path, "second", pair.master, new_database(), "londiste.replic")
     below = Pair(tmp_path, "below", pair.slave, new_database(), "londiste.below")
