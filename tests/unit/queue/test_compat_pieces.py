@@ -187,6 +187,8 @@ def test_a_program_can_read_another_section_and_have_options_of_its_own(conf: Pa
             return skytools.Config("other", self.args[0])
 
     conf.write_text("[job]\nv = 1\n[other]\nv = 2\n")
+    assert Script(conf).cf.get("v") == "1"
+    assert Script(conf, "--set", "v=9").cf.get("v") == "9"
     script = Own(conf, "--size", "7")
     assert (script.cf.get("v"), script.options.size, script.job_name) == ("2", 7, "job")
 
