@@ -70,12 +70,12 @@ def test_a_service_manager_that_has_gone_harms_nothing(tmp_path: Path) -> None:
     ServiceManager("").ready()
 
 
-@pytest.mark.parametrize(("pid", "expected"), [("", 2.5), (str(os.getpid()), 2.5), ("1", 0.0)])
+@pytest.mark.parametrize(("pid", "expected"), [("", 2.5), ("own", 2.5), ("1", 0.0)])
 def test_the_watchdog_is_that_of_this_process(
     manager: socket.socket, monkeypatch: pytest.MonkeyPatch, pid: str, expected: float
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "2500000")
-    monkeypatch.setenv("WATCHDOG_PID", pid)
+    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()) if pid == "own" else pid)
     assert ServiceManager.of_environment().watchdog == expected
 
 
