@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from londiste.monitor.queues.model import Severity
 from londiste.notify.findings import Look, Observed
 
 BEGINS, LASTS, ENDS, TEST = "begins", "lasts", "ends", "test"
@@ -109,7 +110,7 @@ def _seen(
         if now_there.present < rules.after:
             return now_there, ""
         return replace(now_there, told=now, told_severity=finding.severity), BEGINS
-    worse = finding.severity > now_there.told_severity
+    worse = Severity(finding.severity).rank > Severity(now_there.told_severity).rank
     due = rules.remind > 0 and now - now_there.told >= rules.remind
     if worse or due:
         return replace(now_there, told=now, told_severity=finding.severity), LASTS

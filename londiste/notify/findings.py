@@ -25,7 +25,7 @@ class Observed:
 
     key -- the same at every look, although numbers in its text change.
     kind -- stable word for programs, as in ``status --check``.
-    severity -- 1: warning, 2: critical.
+    severity -- 1: warning, 2: critical, 3: unknown, which stands between the two.
     """
 
     key: str
@@ -59,6 +59,11 @@ class Look:
         return one.node not in self.silent or one.kind == "unreachable"
 
 
+def rank(one: Observed) -> int:
+    """Its place in the order of severities."""
+    return Severity(one.severity).rank
+
+
 def of_status(status: Status, allowed: Allowed, severity: int, only: Collection[str] = ()) -> Look:
     """Pure: the findings of a cascade from this severity on.
 
@@ -75,7 +80,7 @@ def of_status(status: Status, allowed: Allowed, severity: int, only: Collection[
         everything = verdict.findings(status, allowed)
         found += [_observed(one, "") for one in everything if one.kind == "no-root"]
     return Look(
-        tuple(_worst_of_each(one for one in found if one.severity >= severity)),
+        tuple(_worst_of_each(one for one in found if rank(one) >= Severity(severity).rank)),
         frozenset(node.name for node in nodes if node.unreachable),
         rootless,
     )
@@ -125,7 +130,7 @@ def _key(*words: str) -> str:
 def _worst_of_each(found: Iterator[Observed]) -> Iterator[Observed]:
     worst: dict[str, Observed] = {}
     for one in found:
-        if one.key not in worst or one.severity > worst[one.key].severity:
+        if one.key not in worst or rank(one) > rank(worst[one.key]):
             worst[one.key] = one
     yield from worst.values()
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from londiste.errors import NodeUnreachable
 from londiste.monitor.lag import Behind
-from londiste.monitor.status import Halted, NodeStatus, Status
+from londiste.monitor.status import Halted, NodeStatus, Status, TableCounts
 from londiste.monitor.verdict import Allowed
 from londiste.notify.decide import BEGINS, ENDS, LASTS, Message, Rules, State, step
 from londiste.notify.findings import Look, Observed, of_failure, of_status
@@ -59,8 +59,12 @@ def test_one_that_flaps_is_reported_once() -> None:
 
 def test_a_worse_one_is_reported_at_once() -> None:
     looks = [(t, Look((one(severity=1),))) for t in range(0, 50, 10)]
-    looks += [(t, THERE) for t in range(50, 80, 10)]
-    assert told(looks) == [(30, BEGINS, "worker"), (50, LASTS, "worker")]
+    looks += [(t, Look((one(severity=3),))) for t in range(50, 80, 10)]
+    looks += [(t, THERE) for t in range(80, 110, 10)]
+    assert told(looks) == [(30, BEGINS, "worker"), (50, LASTS, "worker"), (80, LASTS, "worker")]
+    assert told([*looks, *((t, Look((one(severity=3),))) for t in range(110, 150, 10))]) == told(
+        looks
+    )
 
 
 def test_what_cannot_be_seen_neither_ends_nor_lasts() -> None:
@@ -116,8 +120,12 @@ def test_begin_and_end_alternate_and_their_ids_differ(
     assert len({m.id for m in messages}) == len(messages)
 
 
+COUNTS = TableCounts(1, 0, 0)
+
+
 def cascade(*nodes: NodeStatus) -> Status:
-    return Status("q", "root", (NodeStatus("root", "root", tick=5, behind=Behind(0, 0, 0)), *nodes))
+    root = NodeStatus("root", "root", tables=COUNTS, tick=5, behind=Behind(0, 0, 0))
+    return Status("q", "root", (root, *(replace(node, tables=COUNTS) for node in nodes)))
 
 
 def test_the_key_of_a_finding_is_the_same_while_its_numbers_change() -> None:
