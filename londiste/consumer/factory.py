@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
-import psycopg
-
 from londiste.consumer import filters, source
 from londiste.consumer.declaration import (
     KEEPING,
@@ -36,9 +34,9 @@ from londiste.consumer.runner import BatchFunction, Effects, Runner
 from londiste.consumer.source import CoopSource, QueueSource, Wish
 from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.queries import query
+from londiste.db.queries import interval
 from londiste.db.server_text import connected_to
-from londiste.errors import BadOption, PositionLost, StateError, from_database
+from londiste.errors import BadOption, PositionLost, StateError
 from londiste.pgq import pause as pausing
 from londiste.pgq import position_check, queues
 from londiste.pgq.consumer_kinds import ConsumerKind, note_consumer_kind
@@ -373,18 +371,7 @@ class Parts:
         if text is None or not text.strip():
             return None
         with session(self.settings.db, name="londiste consumer", autocommit=True) as conn:
-            try:
-                row = conn.execute(query("interval"), [text]).fetchone()
-            except psycopg.DataError as error:
-                raise BadOption(
-                    f"{key}: not an interval: {text}",
-                    hint="write a PostgreSQL interval: 30 seconds, 2 minutes",
-                ) from error
-            except psycopg.Error as error:
-                raise from_database(error, where=describe_dsn(self.settings.db)) from error
-        assert row is not None
-        interval: timedelta = row[0]
-        return interval
+            return interval(conn, text, key)
 
 
 def _known(noted: KnownSource | None) -> KnownPosition | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from psycopg.rows import dict_row, kwargs_row, tuple_row
 
 import londiste
 from londiste.db.connection import Connection, whereabouts
-from londiste.errors import InstallError, from_database
+from londiste.errors import BadOption, InstallError, from_database
 
 T = TypeVar("T")
 
@@ -71,6 +72,26 @@ def _with_tuples(kind: Callable[..., T]) -> Callable[..., T]:
     return lambda **row: kind(
         **{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
     )
+
+
+def interval(conn: Connection, text: str | None, setting: str = "") -> timedelta | None:
+    """A PostgreSQL interval, for instance ``2 minutes``; None without a text.  Raises BadOption.
+
+    setting -- named in the error.
+    """
+    if text is None or not text.strip():
+        return None
+    try:
+        with conn.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(query("interval"), [text]).fetchone()
+    except psycopg.DataError as error:
+        raise BadOption(
+            f"{setting}: not an interval: {text}".removeprefix(": "),
+            hint="write a PostgreSQL interval: 30 seconds, 2 minutes",
+        ) from error
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    return row[0] if row is not None else None
 
 
 def tuples(conn: Connection, query_name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:

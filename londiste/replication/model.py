@@ -56,6 +56,14 @@ class ReplicatedTable:
         return table_rules.holds(self.attrs)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all columns are replicated unchanged; False where its handlers are not known."""
+        try:
+            return self.wants.whole
+        except BadOption:
+            return False
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether another node stores its rows; its handlers may not be known here."""
         try:

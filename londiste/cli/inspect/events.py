@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import json
-import os
 import re
-import socket
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,6 +12,7 @@ from pathlib import Path
 import click
 
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.switching.operation_log import operator
 from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.daemon.files import write_atomically
@@ -132,7 +130,7 @@ def skip(context: options.Context, addresses: Sequence[str], reason: str, explai
             return
         with conn.transaction():
             notes = [
-                errors.skip_apply_error(conn, queue, one.event_id, one.row, _who(), reason)
+                errors.skip_apply_error(conn, queue, one.event_id, one.row, operator(), reason)
                 for one in chosen
             ]
     for note in notes:
@@ -161,14 +159,6 @@ def _known(address: str, known: dict[str, errors.ApplyError]) -> errors.ApplyErr
             hint="londiste events show lists the choices",
         )
     return found
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
 
 
 @events.command()

@@ -8,12 +8,12 @@ from londiste.cascade.switching import operation_log
 from londiste.db.connection import Connection
 from londiste.db.queries import query, translated
 from londiste.db.relation import shapes
-from londiste.errors import BadOption, LondisteError
+from londiste.errors import LondisteError
 from londiste.monitor.nodes.rules import NodeFacts, TableFacts
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys
-from londiste.replication.model import COPY_BELOW, ReplicatedTable
+from londiste.replication.model import COPY_BELOW
 
 
 def collect(conn: Connection, queue: str) -> NodeFacts:
@@ -40,7 +40,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
                 t.state,
                 errors.get(f"{node.worker}.copy.{t.name}", ""),
                 {c.name: c.type_name for c in found[t.dest].columns} if t.dest in found else {},
-                _whole(t),
+                t.is_whole,
                 COPY_BELOW in t.attrs,
             )
             for t in known
@@ -83,10 +83,3 @@ def everywhere(
         except LondisteError as error:
             silent.append((member.name, error.message))
     return found, silent
-
-
-def _whole(table: ReplicatedTable) -> bool:
-    try:
-        return table.wants.whole
-    except BadOption:
-        return False

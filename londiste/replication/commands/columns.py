@@ -15,7 +15,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Column
-from londiste.errors import BadOption, StateError, UnknownTable, UsageError
+from londiste.errors import StateError, UnknownTable, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
@@ -170,7 +170,7 @@ def _pairs(sites: Connections, dsn: str, queue: str, names: Sequence[TableName])
             )
     theirs = {t.name: t for t in tables.get_table_list(provider, queue) if t.local}
     chosen = [t for n, t in mine.items() if (not names or n in names) and n in theirs]
-    chosen = [t for t in chosen if _whole(t)]
+    chosen = [t for t in chosen if t.is_whole]
     here = _columns(local, [t.dest for t in chosen])
     there = _columns(provider, [theirs[t.name].dest for t in chosen])
     return [
@@ -187,11 +187,3 @@ def _columns(conn: Connection, names: Sequence[TableName]) -> dict[TableName, di
         for table in read(conn, names).tables
         if table.name in wanted
     }
-
-
-def _whole(table: ReplicatedTable) -> bool:
-    """Whether the node replicates all columns unchanged."""
-    try:
-        return table.wants.whole
-    except BadOption:
-        return False

@@ -7,12 +7,9 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 
 import psycopg
-from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
@@ -22,7 +19,8 @@ from londiste.db.connection import Connection, ask_backend, connect, describe_ds
 from londiste.db.notify import Listener
 from londiste.db.queries import query
 from londiste.db.server_text import named
-from londiste.errors import BadOption, NodeBusy, PositionLost, StateError
+from londiste.errors import NodeBusy, PositionLost, StateError
+from londiste.orchestration.connections import reach
 from londiste.pgq import batches, position_check
 
 log = logging.getLogger(__name__)
@@ -59,13 +57,6 @@ def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connecti
     return conn
 
 
-def with_extra(location: str, extra: str) -> str:
-    """Returns a stored location with connection parameters added to it."""
-    if not extra:
-        return location
-    return conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(extra))
-
-
 def provider(
     location: str,
     extra: str,
@@ -84,7 +75,7 @@ def provider(
     """
     with named(f"provider {node} ({describe_dsn(location)})"):
         conn = connect(
-            with_extra(location, extra),
+            reach(location, extra),
             name=f"londiste worker {name}"[:50] + f" {_PROCESS}",
             autocommit=True,
             idle_timeout_ms=10 * 60 * 1000,
@@ -220,28 +211,6 @@ def prove_continuity(
 def listen(conn: Connection) -> Listener:
     """Listens to the ticks of the provider."""
     return Listener(conn, [TICK_CHANNEL])
-
-
-def interval(conn: Connection, text: str | None) -> timedelta | None:
-    """Reads a PostgreSQL interval, for instance ``2 minutes``.  Raises BadOption."""
-    if text is None or not text.strip():
-        return None
-    try:
-        row = conn.execute("select %s::text::interval", [text]).fetchone()
-    except psycopg.DataError as error:
-        raise BadOption(
-            f"not an interval: {text}", hint="write a PostgreSQL interval: 30 seconds, 2 minutes"
-        ) from error
-    return row[0] if row is not None else None
-
-
-@contextlib.contextmanager
-def closing(conn: Connection) -> Iterator[Connection]:
-    """Closes it at the end."""
-    try:
-        yield conn
-    finally:
-        conn.close()
 
 
 def _require_alone(conn: Connection, queue: str) -> None:

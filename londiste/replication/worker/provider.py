@@ -18,7 +18,9 @@ from londiste.cascade.worker_role import BatchActions, Forward
 from londiste.daemon import crash
 from londiste.db.connection import Connection, usable
 from londiste.db.notify import Listener
+from londiste.db.queries import interval
 from londiste.errors import LondisteError
+from londiste.orchestration.connections import reach
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
@@ -190,7 +192,7 @@ def open_source(
         raise
     # Whoever reads from a branch finds there the ticks of its provider, every one.
     joins = None if duty.forward is Forward.ALL else FIRST_JOIN
-    keep_lag = connections.interval(target, settings.pgq_keep_lag)
+    keep_lag = interval(target, settings.pgq_keep_lag)
     ahead = ReadAhead(
         conn,
         state.queue,
@@ -199,7 +201,7 @@ def open_source(
         limit=settings.read_ahead_bytes if keep_lag is None else 0,
         sizes=Sizes(
             settings.pgq_batch_collect_events,
-            connections.interval(target, settings.pgq_batch_collect_interval),
+            interval(target, settings.pgq_batch_collect_interval),
             joins,
         ),
     )
@@ -213,7 +215,7 @@ def open_source(
     proofs = Proofs(
         conn,
         state.queue,
-        connections.with_extra(state.provider_location, settings.remote_extra_connstr),
+        reach(state.provider_location, settings.remote_extra_connstr),
     )
     behind = None
     if state.combined_queue is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType, WorkerState
 from londiste.db.connection import Connection
@@ -26,7 +28,7 @@ def rewind(settings: WorkerSettings, *, force_resync: bool = False) -> int:
     Raises PositionLost when the tick is not the same on both and ``force_resync`` is false,
     StateError on a root, and for a branch that would have to be copied again.
     """
-    with connections.closing(
+    with contextlib.closing(
         connections.own_node(
             settings.db,
             queue=settings.queue_name,
@@ -40,7 +42,7 @@ def rewind(settings: WorkerSettings, *, force_resync: bool = False) -> int:
                 f"node {state.name} is the root: it has no provider",
                 hint="run it on the restored node; for a root see docs/howto/restore-a-queue.md",
             )
-        with connections.closing(
+        with contextlib.closing(
             connections.provider(
                 state.provider_location,
                 settings.remote_extra_connstr,

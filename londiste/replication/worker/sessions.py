@@ -16,6 +16,7 @@ from londiste.cascade.worker_role import BatchActions
 from londiste.db.connection import Connection, usable
 from londiste.db.server_text import connected_to
 from londiste.engine.base import Engine
+from londiste.orchestration.connections import reach
 from londiste.replication.notifications import TableNotifications
 from londiste.replication.parallel.coordinator import LargeBatches
 from londiste.replication.worker import connections
@@ -127,6 +128,6 @@ class Sessions:
             settings.parallel_apply_tasks,
             state.queue,
             state.name,
-            connections.with_extra(state.provider_location, settings.remote_extra_connstr),
+            reach(state.provider_location, settings.remote_extra_connstr),
             settings.db,
         )

@@ -33,6 +33,7 @@ from londiste.daemon.loop import Loop, started
 from londiste.daemon.signals import Signals
 from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, describe_dsn, session, usable
+from londiste.db.queries import interval
 from londiste.db.server_text import connected_to
 from londiste.errors import (
     EventError,
@@ -51,7 +52,6 @@ from londiste.pgq.liveness import Beat
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl.background import Steps
 from londiste.replication.forwarding import combined_queue
-from londiste.replication.worker import connections
 from londiste.replication.worker.auto_add import AutoAdd
 from londiste.replication.worker.copy_launcher import Copies
 from londiste.replication.worker.duties import ApplyDuties, RootDuties, WorkerParts
@@ -211,7 +211,7 @@ class Worker:
         # An error of an earlier process: the first batch may take long.
         self._errors.clear(target, state)
         for text in (self.settings.pgq_keep_lag, self.settings.pgq_batch_collect_interval):
-            connections.interval(target, text)
+            interval(target, text)
         self._node = state.name
         # For its threads; a process of two workers binds the node of each.
         logcontext.of_process(node=state.name)
