@@ -141,7 +141,7 @@ def test_a_change_of_a_branch_killed_at_any_step_is_shown_until_the_nodes_below_
     def shown() -> list[bool]:
         texts = [
             one_file("status", "--json", "--node", "n3").out,
-            one_file("status", "--check", "--node", "n1").out,
+            one_file("status", "--check", "--json", "--node", "n1").out,
             one_file("check", "--json", "--node", "n2").out,
         ]
         return ["the nodes below have not copied it again" in text for text in texts]
@@ -163,7 +163,7 @@ def test_a_change_of_a_branch_killed_at_any_step_is_shown_until_the_nodes_below_
         assert done.code == 0, done.err
         assert states() == ["ok", None] and shown() == [False] * 3
         assert one_file.plan() == []
-        assert "nothing to do" in one_file(*continued).out
+        assert "nothing to do" in one_file(*continued).err
     refused = one_file(*continued, "--where", "true")
     assert refused.code == 2 and "--continue excludes" in refused.err
 
