@@ -250,7 +250,9 @@ def test_a_remote_consumer_commits_to_the_source_when_the_batch_is_done(
                 ev.tag_done()
             assert self.get_database("dst_db") is dst_db
             if self.fails:
+                Both.fails = self.loop_delay == 0
                 raise OSError("no network")
+            self.stop()
 
     other = new_database(pgq=True)
     other.execute("create table seen (data text)")
@@ -260,10 +262,49 @@ def test_a_remote_consumer_commits_to_the_source_when_the_batch_is_done(
     with pytest.raises(SystemExit):
         Both(args).start()
     assert column(db, "select data from seen") == column(other, "select data from seen") == []
-    Both.fails = False
-    Both(args).start()
+    # In one process: what the failed attempt has written to the source is gone, too.
+    Both(conf(dst_db=other.dsn, loop_delay=0.1, exception_sleep=0.1)).start()
     assert column(db, "select data from seen") == ["a", "b"]
     assert column(other, "select data from seen") == ["a", "b"]
+
+
+def test_the_time_zone_in_a_batch_is_that_of_the_database(
+    db: Database, conf: Callable[..., list[str]]
+) -> None:
+    class Zone(Storing):
+        def process_event(self, db: Any, ev: Any) -> None:
+            for end in (db.commit, db.rollback, ev.tag_done):
+                db.cursor().execute("insert into seen select current_setting('timezone')")
+                end()
+
+    db.execute(f"alter database {db.name} set timezone = 'Asia/Kathmandu'")
+    Storing(conf()).start()
+    send(db, QUEUE, ("t", "a"))
+    Zone(conf()).start()
+    assert column(db, "select data from seen") == ["Asia/Kathmandu"] * 2
+
+
+def test_connections_of_a_batch_end_with_it(db: Database, conf: Callable[..., list[str]]) -> None:
+    class After(Storing):
+        def process_event(self, db: Any, ev: Any) -> None:
+            assert self.get_database("src_db") is db
+            self.batch_db = db
+            Storing.process_event(self, db, ev)
+
+        def work(self) -> Any:
+            found = Storing.work(self)
+            if found:
+                own = self.get_database("src_db")
+                assert own is not self.batch_db
+                own.cursor().execute("insert into seen values ('after')")
+                own.commit()
+                own.cursor().execute("insert into seen values ('lost')")
+            return found
+
+    After(conf()).start()
+    send(db, QUEUE, ("t", "a"))
+    After(conf()).start()
+    assert column(db, "select data from seen") == ["a", "after"]
 
 
 def test_two_processes_share_a_cooperative_consumer(
@@ -284,6 +325,9 @@ def test_two_processes_share_a_cooperative_consumer(
             # One batch a start.
             return False
 
+    with pytest.raises(SystemExit) as ended:
+        Coop(conf()).start()
+    assert ended.value.code == 2
     for name in ("one", "two"):
         Coop(conf(subconsumer_name=name)).start()
     send(db, QUEUE, ("t", "a"))

@@ -109,7 +109,8 @@ def test_the_dispatcher_makes_missing_partitions_and_inserts_once(
         part_method="daily",
         part_template=f"\n    {template}",
     )
-    run("table_dispatcher", conf, "--once")
+    program = "table_dispatcher"
+    run(program, conf, "--once")
     pgq_db.execute(
         "insert into user_history select n, 'w', '2009-05-01'::timestamptz + n * '8h'::interval,"
         " 's' from generate_series(1, 6) n;"
@@ -132,6 +133,26 @@ def test_the_dispatcher_makes_missing_partitions_and_inserts_once(
     assert target.value(
         "select has_table_privilege('reporting', 'user_history_2009_05_03', 'select')"
     )
+    # The present command goes on where the old program ended, and the other way round.
+    present = ini(
+        tmp_path,
+        "dispatch",
+        db=pgq_db.dsn,
+        target_db=target.dsn,
+        queue_name="history",
+        consumer_name="history_dispatcher",
+        event_types="I",
+        fields="id, what, made",
+        part_mode="date_field",
+        part_field="made",
+    )
+    for number, words in enumerate((["londiste", "-c", present, "dispatch"], [program, conf]) * 2):
+        pgq_db.execute("insert into user_history values (%s, 'w', '2009-05-04')", 10 + number)
+        send(pgq_db, "history")
+        run(*words, "--once")
+    assert target.execute("select id from user_history_2009_05_04 order by 1") == [
+        (10 + number,) for number in range(4)
+    ]
 
 
 @pytest.mark.parametrize("program", ["queue_mover", "queue_splitter"])

@@ -162,6 +162,7 @@ def test_a_daemon_goes_into_the_background_and_is_stopped_by_its_file(
         loop_delay=0.1,
         pidfile=f"{tmp_path}/%(job_name)s.pid",
         logfile=f"{tmp_path}/%(job_name)s.log",
+        use_skylog=1,
     )
     run("welcome.py", "-d", conf)
     pgq_db.execute("select pgq.insert_event('q', 'WelcomeUser', 'anna')")
@@ -170,7 +171,17 @@ def test_a_daemon_goes_into_the_background_and_is_stopped_by_its_file(
     run("welcome.py", conf, "-r")
     run("welcome.py", "-s", conf)
     wait_for(lambda: not pidfile.exists(), what="the end of the daemon")
-    assert "reloaded the settings" in (tmp_path / "welcome.log").read_text()
+    log = (tmp_path / "welcome.log").read_text()
+    assert "reloaded the settings" in log
+    assert log.count("setting use_skylog has no effect") == 1
+    # Again, without lines about what it does; -k ends it at once.
+    run("welcome.py", "-q", "-d", conf)
+    pgq_db.execute("select pgq.insert_event('q', 'WelcomeUser', 'bert')")
+    pgq_db.execute("select pgq.force_tick('q'), pgq.ticker('q')")
+    wait_for(lambda: len(column(pgq_db, "select 1 from welcomed")) == 2, what="the event")
+    run("welcome.py", conf, "-k")
+    wait_for(lambda: not pidfile.exists(), what="the end of the daemon")
+    assert "Welcome bert!" not in (tmp_path / "welcome.log").read_text()
 
 
 def test_events_can_be_read_one_by_one(pgq_db: Database, tmp_path: Path) -> None:
