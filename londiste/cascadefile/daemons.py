@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from londiste.daemon.supervisor import Daemon
 from londiste.errors import BadOption
 from londiste.settings import WorkerSettings
 from londiste.settings.cascade_file import CascadeFile, did_you_mean
+from londiste.settings.fields import ENV_PREFIX
 from londiste.settings.reload import OF_A_WORKER, OF_THE_PROCESS
 
 TICKER, WORKER, JOB = range(3)
@@ -51,10 +54,16 @@ def daemons(
                 fixed = (file.nodes[str(keys.get("node", file.root.name))].db, repr(keys))
                 argv = (*program, "--node", name, *_COMMANDS[kind])
                 found.append(Daemon(f"{kind} {name}", argv, JOB, fixed))
-    if file.common["notify"].get("webhook") or file.common["notify"].get("command"):
+    if _notifies(file.common["notify"]):
         some = [word for name in chosen for word in ("--node", name)]
         found.append(Daemon("notify", (*program, "notify", *some), JOB))
     return found
+
+
+def _notifies(section: Mapping[str, Any]) -> bool:
+    """Whether section [notify] has a channel; a URL that is a secret may be in the environment."""
+    by_environment = bool(section) and bool(os.environ.get(f"{ENV_PREFIX}WEBHOOK"))
+    return by_environment or bool(section.get("webhook") or section.get("command"))
 
 
 def refuse_shared(path: Path, addresses: Collection[tuple[str, str]]) -> None:

@@ -63,6 +63,21 @@ def test_chosen_nodes_have_tickers_of_their_own() -> None:
     assert caught.value.hint == "did you mean b?"
 
 
+def test_a_file_with_a_channel_has_a_notifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    def argv(section: str, *chosen: str) -> list[tuple[str, ...]]:
+        return [d.argv for d in of(file_of(TEXT + section), *chosen) if d.name == "notify"]
+
+    for key in ('webhook = "http://x"', 'command = ["x"]'):
+        assert argv(f"[notify]\n{key}\n") == [("londiste", "notify")]
+    assert argv('[notify]\nwebhook = "http://x"\n', "a", "b") == [
+        ("londiste", "notify", "--node", "a", "--node", "b")
+    ]
+    assert argv("[notify]\nafter = 5\n") == []
+    monkeypatch.setenv("LONDISTE_WEBHOOK", "http://secret")
+    assert argv("[notify]\nafter = 5\n") == [("londiste", "notify")]
+    assert argv("") == []
+
+
 def test_a_reload_restarts_just_what_cannot_change() -> None:
     before = of(file_of())
     text = TEXT.replace('"dbname=c"', '"dbname=c2"').replace('node = "b"', 'node = "a"')
