@@ -27,6 +27,7 @@ from londiste.daemon.child import Child
 from londiste.daemon.logging import formatter
 from londiste.daemon.logline import has_form
 from londiste.daemon.loop import describe
+from londiste.daemon.service_manager import waiting
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError
 
@@ -246,7 +247,8 @@ class Supervisor:
             deadline = time.monotonic() + self._stop_timeout
             for one in living:
                 assert one.child is not None
-                code = one.child.wait(max(0.0, deadline - time.monotonic()))
+                with waiting(self._stop_timeout):
+                    code = one.child.wait(max(0.0, deadline - time.monotonic()))
                 if code is None:
                     log.warning("%s does not stop and is killed", one.daemon.name)
                     code = one.child.terminate(0)
