@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import threading
 from collections.abc import Callable, Iterator
-from logging import getLogger
+from logging import captureWarnings, getLogger
 from pathlib import Path
 
 from londiste import __version__
@@ -66,7 +67,7 @@ def process(
             break_off_on_second=break_off_on_second,
             manager=manager,
         )
-        with signals.handled(), manager.watched():
+        with signals.handled(), manager.watched(), _everything_in_log():
             yield signals
 
 
@@ -78,6 +79,24 @@ def _announce(target: logging.LogTarget) -> None:
         f"settings {target.source}" if target.source else "no settings file",
         platform.python_version(),
     )
+
+
+@contextlib.contextmanager
+def _everything_in_log() -> Iterator[None]:
+    """Warnings of Python, and errors that end a thread, are lines of the log."""
+
+    def report(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None:
+            name = args.thread.name if args.thread is not None else "?"
+            log_of_process.error("thread %s has failed", name, exc_info=args.exc_value)
+
+    before, threading.excepthook = threading.excepthook, report
+    captureWarnings(True)
+    try:
+        yield
+    finally:
+        captureWarnings(False)
+        threading.excepthook = before
 
 
 def _again(set_up: Callable[[], None], target: logging.LogTarget) -> None:

@@ -6,6 +6,8 @@ import json
 import logging
 import re
 import sys
+import threading
+import warnings
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from londiste.daemon import logcontext, logjson
 from londiste.daemon.logging import LogTarget, formatter, setup
 from londiste.daemon.logline import LINE, has_form
+from londiste.daemon.process import process
 from londiste.daemon.statistics import BatchStatistics
 from londiste.settings import TickerSettings
 from londiste.ticker.database import Counts
@@ -68,6 +71,24 @@ def test_fields_of_the_process_are_in_every_line_and_bound_ones_win() -> None:
         assert record("x").node == "leaf"  # type: ignore[attr-defined]
     finally:
         logcontext.of_process(program=None, node=None)
+
+
+def test_warnings_and_errors_of_threads_have_the_form(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise ValueError("broken\nthread")
+
+    try:
+        with process(logfile=tmp_path / "log", announced=False):
+            warnings.warn("two\nlines", stacklevel=1)
+            thread = threading.Thread(target=fail, name="the one")
+            thread.start()
+            thread.join()
+    finally:
+        setup(console=False)
+    found = [parsed(line)["message"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert "two\\x0alines" in found[0]
+    assert "thread the one has failed" in found
+    assert found[-1] == "thread"
 
 
 def test_other_lines_have_not_the_form() -> None:
