@@ -148,12 +148,12 @@ def _meanings(kind: Any, names: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in reversed([c for c in getattr(kind, "__mro__", [kind]) if c is not object]):
         text = " ".join((one.__doc__ or "").replace("``", "").split())
-        starts = list(re.finditer(r"(?:^|(?<=[.;] ))(\w+(?:, \w+)*) -- ", text))
+        starts = list(re.finditer(r"(?:^|(?<=[.;:,…] ))(\w+(?:, \w+)*) -- ", text))
         starts = [m for m in starts if set(m[1].split(", ")) <= set(names)]
         for at, start in enumerate(starts):
             end = starts[at + 1].start() if at + 1 < len(starts) else len(text)
             for name in start[1].split(", "):
-                meaning = text[start.end() : end].strip().rstrip(";.")
+                meaning = text[start.end() : end].strip().rstrip(";.,")
                 found[name] = re.sub(r"\bNone\b", "null", meaning)
     return found
 

@@ -155,7 +155,7 @@ class Action:
 
 
 class PlannedAction(TypedDict):
-    """An action for ``--json``.
+    """An action of a plan.
 
     action -- its kind.
     tables -- of the action.

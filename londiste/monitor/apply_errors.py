@@ -31,7 +31,7 @@ class Decision:
 
 
 class FailedEvent(TypedDict):
-    """A failed event for ``--json``.
+    """A failed event, its rows, and what can be decided.
 
     event -- its number, and the row of a packed event.
     table, here -- name of the table in the queue, and on this node.

@@ -25,7 +25,7 @@ class DoctorFinding(TypedDict):
     """A finding.
 
     side -- source or target.
-    object -- a table, a role, …
+    object -- a table, a role, and so on.
     sql -- statements that fix it there.
     admin -- they need an administrator.
     command -- that fixes it.

@@ -156,9 +156,9 @@ class Finding:
     """A problem that monitoring has found.
 
     kind -- stable word for programs; queue, consumer -- its object, empty for all.
-    Of ``londiste doctor``: side -- the database that it is about; object -- table, role, …;
-    sql -- the statements that fix it there, admin -- they need an administrator; command -- the
-    command that fixes it.
+    side -- of ``londiste doctor``, like the following: the database that it is about;
+    object -- table, role, …; sql -- the statements that fix it there; admin -- they need an
+    administrator; command -- the command that fixes it.
     """
 
     severity: Severity
