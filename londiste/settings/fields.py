@@ -68,7 +68,12 @@ class Settings(BaseSettings):
     """Settings of every kind of program."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix=ENV_PREFIX, validate_default=False
+        frozen=True,
+        extra="forbid",
+        env_prefix=ENV_PREFIX,
+        validate_default=False,
+        # Of all kinds, a program uses one or two.
+        defer_build=True,
     )
     sections: ClassVar[tuple[str, ...]] = ("londiste",)
 

@@ -15,35 +15,9 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
-
-from sqlglot import TokenType
-from sqlglot.dialects.postgres import Postgres
-from sqlglot.errors import SqlglotError
+from typing import NamedTuple
 
 from londiste.errors import BadOption
-
-
-class _Tokenizer(Postgres.Tokenizer):
-    """Tokens of every statement, also of those that sqlglot does not split itself."""
-
-    COMMANDS: ClassVar[Any] = set()
-    #: A comment is a comment, whatever it begins with.
-    KEYWORDS: ClassVar[Any] = {
-        word: kind for word, kind in Postgres.Tokenizer.KEYWORDS.items() if word != "/*+"
-    }
-
-
-_STRINGS = {
-    TokenType.STRING,
-    TokenType.HEREDOC_STRING,
-    TokenType.BYTE_STRING,
-    TokenType.BIT_STRING,
-    TokenType.HEX_STRING,
-    TokenType.NATIONAL_STRING,
-    TokenType.UNICODE_STRING,
-    TokenType.RAW_STRING,
-}
 
 
 class Word(NamedTuple):
@@ -123,23 +97,22 @@ def split(script: str) -> list[Statement]:
 
 def words_of(script: str) -> list[Word]:
     """The tokens of a script.  Raises BadOption."""
+    # sqlglot takes a tenth of a second, and most programs never read a script.
+    from londiste.replication.ddl.tokenizer import tokenize
+
     try:
-        tokens = _Tokenizer().tokenize(script)
-    except SqlglotError as error:
-        text = str(error).splitlines()[0] if str(error) else "unknown token"
+        tokens = tokenize(script)
+    except ValueError as error:
         raise BadOption(
-            f"the script cannot be read: {text}",
+            f"the script cannot be read: {str(error) or 'unknown token'}",
             detail="a string, a quoted name or a comment is not closed",
             hint="test it with psql on a copy of the database",
         ) from error
     words = []
-    for token in tokens:
-        start, end = token.start, token.end + 1
+    for text, kind, start, end in tokens:
         raw = script[start:end]
-        if token.token_type is TokenType.IDENTIFIER:
-            words.append(Word(token.text, "name", start, end))
-        elif token.token_type in _STRINGS:
-            words.append(Word(token.text, "string", start, end))
+        if kind:
+            words.append(Word(text, kind, start, end))
         elif raw[:1].isalpha() or raw[:1] == "_":
             # Keywords of several words are one token of sqlglot.
             words += [

@@ -223,3 +223,20 @@ def test_help_and_version_are_commands_and_the_help_begins_with_the_first_steps(
     assert said("help", "queue", "create") == said("queue", "create", "--help")
     text = said("help")
     assert text.index("Getting started:") < text.index("Options:") < text.index("Nodes:")
+
+
+def test_a_daemon_begins_without_what_it_may_never_need() -> None:
+    program = (
+        "import sys\n"
+        "import londiste.cli.daemons.worker, londiste.replication.worker.worker\n"
+        "from londiste import settings\n"
+        "slow = ('sqlglot', 'pyspark', 'pandas', 'pyarrow')\n"
+        "loaded = [name for name in sys.modules if name.partition('.')[0] in slow]\n"
+        "assert not loaded, loaded\n"
+        "kinds = settings.Settings.__subclasses__()\n"
+        "assert kinds and not any(kind.__pydantic_complete__ for kind in kinds)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
