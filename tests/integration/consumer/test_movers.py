@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from londiste.tools.queue_mover import QueueMover
 from londiste.tools.queue_splitter import QueueSplitter
 from londiste.tools.simple_consumer import LocalConsumer, SerialConsumer, SimpleConsumer
 from tests.fixtures.cluster import Database
+from tests.support.programs import forked
 
 SOURCE = "source"
 TARGET = "target"
@@ -315,7 +317,7 @@ def test_the_programs_read_the_files_people_have(
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "londiste", "-c", str(config), "queue", "simple-consumer"]
-        return subprocess.run([*argv, *words], capture_output=True, text=True, check=False)
+        return forked.run([*argv, *words], env=os.environ)
 
     assert run("--delivery", "exactly-once", "--register").returncode == 0
     source.execute("insert into account values (7, 'seven', 7)")

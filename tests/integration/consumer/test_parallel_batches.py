@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.integration.consumer.test_movers import (
     splitter,
     tick,
 )
+from tests.support.programs import forked
 
 ENGINES = ["local", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.spark])]
 ODD = ("odd\t\\N", 'tab\tnew\nline back\\slash "quote" \\N', "", None, "ä", None)
@@ -184,14 +184,12 @@ def test_a_mover_with_a_job_killed_at(
     mark = tmp_path / "mark"
     command = _program(source, target, engine)
     armed = {**os.environ, "LONDISTE_CRASH": point, "LONDISTE_CRASH_MARK": str(mark)}
-    done = subprocess.run(
-        command, env=armed, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = forked.run(command, env=armed, timeout=300)
     assert mark.exists(), done.stderr
     # Spark runs a lost task again; with the local engine the batch is tried again.
     lost = 0 if engine == "spark" else 6
     assert done.returncode == (-signal.SIGKILL if point in PROGRAM else lost), done.stderr
-    again = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    again = forked.run(command, env=os.environ, timeout=300)
     assert again.returncode == 0, again.stderr
     assert arrived(target) == moved(source)
     assert way(target) == [("job", "")]

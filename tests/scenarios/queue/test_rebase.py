@@ -7,6 +7,7 @@ consumers read there, those of the restored and rebased one must read, in the sa
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from londiste.errors import InstallError, LockTimeout
 from londiste.pgq import queues, rebase
 from tests.fixtures.cluster import Database, Server, create_database, start_server, wanted_version
 from tests.fixtures.restore import dump, dump_file, restore, restore_file, use_up_ids
+from tests.support.programs import forked
 from tests.support.queue_steps import (
     consume,
     data_of,
@@ -321,13 +323,8 @@ def test_the_ticker_stops_with_the_remedy(make: Callable[..., Database]) -> None
 def command(
     database: Database, *options: str, name: str = "rebase"
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "londiste", "queue", name, "--db", database.dsn, *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    argv = [sys.executable, "-m", "londiste", "queue", name, "--db", database.dsn, *options]
+    return forked.run(argv, env=os.environ, timeout=60)
 
 
 def test_the_command_explains_does_and_has_nothing_more_to_do(

@@ -1,104 +1,147 @@
-"""Runs commands of the program in forks of a process that has imported it already.
+"""Becomes programs of Python: each is a fork of this process, which has imported Londiste already.
 
-A command that is started anew takes most of a second; one that is forked, a few milliseconds.  What
-is forked has done nothing yet but import: it is killed, stopped and traced like any other process.
+A program that is started anew imports for most of a second; a fork begins in milliseconds.  What is
+forked has done nothing yet but import.  It is a child of the test's process, with arguments,
+output, environment and directory as ordered: it is listed, signalled, killed and waited for as any
+other is (see ``tests.support.programs.forked``).
 
-Reads one JSON object a line: ``argv``, ``env``, ``out`` and ``err`` (files), ``code`` (a file that
-takes the exit code, negative for a signal); answers each with the process id.
+Reads orders from the socket whose number is its first argument, each with two open files, for the
+output; the program itself answers with its process id.  Arguments that follow, and the variable
+ROOM, only make room: a program's own arguments and environment are written there for ``/proc``.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import ctypes
 import gc
+import importlib
 import json
 import os
+import pkgutil
+import platform
+import runpy
+import signal
+import socket
 import sys
-import traceback
+import threading
+import time
+import uuid
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import click
+import londiste.cli
+from londiste.pgq import liveness
+from londiste.replication.worker import connections
+from tests.support.programs.forked import die_with_parent
 
-# Imported here so that no child has to.
-import londiste.cli.cascade.change_provider
-import londiste.cli.cascade.takeover
-import londiste.cli.daemons.worker
-import londiste.replication.worker.worker  # noqa: F401
-from londiste.cli import cli
-from londiste.cli.consumer_cli import command
-from londiste.cli.errors import run
-from tests.support.programs.reporting_consumer import Reports
-from tests.support.scenarios.processes import die_with_parent
+_CLONE_PARENT = 0x8000
+_SYS_CLONE = {"x86_64": 56, "aarch64": 220}
+_LARGEST = 1 << 20
+
+#: What modules know of their process when they are imported, and how a fork comes to know it.
+OF_ONE_PROCESS: dict[tuple[ModuleType, str], Callable[[], object]] = {
+    (connections, "_PROCESS"): lambda: uuid.uuid4().hex[:12],
+    (liveness, "_STARTED"): time.monotonic,
+}
 
 
 def main() -> None:
-    """Works until its input ends.  Whatever it has forked ends with it."""
+    """Works until the socket ends."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    # Imported here so that no program has to.
+    for module in pkgutil.walk_packages(londiste.cli.__path__, "londiste.cli."):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module.name)
+    gc.collect()
     gc.freeze()
-    for line in sys.stdin:
-        order = json.loads(line)
-        reader, writer = os.pipe()
-        if os.fork() == 0:
-            os.close(reader)
-            _watch(order, writer)
-        os.close(writer)
-        with os.fdopen(reader) as answer:
-            print(answer.read(), flush=True)
-        _reap()
-
-
-def _watch(order: dict[str, Any], writer: int) -> None:
-    """Forks the command and waits for it: somebody has to learn its exit code."""
-    die_with_parent()
-    pid = os.fork()
-    if pid == 0:
-        die_with_parent()
-        os.close(writer)
-        _command(order)
-    os.write(writer, str(pid).encode())
-    os.close(writer)
-    _, status = os.waitpid(pid, 0)
-    code = Path(order["code"])
-    # Whole at once: somebody looks all the time.
-    half = code.with_suffix(".new")
-    half.write_text(str(os.waitstatus_to_exitcode(status)), encoding="ascii")
-    half.rename(code)
-    os._exit(0)
-
-
-def _command(order: dict[str, Any]) -> None:
-    code = 70
-    try:
-        os.setpgid(0, 0)
-        for number, name in ((1, "out"), (2, "err")):
-            file = os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            os.dup2(file, number)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.environ.update(order["env"])
-        code = run(*_chosen(order["argv"]))
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
-
-
-def _chosen(argv: list[str]) -> tuple[click.Command, list[str]]:
-    """The program, or the consumer that scenarios run: ``-c FILE reports …``."""
-    if argv[2:3] == ["reports"]:
-        return command(Reports), argv[:2] + argv[3:]
-    return cli, argv
-
-
-def _reap() -> None:
+    room = _room()
     while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
+        message, files, _, _ = socket.recv_fds(channel, _LARGEST, 2)
+        if not message:
             return
-        if pid == 0:
-            return
+        order = json.loads(message)
+        # A child of the process that has started this one.
+        if _fork() == 0:
+            _become(order, files, room)
+            channel.send(str(os.getpid()).encode())
+            channel.close()
+            break
+        for file in files:
+            os.close(file)
+    _run(order["argv"][2])
+
+
+def _run(module: str) -> None:
+    """The program.  Afterwards nothing is taken apart: that takes longer than most of them."""
+    code = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise
+        code = end.code or 0
+    # What an interpreter does at its end, in this order.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
+
+
+def _fork() -> int:
+    """``os.fork``, but the new process is a brother of this one: its parent waits for it."""
+    python = ctypes.pythonapi
+    python.PyOS_BeforeFork()
+    call = ctypes.PyDLL(None).syscall
+    call.restype = ctypes.c_long
+    flags = ctypes.c_ulong(_CLONE_PARENT | signal.SIGCHLD)
+    pid = int(call(ctypes.c_long(_SYS_CLONE[platform.machine()]), flags, *[ctypes.c_long()] * 4))
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+    else:
+        python.PyOS_AfterFork_Parent()
+    if pid < 0:
+        raise OSError("no fork")
+    return pid
+
+
+def _become(order: dict[str, Any], files: list[int], room: tuple[int, int, int, int]) -> None:
+    argv, environment = order["argv"], order["env"]
+    if order["group"]:
+        os.setpgid(0, 0)
+    if order["die"]:
+        die_with_parent()
+    for number, file in enumerate(files, 1):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(order["cwd"])
+    os.environ.clear()
+    _show(room[0], room[1], [os.fsencode(word) for word in argv])
+    _show(room[2], room[3], [os.fsencode(f"{k}={v}") for k, v in environment.items()])
+    os.environ.update(environment)
+    for (module, name), now in OF_ONE_PROCESS.items():
+        assert hasattr(module, name)
+        setattr(module, name, now())
+    sys.orig_argv[:] = argv
+    sys.argv[:] = argv[2:]
+    sys.path[0] = order["cwd"]
+
+
+def _room() -> tuple[int, int, int, int]:
+    """Where arguments and environment of this process begin and end in its memory."""
+    words = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    first, last, start, end = map(int, words[45:49])
+    return first, last, start, end
+
+
+def _show(start: int, end: int, words: list[bytes]) -> None:
+    text = b"".join(word + b"\0" for word in words)
+    assert len(text) <= end - start, "no room for the arguments"
+    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
 
 
 if __name__ == "__main__":

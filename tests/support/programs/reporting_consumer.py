@@ -23,3 +23,7 @@ class Reports(CascadedConsumer):
                 " select r ->> 'node', (r ->> 'n')::bigint from (select %s::json) as x (r)",
                 [event.data],
             )
+
+
+if __name__ == "__main__":
+    Reports.main()

@@ -1,18 +1,14 @@
-"""Commands and workers that start in milliseconds: see ``fork_server``."""
+"""Commands and workers of a scenario, each with files of its own for what it prints and logs."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.scenarios.processes import Processes, die_with_parent, go_on, tail
-from tests.support.waiting import wait_for
+from tests.support.programs import forked
+from tests.support.scenarios.processes import Processes, go_on, tail
 
 
 @dataclass(frozen=True)
@@ -20,30 +16,29 @@ class Fork:
     """One command that was started."""
 
     argv: tuple[str, ...]
-    pid: int
     base: Path
+    process: forked.Started
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     def code(self) -> int | None:
         """Its exit code, negative for a signal; None while it runs."""
-        try:
-            return int(self.base.with_suffix(".code").read_text(encoding="ascii"))
-        except FileNotFoundError:
-            return None
+        return self.process.poll()
 
     def wait(self, seconds: float = 120.0) -> int:
         """Waits until it ends by itself."""
-        return int(
-            wait_for(
-                lambda: None if self.code() is None else str(self.code()),
-                timeout=seconds,
-                what=f"the end of {' '.join(self.argv)}\n{tail(self.err)}",
-            )
-        )
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(
+                f"{' '.join(self.argv)} still runs after {seconds:g} s:\n{tail(self.err)}"
+            ) from None
 
-    def send(self, number: signal.Signals) -> None:
+    def send(self, number: int) -> None:
         """A signal; nothing when it has ended."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+        self.process.send_signal(number)
 
     def go_on(self) -> None:
         """SIGCONT, when it stands still."""
@@ -51,48 +46,50 @@ class Fork:
 
     def kill(self) -> None:
         """SIGKILL, and the end of it."""
-        self.send(signal.SIGKILL)
+        self.process.kill()
         self.wait(30)
 
     @property
     def out(self) -> str:
         """What it has printed."""
-        return _read(self.base.with_suffix(".out"))
+        return self.base.with_suffix(".out").read_text(errors="replace")
 
     @property
     def err(self) -> str:
         """What it has said."""
-        return _read(self.base.with_suffix(".log"))
+        return self.base.with_suffix(".log").read_text(errors="replace")
 
     def __str__(self) -> str:
         return f"`{' '.join(self.argv)}` ended with {self.code()}\n{self.out}\n{self.err}"
 
 
 class Forks:
-    """The process that forks; what it forks dies with it at the latest."""
+    """Starts them; ``close`` ends what still runs."""
 
     def __init__(self, processes: Processes) -> None:
-        self._directory = processes.directory
-        self._count = 0
-        self._popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.programs.fork_server"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=processes.clean_environment(),
-            text=True,
-            preexec_fn=die_with_parent,
-        )
+        self._processes = processes
+        self._started: list[Fork] = []
 
-    def start(self, config: Path, *args: str, **env: str) -> Fork:
-        """Starts a command with a settings file; returns at once."""
-        self._count += 1
-        base = self._directory / f"fork{self._count:04}_{config.stem}_{args[0]}"
+    def start(self, config: Path, *args: str, program: str = "londiste", **env: str) -> Fork:
+        """Starts a command with a settings file; returns at once.
+
+        program -- the module of Python that it is a command of.
+        """
+        name = f"fork{len(self._started) + 1:04}_{config.stem}_{args[0] if args else program}"
+        base = self._processes.directory / name
         argv = ("-c", str(config), *args)
-        order = {"argv": argv, "env": env, "out": str(base) + ".out", "err": str(base) + ".log"}
-        assert self._popen.stdin is not None and self._popen.stdout is not None
-        self._popen.stdin.write(json.dumps(order | {"code": str(base) + ".code"}) + "\n")
-        self._popen.stdin.flush()
-        return Fork(argv, int(self._popen.stdout.readline()), base)
+        with base.with_suffix(".out").open("ab") as out, base.with_suffix(".log").open("ab") as log:
+            process = forked.start(
+                [sys.executable, "-m", program, *argv],
+                env={**self._processes.clean_environment(), **env},
+                output=out,
+                errors=log,
+                cwd=forked.ROOT,
+                own_group=True,
+                dies_with_us=True,
+            )
+        self._started.append(Fork(argv, base, process))
+        return self._started[-1]
 
     def run(self, config: Path, *args: str, seconds: float = 120.0, **env: str) -> Fork:
         """Runs a command to its end, whatever that is."""
@@ -101,15 +98,7 @@ class Forks:
         return fork
 
     def close(self) -> None:
-        """Ends the forking process."""
-        assert self._popen.stdin is not None and self._popen.stdout is not None
-        self._popen.stdin.close()
-        self._popen.wait(10)
-        self._popen.stdout.close()
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except FileNotFoundError:
-        return ""
+        """Ends all of them."""
+        for fork in self._started:
+            if fork.code() is None:
+                fork.kill()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +13,8 @@ from pathlib import Path
 
 from tests.support.documents import check_output
 from tests.support.hints import plain
+from tests.support.programs import forked
 from tests.support.waiting import wait_for
-
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 #: In the environment of every process of a scenario and, by inheritance, of all its descendants.
 _MARK = "LONDISTE_SCENARIO"
@@ -51,14 +47,8 @@ class Process:
         self.log = log
         self._read_from = log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
-            self._popen = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=dict(env),
-                process_group=0,
-                preexec_fn=die_with_parent,
+            self._popen = forked.start(
+                argv, env=env, output=output, own_group=True, dies_with_us=True
             )
 
     @property
@@ -155,26 +145,15 @@ class Processes:
     ) -> Done:
         """Runs a process to its end."""
         try:
-            done = subprocess.run(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=seconds,
-                env=self._environment(env or {}),
-                preexec_fn=die_with_parent,
-                check=False,
+            done = forked.run(
+                argv, env=self._environment(env or {}), timeout=seconds, dies_with_us=True
             )
         except subprocess.TimeoutExpired as late:
-            said = (late.stderr or b"").decode(errors="replace")
             raise AssertionError(
-                f"`{' '.join(argv)}` still runs after {seconds:g} s:\n{tail(said)}\n{self.report()}"
+                f"`{' '.join(argv)}` still runs after {seconds:g} s:\n"
+                f"{tail(str(late.stderr))}\n{self.report()}"
             ) from None
-        ended = Done(
-            tuple(argv),
-            done.returncode,
-            done.stdout.decode(errors="replace"),
-            plain(done.stderr.decode(errors="replace")),
-        )
+        ended = Done(tuple(argv), done.returncode, done.stdout, plain(done.stderr))
         assert _NOT_LOGGED not in ended.err, str(ended)
         if "londiste" in argv:
             check_output(argv, ended.out)
@@ -275,10 +254,3 @@ def _environments() -> Iterator[tuple[int, bytes]]:
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 yield int(entry.name), (entry / "environ").read_bytes()
-
-
-def die_with_parent() -> None:
-    """This process is killed when the one that started it ends."""
-    # A test run that is killed must not leave daemons that write to nobody's databases.
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -158,11 +158,11 @@ class QuickCascade:
                 'job_name = "reports"\nloop_delay = 0.1\nexception_sleep = 0.3\n'
             )
             config.chmod(0o600)
-            fork = self.forks.run(config, "reports", "--register")
+            fork = self.forks.run(config, "--register", program=reports.__name__)
             assert fork.code() == 0, str(fork)
         if self.reports is not None:
             self.reports.kill()
-        self.reports = self.forks.start(config, "reports")
+        self.reports = self.forks.start(config, program=reports.__name__)
 
     def kill_worker(self, name: str) -> None:
         """kill -9, and a new one."""

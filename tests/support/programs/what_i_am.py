@@ -1,0 +1,41 @@
+"""Prints what a process of Python knows about itself, and ends with the code that is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+
+
+def listed(file: str) -> list[str]:
+    """Arguments or environment, as others see them."""
+    return Path(f"/proc/self/{file}").read_text(encoding="utf-8").rstrip("\0").split("\0")
+
+
+if __name__ == "__main__":
+    main = sys.modules["__main__"]
+    known = {
+        "argv": sys.argv,
+        "orig_argv": sys.orig_argv,
+        "path": sys.path,
+        "cwd": str(Path.cwd()),
+        "environment": dict(os.environ),
+        "listed arguments": listed("cmdline"),
+        "listed environment": sorted(listed("environ")),
+        "main": (main.__file__, main.__spec__.name),
+        "parent": os.getppid(),
+        "leads its group": os.getpgrp() == os.getpid(),
+        "threads": (threading.active_count(), len(list(Path("/proc/self/task").iterdir()))),
+        "files": sorted(int(one.name) for one in Path("/proc/self/fd").iterdir()),
+        "signals": [str(signal.getsignal(n)) for n in sorted(signal.valid_signals())],
+        "stdin": sys.stdin.read(),
+    }
+    print(json.dumps(known))
+    print(random.random(), file=sys.stderr)
+    if sys.argv[1] == "signal":
+        os.kill(os.getpid(), int(sys.argv[2]))
+    sys.exit(int(sys.argv[2]))
