@@ -7,9 +7,11 @@ runs with the rights of an owner is run beside them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.fixtures.cluster import Database
+from tests.fixtures.cluster import Database, Server, create_database
 
 DECOYS = """
 do $$
@@ -86,10 +88,22 @@ CHANGES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def template(cluster: Server) -> Iterator[Database]:
+    """Thousands of decoys, which are made once."""
+    made = create_database(cluster, pgq=True)
+    made.execute("select pgq.create_queue('q'), pgq.register_consumer('q', 'c')")
+    made.execute(DECOYS)
+    yield made
+    made.drop()
+
+
 @pytest.fixture
-def decoyed(pgq_db: Database) -> Database:
-    pgq_db.execute("select pgq.create_queue('q'), pgq.register_consumer('q', 'c')")
-    return pgq_db
+def decoyed(template: Database) -> Iterator[Database]:
+    made = Database(template.cluster, f"{template.name}_copy")
+    made.cluster.create_database(made.name, template=template.name)
+    yield made
+    made.drop()
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -100,10 +114,6 @@ def test_captures_call_what_they_mean(decoyed: Database, kind: str) -> None:
         conn.execute("set search_path = public")
         conn.execute(create.encode())
         conn.execute("select londiste.create_capture('q', 'public.t', %s)", [words])
-        conn.execute(DECOYS)
-    # A new session has no plans of before.
-    with decoyed.connect() as conn:
-        conn.execute("set search_path = public")
         for _ in range(2):
             for change in CHANGES:
                 conn.execute(change.encode())
@@ -123,9 +133,6 @@ def test_compatible_triggers_call_what_they_mean(decoyed: Database, trigger: str
             "create trigger a after insert or update or delete on t for each row execute function"
             f" pgq.{trigger}('q', 'backup', 'when=n > 0', 'ev_extra3=v')".encode()
         )
-        conn.execute(DECOYS)
-    with decoyed.connect() as conn:
-        conn.execute("set search_path = public")
         for change in CHANGES:
             if "id = '40'" not in change:
                 conn.execute(change.encode())
@@ -133,7 +140,6 @@ def test_compatible_triggers_call_what_they_mean(decoyed: Database, trigger: str
 
 
 def test_the_queue_and_the_cascade_call_what_they_mean(decoyed: Database) -> None:
-    decoyed.execute(DECOYS)
     with decoyed.connect() as conn:
         conn.execute("set search_path = public")
         for statement in (
