@@ -31,6 +31,8 @@ BIN := $(abspath $(VENV))/bin
 # What the user has set for other Pythons and other Sparks is not for these.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON
 unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
+# Without compiled files, each start of a program compiles all of them again.
+unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(BIN):$(PATH)
 
 .PHONY: demo check test test-all bench docs man site lint clean help
