@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -129,6 +130,13 @@ def _remember(program: click.Command, argv: Sequence[str]) -> None:
     # Also for calls that no command understands.
     _json_wanted = "--json" in itertools.takewhile(lambda word: word != "--", argv)
     _also.clear()
+
+
+def repeat_in_hints(*words: str) -> None:
+    """Lets hints repeat more options in front: those of the command that a call means."""
+    global _call
+    if _call.front[-len(words) :] != words:
+        _call = replace(_call, front=(*_call.front, *words))
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.dsn import SECRETS
+from londiste.settings.pair import SIDE
 
 #: Options before the command that a hint repeats; they have a value.
 _IN_FRONT = ("-c", "--config", "--node")
@@ -51,7 +52,7 @@ def given(argv: Sequence[str]) -> Given:
         if not word.startswith("-"):
             before = False
             continue
-        known = option in _IN_FRONT if before else option in _BEHIND
+        known = option in (*_IN_FRONT, "--set") if before else option in _BEHIND
         if not known:
             continue
         if not (equals and option.startswith("--")):
@@ -59,6 +60,8 @@ def given(argv: Sequence[str]) -> Given:
                 break
             option, value = word, argv[position]
             position += 1
+        if option == "--set" and not value.startswith(f"{SIDE}="):
+            continue
         if _is_secret(option, value):
             continue
         if before:
@@ -96,7 +99,7 @@ def completed(text: str, call: Given, lookup: Lookup) -> str:
 
 
 def _is_secret(option: str, value: str) -> bool:
-    if option in _IN_FRONT:
+    if option in (*_IN_FRONT, "--set"):
         return False
     try:
         return bool(conninfo.conninfo_to_dict(value).keys() & set(SECRETS))

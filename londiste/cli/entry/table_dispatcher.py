@@ -10,6 +10,9 @@ from londiste.cli.consumer_cli import command
 from londiste.cli.entry.common import Registering, parse, present, refuse, required
 from londiste.cli.errors import run
 from londiste.compat.config import Config
+from londiste.db import catalog
+from londiste.db.connection import describe_dsn, session
+from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.tools.dispatch.program import Dispatcher
 from londiste.tools.dispatch.rules import Rules, rules
@@ -41,6 +44,20 @@ class OneTable(Dispatcher):
 
     def _rules(self) -> Rules:
         return rules(self.settings.handler, self.settings.options, {})
+
+    def startup(self) -> None:
+        """Refuses a table, or a column for the partition, that does not exist."""
+        super().startup()
+        rule, target = self.rules.usual, self.settings.target
+        dest = TableName.parse(rule.table)
+        with session(target, name="table_dispatcher", autocommit=True) as conn:
+            if not catalog.columns(conn, dest):
+                raise BadOption(
+                    f"dest_table = {rule.table}: no such table in {describe_dsn(target)}",
+                    hint="create the table, or correct dest_table",
+                )
+            assert rule.work is not None
+            rule.work.check(conn, self.settings.queue_name, dest)
 
 
 def table_dispatcher() -> None:

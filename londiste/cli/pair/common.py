@@ -10,7 +10,7 @@ import click
 
 from londiste import configfile
 from londiste.cli import options, output
-from londiste.errors import BadOption, UsageError
+from londiste.errors import BadOption, InstallError, UsageError
 from londiste.settings import pair
 
 #: Old command -> words of the present one; its own words follow.
@@ -52,10 +52,14 @@ class Call:
     side: str
     words: tuple[str, ...]
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options in front of it that choose the side."""
+        return ("--set", f"{pair.SIDE}={self.side}") if self.side == pair.PROVIDER else ()
+
     def text(self, config: object) -> str:
         """The command as it is typed."""
-        side = ["--set", "side=provider"] if self.side == pair.PROVIDER else []
-        return shlex.join(["londiste", "-c", str(config), *side, *self.words])
+        return shlex.join(["londiste", "-c", str(config), *self.options, *self.words])
 
 
 def translate(side: str, words: Sequence[str], *, job: str) -> list[Call]:
@@ -92,7 +96,13 @@ def run(context: options.Context, side: str, words: Sequence[str]) -> int:
     code = 0
     for call in calls:
         output.message(f"{side} {words[0]} is now: {call.text(context.config)}")
-        code = code or invoke(context, call)
+        try:
+            code = code or invoke(context, call)
+        except InstallError as error:
+            if call.words == ("create-leaf",):
+                # It is the provider that lacks it.
+                error.hint = f"londiste {context.config} provider install"
+            raise
     return code
 
 
@@ -124,7 +134,10 @@ def of_side(context: options.Context, side: str) -> options.Context:
 def invoke(context: options.Context, call: Call) -> int:
     """Runs a present command in this process; its exit code."""
     from londiste.cli import cli
+    from londiste.cli.errors import repeat_in_hints
 
+    if call.options:
+        repeat_in_hints(*call.options)
     group = click.get_current_context().find_root()
     with click.Context(cli, info_name=group.info_name) as parent:
         parent.obj = of_side(context, call.side)

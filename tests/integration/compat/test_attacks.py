@@ -90,6 +90,19 @@ def test_events_of_a_hostile_producer_run_no_sql_of_theirs(
     assert "error: " in capfd.readouterr().err
 
 
+def test_a_dispatcher_without_its_table_or_column_does_not_start(
+    db: Database, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keys = {"src_db": db.dsn, "dst_db": db.dsn, "pgq_queue_name": QUEUE}
+    keys |= {"dest_table": "target", "part_field": "made"}
+    conf = ini(tmp_path, "table_dispatcher", **keys)
+    assert dispatch([conf, "--once"]) == 2
+    assert "error: dest_table = target: no such table in " in capfd.readouterr().err
+    db.execute("create table target (id int)")
+    assert dispatch([conf, "--once"]) == 2
+    assert "table public.target has no column made" in capfd.readouterr().err
+
+
 def test_names_of_tables_in_events_run_no_sql_in_a_template(
     db: Database, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,8 +255,8 @@ def test_a_queue_that_does_not_exist_is_one_line_before_the_background(
     )
     for options in ([], ["-d"]):
         text = run("welcome.py", conf, *options, expect=2)
-        assert text.startswith("error: ")
-        assert "nowhere" in text
+        (error,) = [line for line in text.splitlines() if line.startswith("error: ")]
+        assert "nowhere" in error
         assert "Traceback" not in text
 
 

@@ -82,6 +82,8 @@ def test_the_other_commands_of_generation_2_work_on_the_result(
 ) -> None:
     for db in (pair.master, pair.slave):
         db.execute(f"{USERS}; create sequence ids; create table a (id int primary key)")
+    pair("subscriber install", code=4)
+    assert f"hint: londiste {pair.file} provider install" in capfd.readouterr().err.splitlines()
     again = {"remove": "add", "remove-seq": "add-seq"}
     *rows, (last, _) = ROWS
     for old, present in rows:
@@ -125,6 +127,9 @@ def test_the_other_commands_of_generation_2_work_on_the_result(
     capfd.readouterr()
     pair("status")
     assert "londiste.replic_provider" in capfd.readouterr().out
+    pair("provider add nowhere", code=2)
+    hint = f"hint: londiste -c {pair.file} --set side=provider missing"
+    assert hint in capfd.readouterr().err.splitlines()
     pair("subscriber nonsense", code=2)
     pair("provider resync a", code=2)
     assert "error: unknown command provider resync" in capfd.readouterr().err

@@ -30,6 +30,11 @@ def lookup(words: Sequence[str]) -> tuple[str, set[str]] | None:
             "did you mean: londiste --node n -c 'my~files/a.toml' wait-sync",
         ),
         (
+            "-c r.ini --set side=provider --set a=b x",
+            "londiste wait-sync",
+            "londiste -c r.ini --set side=provider wait-sync",
+        ),
+        (
             "queue drop q --db dbname=shop",
             "londiste queue create q; londiste wait-sync",
             "londiste queue create --db dbname=shop q; londiste wait-sync",
