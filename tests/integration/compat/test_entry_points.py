@@ -65,7 +65,9 @@ def test_the_queue_administration_of_the_talk(
     lines = [line.split() for line in admin("status").splitlines()]
     assert lines[2][:3] == ["notifications", "3/7200s", "1000/3s/60s"]
     assert lines[3][0] == "welcome_app"
+    # Lag and time since it was seen.
     assert len(lines[3]) == 3
+    assert "-" not in lines[3]
     run("pgqadm", conf, "-s")
     wait_for(lambda: not pidfile.exists(), what="the end of the ticker")
     admin("unregister notifications welcome_app")
