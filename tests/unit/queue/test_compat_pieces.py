@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from londiste.cli.entry.table_dispatcher import _run as dispatch
 from londiste.cli.entry.table_dispatcher import settings as dispatcher_settings
 from londiste.cli.errors import run as run_command
 from londiste.compat import skytools
+from londiste.db.names import TableName
 from londiste.errors import BadOption, LondisteError, StateError, UsageError
+from londiste.handlers.partitions import Partitioning, Period
 
 
 @pytest.fixture
@@ -204,6 +207,15 @@ def test_a_program_can_read_another_section_and_have_options_of_its_own(conf: Pa
 )
 def test_names_are_quoted_as_the_queue_writes_them(name: str, quoted: str) -> None:
     assert skytools.quote_fqident(name) == quoted
+
+
+def test_words_of_a_template_are_names_and_no_sql() -> None:
+    parts = Partitioning(Period.DAY, "", "", "create table %(part)s ()", "", "", "", False)
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    names = (TableName("public", "t"), TableName("a", "x y;z"))
+    words = parts._words(*names, at, ["Id", "order"], "at")
+    assert (words["pkeys"], words["part"]) == ('"Id","order"', '"a"."x y;z"')
+    assert words["schema_table"] == "a__x_y_z"
 
 
 def test_a_template_is_taken_with_its_percent_signs(conf: Path) -> None:
