@@ -26,7 +26,7 @@ with ours (name) as (
     union all
     select x.tableoid, x.oid from pg_catalog.pg_extension x
 )
-select i.type as kind, i.identity, o.classid as class_id, o.objid as object_id
+select i.type as kind, i.identity, o.classid::pg_catalog.oid as class_id, o.objid as object_id
 from objects o, pg_catalog.pg_identify_object(o.classid, o.objid, 0) i
 where not exists (
     select from pg_catalog.pg_depend d
