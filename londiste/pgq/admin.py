@@ -91,14 +91,20 @@ class QueueChange:
 
 
 def creating(
-    conn: Connection, name: str, values: Mapping[str, str | None] | None = None
+    conn: Connection,
+    name: str,
+    values: Mapping[str, str | None] | None = None,
+    consumers: Sequence[str] = (),
 ) -> list[QueueChange]:
-    """Creates a queue with these parameters; an existing queue only gets the parameters."""
+    """Creates a queue with these parameters and consumers; an existing queue only gets those."""
+    settings = configuring(name, values or {})
     if queues.get_queue_info(conn, name):
-        return configuring(name, values or {})
+        found = [one for consumer in consumers for one in registering(conn, name, consumer)]
+        return [*settings, *found]
     new_name("queue", name)
     create = QueueChange(f"create queue {name}", functools.partial(queues.create_queue, queue=name))
-    return [create, *configuring(name, values or {})]
+    register = [_register(name, new_name("consumer", one), None) for one in consumers]
+    return [create, *settings, *register]
 
 
 def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[QueueChange]:
@@ -168,9 +174,9 @@ def registering(
     before = found[0] if found else None
     if before is not None and tick is None:
         return []
-    where = "the end of the queue" if tick is None else f"tick {tick}"
-    text = f"register consumer {consumer} on queue {queue} at {where}"
+    text = ""
     if before is not None:
+        where = _where(tick)
         text = f"move consumer {consumer} of queue {queue} from tick {before.last_tick} to {where}"
         if before.current_batch is not None:
             text += f", dropping its open batch {before.current_batch}"
@@ -178,10 +184,19 @@ def registering(
         skipped = counting.between(conn, queue, before.last_tick, tick, most)
         if skipped:
             text += f", skipping {counting.words(skipped)}"
+    return [_register(queue, consumer, tick, text)]
+
+
+def _where(tick: int | None) -> str:
+    return "the end of the queue" if tick is None else f"tick {tick}"
+
+
+def _register(queue: str, consumer: str, tick: int | None, text: str = "") -> QueueChange:
+    text = text or f"register consumer {consumer} on queue {queue} at {_where(tick)}"
     register = functools.partial(
         batches.register_consumer_at, queue=queue, consumer=consumer, tick=tick
     )
-    return [QueueChange(text, register)]
+    return QueueChange(text, register)
 
 
 def unregistering(

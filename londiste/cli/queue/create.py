@@ -22,6 +22,13 @@ _some = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 @click.option(
     "--set", "assigned", multiple=True, metavar="KEY=VALUE", help="Queue parameter; repeatable."
 )
+@click.option(
+    "--consumer",
+    "consumers",
+    multiple=True,
+    metavar="NAME",
+    help="Register this consumer, too; repeatable.",
+)
 @options.database
 @options.explain
 @options.json_changes
@@ -30,13 +37,14 @@ def create(
     ctx: options.Context,
     names: Sequence[str],
     assigned: Sequence[str],
+    consumers: Sequence[str],
     db: str | None,
     explain: bool,
     as_json: bool,
 ) -> None:
     """Create queues in one transaction.
 
-    Of an existing queue only the parameters of --set are set.
+    Of an existing queue only the parameters of --set are set, and consumers registered.
     """
     values = parameters.assignments(list(assigned))
     with opened(ctx, db) as conn:
@@ -44,12 +52,13 @@ def create(
         for name in dict.fromkeys(names):
             if queues.get_queue_info(conn, name):
                 output.message(f"queue {name} already exists")
-            changes += admin.creating(conn, name, values)
+            changes += admin.creating(conn, name, values, list(dict.fromkeys(consumers)))
         execute_changes(conn, changes, explain=explain, json_wanted=as_json)
     if changes and not explain:
-        output.next_step(
-            f"londiste queue register {shlex.quote(names[0])} CONSUMER; londiste ticker"
+        register = (
+            "" if consumers else f"londiste queue register {shlex.quote(names[0])} CONSUMER; "
         )
+        output.next_step(f"{register}londiste ticker")
 
 
 @click.command()

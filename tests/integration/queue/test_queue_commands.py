@@ -85,6 +85,18 @@ def test_dry_run_changes_nothing(conn: Connection, queue: Queue) -> None:
     assert queue("config", "q", "--json").json["queues"][0]["ticker_paused"] == "false"
 
 
+def test_a_queue_is_created_with_its_consumers(queue: Queue, pgq_db: Database) -> None:
+    answer = queue("create", "q", "--consumer", "a", "--consumer", "b", "--consumer", "a")
+    assert answer.err.splitlines()[-1].endswith("londiste ticker")
+    assert "register" not in answer.err.splitlines()[-1]
+    assert list(consumers(pgq_db.connect())) == ["a", "b"]
+    # Registered consumers stay where they are.
+    shown = queue("create", "q", "--consumer", "a", "--consumer", "c", "--dry-run").out
+    assert shown == "1. register consumer c on queue q at the end of the queue\n"
+    assert queue("create", "z", "--consumer", " ").code == 2
+    assert pgq_db.value("select count(*) from pgq.queue") == 1
+
+
 def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
     conn: Connection, queue: Queue
 ) -> None:
