@@ -9,6 +9,7 @@
 #   make docs       generate docs/reference from sql/ and the code
 #   make man        write the manual pages into build/man
 #   make site       the documentation as a site, in build/site/html
+#   make picture    record docs/demo.svg, the picture of the README
 #   make lint       format and types only
 #   make clean      remove everything that the other targets create
 #
@@ -35,7 +36,7 @@ unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo check test test-all bench docs man site lint clean help
+.PHONY: demo check test test-all bench docs man site picture lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -78,6 +79,9 @@ man: $(VENV)/.embedded
 
 site: $(VENV)/.dev
 	$(BIN)/python docs/site/build.py
+
+picture: $(VENV)/.embedded
+	$(BIN)/python docs/demo_picture.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
