@@ -73,11 +73,37 @@ def test_the_client_has_the_requirements_of_the_full_distribution() -> None:
     assert (ROOT / "client/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
-def test_the_page_of_the_package_index_has_absolute_links_only() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def page_of_the_index() -> str:
+    """The README as the package index shows it."""
     hook = project(".")["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = "".join(
+        one["text"] if "text" in one else (ROOT / one["path"]).read_text(encoding="utf-8")
+        for one in hook["fragments"]
+    )
     for one in hook["substitutions"]:
         text = re.sub(one["pattern"], one["replacement"], text)
-    for page in (text, (ROOT / "client/README.md").read_text(encoding="utf-8")):
-        links = re.findall(r"\]\(([^)]+)\)", page)
-        assert links and all(link.startswith("https://") for link in links)
+    return text
+
+
+def test_no_link_of_a_distribution_leads_nowhere() -> None:
+    text, client = page_of_the_index(), (ROOT / "client/README.md").read_text(encoding="utf-8")
+    assert "folder `docs`" in text and "| Quickstart |" in text
+    for page in (text, client):
+        # The index shows a page without its neighbours.
+        assert not re.findall(r"\]\((?!https://)[^)]+\)", page)
+    # There is no public address yet that could be named.
+    assert "https://" not in text + client
+    assert "urls" not in project(".")["project"] | project("client")["project"]
+
+
+def test_the_links_of_the_readme_lead_to_files_and_headings() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)(?:#([^)]+))?\)", text)
+    assert len(links) > 10
+    for path, heading in links:
+        assert (ROOT / path).is_file(), path
+        if heading:
+            titles = re.findall(r"(?m)^#+ (.+)$", (ROOT / path).read_text(encoding="utf-8"))
+            assert heading in {
+                re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in titles
+            }
