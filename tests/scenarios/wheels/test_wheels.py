@@ -10,7 +10,7 @@ import pytest
 import londiste
 from tests.docs.test_layers import ROOT
 from tests.fixtures.cluster import Database
-from tests.support.wheels import environment, wheels  # noqa: F401
+from tests.support.wheels import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -46,7 +46,7 @@ def files(wheel: Path) -> set[str]:
     return {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("londiste/")}
 
 
-def test_the_wheels_share_no_file_and_have_all_of_them(wheels: Path) -> None:  # noqa: F811
+def test_the_wheels_share_no_file_and_have_all_of_them(wheels: Path) -> None:
     full, client = sorted(wheels.glob("*.whl"))
     assert not files(full) & files(client)
     assert not [name for name in files(full) | files(client) if "__pycache__" in name]
@@ -66,7 +66,7 @@ def test_the_wheels_share_no_file_and_have_all_of_them(wheels: Path) -> None:  #
 def test_the_client_alone_produces_and_consumes(
     pgq_db: Database,
     tmp_path: Path,
-    wheels: Path,  # noqa: F811
+    wheels: Path,
 ) -> None:
     (client,) = wheels.glob("londiste4_client-*.whl")
     made = environment(tmp_path / "venv", str(client))
@@ -102,7 +102,7 @@ def test_an_editable_installation_finds_everything_in_the_checkout(tmp_path: Pat
 def test_both_together_are_the_program_and_the_client_survives_its_removal(
     database: Database,
     tmp_path: Path,
-    wheels: Path,  # noqa: F811
+    wheels: Path,
 ) -> None:
     made = environment(tmp_path / "venv", *map(str, wheels.glob("*.whl")), borrowed=True)
 
