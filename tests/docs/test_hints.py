@@ -118,7 +118,7 @@ def called(words: list[str]) -> tuple[click.Command, list[str]]:
     rest = list(words)
     while isinstance(command, click.Group):
         while rest and rest[0].startswith("-"):
-            if rest.pop(0) in ("-c", "--config", "--set") and rest:
+            if rest.pop(0) in ("-c", "--config", "--node", "--set") and rest:
                 rest.pop(0)
         if not rest or not re.fullmatch("[a-z][a-z-]*", rest[0]):
             break

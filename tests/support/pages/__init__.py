@@ -1,0 +1,1 @@
+"""Pages of the documentation, pasted in order as a stranger has them."""
