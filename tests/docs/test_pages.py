@@ -20,7 +20,7 @@ from tests.docs.test_hints import called, options
 from tests.support.pages.all import PAGES
 from tests.support.pages.reading import LANGUAGES, ROOT, SHELL, Block, blocks, form, missing
 
-FIRST = ("README.md", "docs/quickstart.md", "docs/quickstart-queue.md")
+FIRST = ("README.md", "docs/first-hour.md", "docs/quickstart.md", "docs/quickstart-queue.md")
 DOCUMENTS = [*FIRST, *(f"docs/howto/{p.name}" for p in (ROOT / "docs/howto").glob("*.md"))]
 DOCUMENTS += [f"docs/consumers/{path.name}" for path in (ROOT / "docs/consumers").glob("*.md")]
 PLANS = {page.path: page for page in PAGES}
@@ -104,6 +104,18 @@ def _read(block: Block) -> None:
     elif block.language == "ini":
         text = block.text if re.search(r"(?m)^\[", block.text) else f"[x]\n{block.text}"
         configparser.ConfigParser(interpolation=None).read_string(text)
+
+
+def test_the_three_tasks_take_as_many_commands_and_files_as_their_table_says() -> None:
+    text = (ROOT / "docs/first-hour.md").read_text(encoding="utf-8")
+    told = [(int(n), int(f)) for n, f in re.findall(r"\) \| (\d+) \| (\d+)", text)]
+    assert told == [(1, 0), (3, 0), (4, 1)]
+    sections = text.split("\n## ")[1:]
+    lines = [text.count("\n", 0, text.index(section)) for section in sections] + [10**6]
+    for (commands, files), first, last in zip(told, lines, lines[1:], strict=False):
+        here = [b for b in blocks("docs/first-hour.md") if first < b.line < last]
+        assert sum(len(b.commands) for b in here if b.language in SHELL) == commands
+        assert len([b for b in here if b.file]) == files
 
 
 def test_output_of_a_page_is_compared_by_its_form() -> None:

@@ -128,6 +128,29 @@ PAGES = (
         patience=240,
     ),
     Page(
+        "docs/first-hour.md",
+        empty=("shop_old", "shop"),
+        elsewhere=("shop_new",),
+        given=sql("shop_old", SERIAL, HUNDRED),
+        names={
+            OLD: "service=shop_old",
+            NEW: "service=shop_new",
+            'python greeter.py --db "dbname=shop" &': "python greeter.py --db dbname=shop"
+            " > greeter.out &",
+        },
+        stays=("^londiste replicate ", "migrate run --switch"),
+        before={
+            "migrate run": STOP + REMOVE,
+            "migrate back": "until_ 'londiste migrate status --from service=shop_old"
+            " --to service=shop_new | grep switched'\n"
+            + sql("shop_new", "insert into orders (what) values ('new')"),
+            "migrate finish": "is shop_old 'select count(*) from orders' 101\n"
+            "londiste migrate switch --from service=shop_old --to service=shop_new",
+        },
+        then="psql -Xqc \"select pgq.insert_event('signups', 'new', 'anna')\" shop\n"
+        "until_ 'grep -q hello.anna greeter.out'",
+    ),
+    Page(
         "docs/howto/coming-from-skytools.md",
         empty=("userdb", "foodb"),
         given="psql -Xqc 'create table users (id int primary key, name text, password text,"
