@@ -296,7 +296,7 @@ PAGES = (
             "measures_2023 app.measures_2024": "londiste -c leaf.toml wait-sync\n"
             "londiste -c root.toml remove-table app.measures\n"
             "londiste -c leaf.toml wait-root",
-            "remove-table app.measures_2024_11": "londiste -c archive.toml wait-sync",
+            "archive.toml remove-table": "londiste -c archive.toml wait-sync",
         },
     ),
     Page(
@@ -306,7 +306,7 @@ PAGES = (
         + sql("root", "create table mails (id int primary key, text text)")
         + "londiste -c root.toml add-table orders",
         then=sql("root", "insert into mails values (1, 'x')", "insert into orders (id) values (99)")
-        + "is leaf \"select ev_new from pgq.get_queue_info('order_events')\" 1\n"
+        + "is leaf 'select count(*) from pgq.event_2' 1\n"
         "has root 'select count(*) from mails' 0",
     ),
     Page(

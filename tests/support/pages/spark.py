@@ -66,7 +66,7 @@ PAGES = (
         + "londiste -c shop.toml queue create alarms\nmkdir lake/alarms\n"
         + """echo '{"id": 1, "text": "fire"}' > lake/alarms/1.json\n""",
         names=LAKE,
-        then="is shop \"select ev_new from pgq.get_queue_info('alarms')\" 2",
+        then="is shop 'select count(*) from pgq.event_2' 2",
         patience=300,
     ),
     Page(
