@@ -10,7 +10,7 @@ import click
 from londiste.cli import cli
 from tests.docs.test_hints import called, options
 from tests.docs.test_layers import ROOT
-from tests.support.demo_picture import demo_picture
+from tests.support.pages.demo_picture import demo_picture
 
 LINES = demo_picture.lines_of(demo_picture.PICTURE.read_text(encoding="utf-8"))
 

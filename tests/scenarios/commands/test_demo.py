@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.demo_picture import demo_picture
+from tests.support.pages.demo_picture import demo_picture
 from tests.support.scenarios.harness import Cascade
 
 
