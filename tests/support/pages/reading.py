@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 SHELL = frozenset({"", "sh", "console"})
 SETTINGS = frozenset({"toml", "ini"})
-READ = frozenset({"text", "mermaid", "yaml"})
+READ = frozenset({"text", "json", "mermaid", "yaml"})
 LANGUAGES = SHELL | SETTINGS | READ | {"sql", "python"}
 
 

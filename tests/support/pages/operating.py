@@ -1,0 +1,25 @@
+"""Plans of pages about services and notifications, which need a host of their own."""
+
+from __future__ import annotations
+
+from tests.support.pages.plan import Page
+
+RECEIVER = "needs a receiver; tests/integration/notify runs them with one"
+SYSTEMD = "needs systemd and root; tests/unit/daemon/test_service_files.py checks the files"
+HOME = "writes into the home directory; tests/unit/daemon/test_service_files.py checks the files"
+
+PAGES: tuple[Page, ...] = (
+    Page(
+        "docs/howto/notify.md",
+        not_run={"[notify]": RECEIVER, "londiste notify": RECEIVER, "import hashlib": RECEIVER},
+    ),
+    Page(
+        "docs/howto/run-as-a-service.md",
+        not_run={
+            "sudo ": SYSTEMD,
+            "systemctl status": SYSTEMD,
+            "londiste man": HOME,
+            "londiste completion": HOME,
+        },
+    ),
+)
