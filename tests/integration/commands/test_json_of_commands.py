@@ -116,7 +116,7 @@ def test_every_command_prints_documents_of_its_types(
         ("drop-node", "leaf", "--dry-run"),
         ("switchover", "--dry-run"),
         ("takeover", "root", "--dry-run"),
-        ("change-policy", "t", "skip"),
+        ("change-policy", "t", "keep_local"),
         ("change-handler", "t", "--handler", "dispatch", "--dry-run"),
         ("uninstall", "--dry-run"),
         ("install",),
