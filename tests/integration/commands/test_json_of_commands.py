@@ -109,20 +109,19 @@ def test_every_command_prints_documents_of_its_types(
         ("resync", "t", "--dry-run"),
         ("pause", "--timeout", "0"),
         ("resume", "--timeout", "0"),
-        ("rename-node", "leaf", "other", "--dry-run"),
         ("change-provider", "--provider", "root", "--dry-run"),
-        ("tag-dead", "leaf", "--dry-run"),
-        ("tag-alive", "leaf", "--dry-run"),
-        ("drop-node", "leaf", "--dry-run"),
         ("switchover", "--dry-run"),
         ("takeover", "root", "--dry-run"),
         ("change-policy", "t", "keep_local"),
-        ("change-handler", "t", "--handler", "dispatch", "--dry-run"),
+        ("change-handler", "t", "--handler", "nop", "--dry-run"),
         ("uninstall", "--dry-run"),
         ("install",),
         ("install", "--adopt", "--dry-run"),
     ):
         call(leaf, *argv)
+    call(root, "rename-node", "leaf", "other", "--dry-run")
+    for name in ("tag-dead", "tag-alive", "drop-node"):
+        call(root, name, "leaf", "--dry-run")
     call(root, "wait-root")
     call(root, "wait-provider")
     call(root, "change-form", "t", "row")
