@@ -227,7 +227,8 @@ PAGES = (
         before={
             "londiste plan\n": INVOICES,
             "londiste run   ": "londiste run -s; until_ '! test -e londiste.pid'",
-            "londiste run -d   ": "is main 'select application_name from pg_stat_activity' worker\n"
+            "londiste run -d   ": 'is main "select application_name from pg_stat_activity'
+            " where datname = 'reports'\" worker\n"
             "kill -INT %%; wait %% || test $? = 130",
             "londiste run --node": "londiste run -s; until_ '! test -e londiste.pid'",
         },
@@ -267,6 +268,7 @@ PAGES = (
     ),
     Page(
         "docs/howto/change-the-cascade.md",
+        unfinished="has not been seen to run as a whole",
         nodes={
             "root": None,
             "branch": "root",

@@ -17,6 +17,7 @@ CHANGES = sql("shop", "update orders set region = 'north' where id < 5")
 PAGES = (
     Page(
         "docs/howto/spark.md",
+        unfinished="has not been seen to run as a whole",
         nodes=PAIR,
         given=SHOP + replicated("orders"),
         names={"spark://master:7077": "local[2]"},
@@ -40,6 +41,7 @@ PAGES = (
     ),
     Page(
         "docs/howto/spark-streams.md",
+        unfinished="has not been seen to run as a whole",
         nodes={"shop": None},
         given=ONE,
         names=LAKE,
@@ -49,6 +51,7 @@ PAGES = (
     ),
     Page(
         "docs/howto/spark-backfill.md",
+        unfinished="has not been seen to run as a whole",
         nodes={"shop": None},
         given=ONE + CHANGES + "is shop 'select last_tick_id > 3 from pgq.get_queue_info()' t\n",
         names={
@@ -61,6 +64,7 @@ PAGES = (
     ),
     Page(
         "docs/howto/spark-enqueue.md",
+        unfinished="has not been seen to run as a whole",
         nodes={"shop": None},
         given=ONE
         + "londiste -c shop.toml queue create alarms\nmkdir lake/alarms\n"
@@ -71,6 +75,7 @@ PAGES = (
     ),
     Page(
         "docs/howto/spark-tables.md",
+        unfinished="has not been seen to run as a whole",
         nodes={"shop": None},
         installed=("mart",),
         given=ONE
@@ -85,6 +90,7 @@ PAGES = (
     ),
     Page(
         "docs/howto/lake.md",
+        unfinished="has not been seen to run as a whole",
         nodes={"shop": None},
         given=ONE
         + sql("shop", "create table customers (id int primary key)")
@@ -105,6 +111,7 @@ PAGES = (
     ),
     Page(
         "docs/howto/dispatch.md",
+        unfinished="has not been seen to run as a whole",
         installed=("shop",),
         empty=("archive",),
         given=TICKER
