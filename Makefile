@@ -10,6 +10,7 @@
 #   make man        write the manual pages into build/man
 #   make site       the documentation as a site, in build/site/html
 #   make picture    record docs/demo.svg, the picture of the README
+#   make screenshots  pictures of the console for docs/ (needs chromium)
 #   make lint       format and types only
 #   make clean      remove everything that the other targets create
 #
@@ -36,7 +37,7 @@ unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo check test test-all bench docs man site picture lint clean help
+.PHONY: demo check test test-all bench docs man site picture screenshots lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -73,6 +74,10 @@ docs: $(VENV)/.made
 	$(BIN)/python docs/generate_metrics.py
 	$(BIN)/python docs/generate_json.py
 	$(BIN)/python docs/generate_findings.py
+	$(BIN)/python docs/generate_console.py
+
+screenshots: $(VENV)/.dev
+	$(BIN)/python docs/screenshots.py
 
 man: $(VENV)/.embedded
 	$(BIN)/londiste man build/man

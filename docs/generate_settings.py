@@ -26,6 +26,7 @@ def page() -> str:
         RunSettings,
         Settings,
         TickerSettings,
+        WebSettings,
         WorkerSettings,
         cascade_keys,
     )
@@ -49,6 +50,7 @@ def page() -> str:
         "migrate": _table(MigrateSettings, _same(MigrateSettings, WorkerSettings)),
         "run": _table(RunSettings, Settings.model_fields),
         "notify": _table(NotifySettings, Settings.model_fields),
+        "web": _table(WebSettings, Settings.model_fields),
         "file_node": _keys(cascade_keys.NODE_KEYS),
         "file_tables": _keys(cascade_keys.TABLES_KEYS),
         "file_rules": _keys(cascade_keys.RULE_KEYS),

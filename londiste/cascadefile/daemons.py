@@ -1,4 +1,4 @@
-"""Daemons of a cascade file, for ``londiste run``: tickers, workers, lakes, dispatchers, notify."""
+"""Daemons of a cascade file, for ``londiste run``: tickers, workers, jobs, notify, console."""
 
 from __future__ import annotations
 
@@ -57,6 +57,9 @@ def daemons(
     if _notifies(file.common["notify"]):
         some = [word for name in chosen for word in ("--node", name)]
         found.append(Daemon("notify", (*program, "notify", *some), JOB))
+    if "web" in file.common and not chosen:
+        fixed = (repr(file.common["web"]), *(node.db for node in nodes))
+        found.append(Daemon("web", (*program, "web"), JOB, fixed))
     return found
 
 

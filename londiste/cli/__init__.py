@@ -119,6 +119,7 @@ COMMANDS: dict[str, Entry] = {
     "execute": Entry("execute", "Run DDL scripts on all nodes.", TABLES),
     "queue": Entry("queue", "Manage queues without replication: create, consume, inspect.", QUEUES),
     "run": Entry("daemons.run", "Run all daemons of a cascade file in one process.", DAEMONS),
+    "web": Entry("daemons.web", "Show the cascade in a browser, live.", DAEMONS),
     "ticker": Entry("daemons.ticker", "Run the ticker: create ticks and maintain queues.", DAEMONS),
     "notify": Entry(
         "daemons.notify", "Send findings of a cascade to a webhook or a command.", DAEMONS

@@ -42,6 +42,7 @@ ANYWHERE = frozenset(
         "switchover",
         "tag-alive",
         "tag-dead",
+        "web",
     }
 )
 
@@ -129,7 +130,7 @@ class Context:
         parts = [self.config.stem]
         if cascade_file.read(self.config) is not None:
             job = self.node or str(getattr(found, "node_name", ""))
-            parts += [job] if job and found.sections[0] not in ("ticker", "run") else []
+            parts += [job] if job and found.sections[0] not in ("ticker", "run", "web") else []
         if found.sections[0] not in ("londiste", "run"):
             parts.append(found.sections[0])
         base = self.config.resolve().parent / ".".join(parts)

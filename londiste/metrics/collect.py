@@ -15,21 +15,13 @@ from londiste.errors import LondisteError
 from londiste.metrics.catalog import MOST_DATABASES
 from londiste.monitor import status as monitor
 from londiste.monitor.alarms import DatabaseFacts
+from londiste.monitor.place import Place, first_answer
 from londiste.monitor.queues import collect as queues
 from londiste.monitor.queues.model import Limits, MonitorFacts
 from londiste.monitor.status import Status
 
 #: Seconds for which a silent server is waited for.
 _ANSWER_SECONDS = 8
-
-
-@dataclass(frozen=True)
-class Place:
-    """A node that is asked for its cascade; extra -- ``remote_extra_connstr``."""
-
-    dsn: str
-    queue: str
-    extra: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,14 +58,7 @@ def cascade(places: Sequence[Place], *, only_local: bool = False) -> Cascade:
 
     Raises the error of the first place if none answers.
     """
-    first: LondisteError | None = None
-    for place in places:
-        try:
-            return _cascade(place, only_local)
-        except LondisteError as error:
-            first = first or error
-    assert first is not None
-    raise first
+    return first_answer(places, lambda place: _cascade(place, only_local))
 
 
 def _cascade(place: Place, only_local: bool) -> Cascade:

@@ -10,9 +10,10 @@ from londiste.db.connection import describe_dsn
 from londiste.metrics import collect, pages
 from londiste.metrics.cache import Cache
 from londiste.metrics.catalog import Sample
-from londiste.metrics.collect import Cascade, Counted, Place
+from londiste.metrics.collect import Cascade, Counted
 from londiste.metrics.endpoint import Routes
 from londiste.metrics.tally import TickerTally, WorkerTally
+from londiste.monitor.place import Place
 from londiste.settings import WorkerSettings
 from londiste.settings.cascade_file import CascadeFile
 from londiste.ticker.service import Service

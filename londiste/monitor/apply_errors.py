@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypedDict
@@ -17,9 +18,12 @@ from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.relation import shapes
+from londiste.errors import BadOption, StateError, UsageError
 from londiste.handlers.base import literal
 from londiste.replication.apply import errors
 from londiste.replication.apply.errors import ApplyError
+
+_ADDRESS = re.compile(r"(\d{1,19})(?::(\d{1,10}))?")
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,34 @@ def look(conn: Connection, queue: str, *, every: bool = False) -> list[Halted]:
         )
         for error in found
     ]
+
+
+def known(address: str, of_node: Mapping[str, ApplyError]) -> ApplyError:
+    """The failed event with this address, if it can be skipped.  BadOption, UsageError, StateError.
+
+    of_node -- the failed events of the node, by address.
+    """
+    if _ADDRESS.fullmatch(address) is None:
+        raise BadOption(
+            f"{address}: not an event number",
+            hint="give a number such as 4711, or 4711:7 for a row of a packed event",
+        )
+    found = of_node.get(address)
+    if found is None:
+        number = address.partition(":")[0]
+        rows = [other for other in of_node if other.partition(":")[0] == number]
+        raise UsageError(
+            f"event {address}: not a failed event of this node",
+            detail=f"failed rows of event {number}: {', '.join(rows)}" if rows else "",
+            hint="londiste events show",
+        )
+    if found.dest is None and found.kind != "unproven":
+        raise StateError(
+            f"event {address}: cannot be skipped",
+            detail="it concerns no table of this node",
+            hint="londiste events show lists the choices",
+        )
+    return found
 
 
 def choices(error: ApplyError) -> Iterator[Decision]:

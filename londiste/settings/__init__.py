@@ -28,6 +28,7 @@ from londiste.settings.kinds import (
     NotifySettings,
     RunSettings,
     TickerSettings,
+    WebSettings,
     WorkerSettings,
 )
 from londiste.settings.loading import TABLE_SECTION, annotated, load
@@ -48,6 +49,7 @@ __all__ = [
     "Settings",
     "SparkSettings",
     "TickerSettings",
+    "WebSettings",
     "WordList",
     "WorkerSettings",
     "annotated",

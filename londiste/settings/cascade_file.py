@@ -27,7 +27,13 @@ from londiste.settings.cascade_keys import (
     TABLES_KEYS,
 )
 from londiste.settings.earlier import OTHER_NAMES
-from londiste.settings.kinds import NotifySettings, RunSettings, TickerSettings, WorkerSettings
+from londiste.settings.kinds import (
+    NotifySettings,
+    RunSettings,
+    TickerSettings,
+    WebSettings,
+    WorkerSettings,
+)
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +174,7 @@ class CascadeFile:
                 yield "databases", tuple(queues), self._place("nodes", None)
             yield from self._of("ticker")
             return
-        if section in ("run", "notify"):
+        if section in ("run", "notify", "web"):
             yield from self._of(section)
             return
         yield "db", node.db, self._place(head, "db")
@@ -196,7 +202,7 @@ class CascadeFile:
         return dict(self.common["spark"])
 
     def _of(self, section: str) -> Iterator[tuple[str, Any, str]]:
-        for key, value in self.common[section].items():
+        for key, value in self.common.get(section, {}).items():
             yield key, value, self._place(section, key)
 
     def _place(self, section: str, key: str | None) -> str:
@@ -339,6 +345,10 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
     known("ticker", common["ticker"], TickerSettings.model_fields)
     known("run", common["run"], RunSettings.model_fields)
     known("notify", common["notify"], NotifySettings.model_fields)
+    if "web" in document:
+        # Only then londiste run starts the console.
+        common["web"] = dict(document["web"])
+        known("web", common["web"], WebSettings.model_fields)
     jobs = {kind: dict(document.get(section, {})) for kind, section in JOBS.items()}
     for kind, of_kind in jobs.items():
         for name, raw in of_kind.items():

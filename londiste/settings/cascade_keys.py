@@ -82,4 +82,6 @@ include = ["public.*"]
 [ticker]                            # settings of the ticker
 
 [spark]                             # settings of Spark
+
+#[web]                              # the console: londiste run starts it
 """

@@ -10,6 +10,7 @@ from psycopg import conninfo
 from pydantic import Field, model_validator
 
 from londiste.settings.fields import (
+    Address,
     BatchFields,
     CommaList,
     EngineFields,
@@ -319,3 +320,42 @@ class NotifySettings(Settings):
     def wanted(self) -> bool:
         """Whether there is a channel."""
         return bool(self.webhook or self.command)
+
+
+class WebSettings(Settings):
+    """The console in a browser."""
+
+    sections: ClassVar[tuple[str, ...]] = ("web",)
+
+    listen: Address = Field(
+        "127.0.0.1:8457", description="Address (HOST:PORT) of the console; needs the extra web."
+    )
+    public_url: str = Field(
+        "",
+        description="Address of the console in browsers, for example https://londiste.example.org,"
+        " if a proxy serves it.",
+    )
+    refresh: float = Field(
+        2.0, ge=0.2, description="Seconds between two collections while a page is open."
+    )
+    history_hours: float = Field(
+        6.0, gt=0, le=72, description="Hours of lag and rates that the console keeps in memory."
+    )
+    show_values: bool = Field(
+        False, description="Show values of rows and events, and full error messages."
+    )
+    users: LineList = Field(
+        (),
+        repr=False,
+        description="Users who may log in, one per line: NAME:HASH, from londiste web"
+        " --hash-password NAME.",
+    )
+    auth_header: str = Field(
+        "", description="Header by which a reverse proxy names its user; requires auth_proxies."
+    )
+    auth_proxies: WordList = Field(
+        (), description="Addresses or networks of the proxies whose auth_header is accepted."
+    )
+    actions: bool = Field(
+        False, description="Allow users to change the cascade; requires users or auth_header."
+    )

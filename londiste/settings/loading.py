@@ -24,6 +24,7 @@ from londiste.settings.kinds import (
     NotifySettings,
     RunSettings,
     TickerSettings,
+    WebSettings,
     WorkerSettings,
 )
 
@@ -241,6 +242,7 @@ def _kinds() -> list[type[Settings]]:
         ConsumerSettings,
         RunSettings,
         NotifySettings,
+        WebSettings,
     ]
 
 

@@ -106,6 +106,13 @@ def test_the_page_of_findings_is_what_the_script_makes() -> None:
     assert len(generate["alerts"]()) == text("../londiste/metrics/share/rules.yml").count("alert: ")
 
 
+def test_the_documents_of_the_console_are_what_the_script_makes() -> None:
+    pytest.importorskip("starlette", reason="needs the extra web")
+    generate = runpy.run_path(str(DOCS / "generate_console.py"))
+    assert text("reference/console-api.md") == generate["page"](), "run make docs"
+    assert text("reference/console-api.json") == generate["schema"](), "run make docs"
+
+
 def test_every_error_class_and_sqlstate_is_documented() -> None:
     page = text("reference/errors.md")
     classes = [errors.LondisteError]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,15 +16,12 @@ from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.daemon.files import write_atomically
 from londiste.db.connection import Connection, session
-from londiste.errors import BadOption, StateError, UsageError
+from londiste.errors import UsageError
 from londiste.handlers.table_rules import resolution
 from londiste.monitor import apply_errors
 from londiste.monitor.apply_errors import Halted
 from londiste.replication.apply import errors
 from londiste.settings import NodeSettings
-
-_ADDRESS = re.compile(r"(\d{1,19})(?::(\d{1,10}))?")
-
 
 EVENTS = Rows("events", apply_errors.FailedEvent)
 CONFLICTS = Rows("conflicts", errors.Conflict)
@@ -123,7 +119,7 @@ def skip(context: options.Context, addresses: Sequence[str], reason: str, explai
         queue = settings.queue_name
         name = nodes.get_node_info(conn, queue).name
         known = {one.address: one for one in errors.get_apply_errors(conn, queue)}
-        chosen = [_known(address, known) for address in dict.fromkeys(addresses)]
+        chosen = [apply_errors.known(address, known) for address in dict.fromkeys(addresses)]
         if explain:
             of = {one.address: f" of {one.dest}" if one.dest else "" for one in chosen}
             output.lines([f"{name}: skip event {which}{what}" for which, what in of.items()])
@@ -135,30 +131,6 @@ def skip(context: options.Context, addresses: Sequence[str], reason: str, explai
             ]
     for note in notes:
         output.message(f"{name}: {note[:1].lower()}{note[1:]}")
-
-
-def _known(address: str, known: dict[str, errors.ApplyError]) -> errors.ApplyError:
-    if _ADDRESS.fullmatch(address) is None:
-        raise BadOption(
-            f"{address}: not an event number",
-            hint="give a number such as 4711, or 4711:7 for a row of a packed event",
-        )
-    found = known.get(address)
-    if found is None:
-        number = address.partition(":")[0]
-        rows = [other for other in known if other.partition(":")[0] == number]
-        raise UsageError(
-            f"event {address}: not a failed event of this node",
-            detail=f"failed rows of event {number}: {', '.join(rows)}" if rows else "",
-            hint="londiste events show",
-        )
-    if found.dest is None and found.kind != "unproven":
-        raise StateError(
-            f"event {address}: cannot be skipped",
-            detail="it concerns no table of this node",
-            hint="londiste events show lists the choices",
-        )
-    return found
 
 
 @events.command()

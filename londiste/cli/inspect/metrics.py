@@ -13,8 +13,9 @@ from londiste.errors import BadOption, LondisteError
 from londiste.metrics import collect, exposition, samples
 from londiste.metrics.cache import Outcome
 from londiste.metrics.catalog import Sample
-from londiste.metrics.collect import Counted, Place
+from londiste.metrics.collect import Counted
 from londiste.metrics.daemons import place, places
+from londiste.monitor.place import Place
 from londiste.settings import WorkerSettings, cascade_file
 
 

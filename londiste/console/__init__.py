@@ -1,0 +1,1 @@
+"""Console: pages about a cascade in a browser, live, from what ``monitor`` collects."""

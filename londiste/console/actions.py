@@ -1,0 +1,320 @@
+"""Actions of the console: each prepares the steps that a command would take, then takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands import pause as pausing
+from londiste.cascade.switching import operation_log, switchover
+from londiste.cascade.switching.cluster_state import ClusterState
+from londiste.cascade.switching.exclusive import one_at_a_time
+from londiste.copy.sqlapi import control
+from londiste.db.connection import Connection
+from londiste.errors import BadOption, StateError
+from londiste.monitor import apply_errors
+from londiste.orchestration import steps as plan
+from londiste.orchestration.connections import Connections
+from londiste.pgq import admin, dead_letters
+from londiste.replication.apply import errors
+from londiste.replication.commands import resync as resyncing
+from londiste.replication.failover import readiness
+from londiste.replication.failover.switchover_sequences import carry
+
+#: Seconds for which the answer of a worker, and each wait of a switchover, is waited for.
+_ANSWER_SECONDS, _WAIT_SECONDS, _BLOCK_SECONDS = 15.0, 60.0, 10.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """The node of an action."""
+
+    sites: Connections = field(repr=False)
+    scene: ClusterState = field(repr=False)
+    node: str
+
+    @property
+    def queue(self) -> str:
+        return self.scene.queue
+
+    @property
+    def dsn(self) -> str:
+        return self.scene.place(self.node).dsn
+
+    @property
+    def conn(self) -> Connection:
+        return self.sites.at(self.dsn)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A prepared action: its steps in words; run -- takes them, and gives a message."""
+
+    steps: Sequence[str]
+    run: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A field that the operator fills in."""
+
+    name: str
+    label: str
+    kind: str = "text"
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action.
+
+    words -- names of the fields that say what it is about, given by the page.
+    command -- the command that does the same.
+    """
+
+    name: str
+    title: str
+    words: tuple[str, ...]
+    command: Callable[[Mapping[str, str]], Sequence[str]]
+    prepare: Callable[[Place, Mapping[str, str]], Ready]
+    inputs: tuple[Input, ...] = ()
+
+
+REASON = Input("reason", "Reason")
+
+
+def _pause(place: Place, values: Mapping[str, str]) -> Ready:
+    worker = nodes.get_node_info(place.conn, place.queue).worker
+
+    def run() -> str:
+        changed = pausing.set_paused(place.conn, place.queue, worker, True, timeout=_ANSWER_SECONDS)
+        return f"{worker} of node {place.node} is {'' if changed else 'already '}paused"
+
+    return Ready([f"{place.node}: pause {worker} after its current batch"], run)
+
+
+def _resume(place: Place, values: Mapping[str, str]) -> Ready:
+    worker = nodes.get_node_info(place.conn, place.queue).worker
+    operation_log.refuse_resume(place.conn, place.queue, place.node)
+
+    def run() -> str:
+        operation_log.refuse_resume(place.conn, place.queue, place.node)
+        changed = pausing.set_paused(
+            place.conn, place.queue, worker, False, timeout=_ANSWER_SECONDS
+        )
+        return f"{worker} of node {place.node} is {'' if changed else 'already '}resumed"
+
+    return Ready([f"{place.node}: resume {worker}"], run)
+
+
+def _retry(place: Place, values: Mapping[str, str]) -> Ready:
+    return Ready(
+        [f"{place.node}: retry the failed events now"],
+        lambda: errors.retry_apply_errors(place.conn, place.queue),
+    )
+
+
+def _skip(place: Place, values: Mapping[str, str]) -> Ready:
+    known = {one.address: one for one in errors.get_apply_errors(place.conn, place.queue)}
+    event = apply_errors.known(values["event"], known)
+
+    def run() -> str:
+        return errors.skip_apply_error(
+            place.conn,
+            place.queue,
+            event.event_id,
+            event.row,
+            values["operator"],
+            values.get("reason", ""),
+        )
+
+    about = f" of {event.dest}" if event.dest else ""
+    return Ready([f"{place.node}: skip event {event.address}{about}, on this node only"], run)
+
+
+def _resync(place: Place, values: Mapping[str, str]) -> Ready:
+    steps = resyncing.plan(place.sites, place.dsn, place.queue, [values["table"]]).steps
+
+    def run() -> str:
+        count = plan.execute(steps, place.sites)
+        return "the worker copies the table again" if count else "the table waits for its copy"
+
+    return Ready([step.describe() for step in plan.remaining(steps, place.sites)], run)
+
+
+def _copy_pause(place: Place, values: Mapping[str, str]) -> Ready:
+    def run() -> str:
+        paused = control.copy_pause(place.conn, place.queue)
+        return "copies paused" if paused else "copies are already paused"
+
+    return Ready([f"{place.node}: start no new chunks; running chunks are finished"], run)
+
+
+def _copy_resume(place: Place, values: Mapping[str, str]) -> Ready:
+    def run() -> str:
+        resumed = control.copy_resume(place.conn, place.queue)
+        return "copies resumed" if resumed else "copies are not paused"
+
+    return Ready([f"{place.node}: resume copies"], run)
+
+
+def _throttle(place: Place, values: Mapping[str, str]) -> Ready:
+    def limit(name: str, unit: int, least: int) -> int | None:
+        text = values.get(name, "").strip()
+        if not text:
+            return None
+        if not text.isascii() or not text.isdecimal() or not least <= int(text) * unit < 2**62:
+            raise BadOption(f"{name}: {text!r} is not a number in range", hint="write 10")
+        return int(text) * unit
+
+    rate = limit("megabytes", 1_000_000, control.SLOWEST)
+    tasks = limit("tasks", 1, 1)
+    limits = [
+        "no limit of the rate" if rate is None else f"at most {rate:,} bytes per second",
+        "no limit of tasks" if tasks is None else f"at most {tasks} chunks in parallel",
+    ]
+
+    def run() -> str:
+        control.copy_throttle(place.conn, place.queue, rate, tasks)
+        return f"copies of node {place.node}: {', '.join(limits)}"
+
+    return Ready([f"{place.node}: {text}" for text in limits], run)
+
+
+def _dead_retry(place: Place, values: Mapping[str, str]) -> Ready:
+    queue, consumer = values["queue"], values["consumer"]
+    admin.find_consumer(place.conn, queue, consumer)
+    total = dead_letters.failed_event_count(place.conn, queue, consumer)
+    if not total:
+        raise StateError(f"consumer {consumer} of queue {queue} has no dead letter")
+
+    def run() -> str:
+        count = dead_letters.failed_event_retry_all(place.conn, queue, consumer)
+        return f"{count} events are delivered to consumer {consumer} again"
+
+    return Ready([f"deliver {total} events to consumer {consumer} again"], run)
+
+
+def _switchover(place: Place, values: Mapping[str, str]) -> Ready:
+    sites, scene = place.sites, place.scene
+    warnings: list[str] = []
+    away = switchover.begun_away_from(scene, place.node)
+    if away is not None:
+        raise StateError(
+            f"{away.describe()} is not finished",
+            hint=f"londiste switchover --to {away.new} --rollback",
+        )
+    switch = switchover.prepare(
+        sites,
+        scene,
+        place.node,
+        move_all=False,
+        carry=lambda old, target: carry(scene.queue, old, target),
+        timeout=_WAIT_SECONDS,
+        block=_BLOCK_SECONDS,
+        warn=warnings.append,
+    )
+    if switch is None:
+        return Ready([], lambda: f"node {place.node} is already the root, nothing to do")
+    if switch.closing:
+        readiness.check(sites, scene, place.node, switch.old, force=False, warn=warnings.append)
+    ready = switch
+
+    def run() -> str:
+        one_at_a_time(sites, ready.steps())
+        switchover.execute(ready, sites, lambda step: None)
+        return f"node {place.node} is the root"
+
+    words = [step.describe() for step in plan.remaining(switch.steps(), sites)]
+    return Ready([*(f"warning: {text}" for text in warnings), *words], run)
+
+
+def _at(*words: str) -> Callable[[Mapping[str, str]], list[str]]:
+    """A command with ``--node``."""
+    return lambda values: ["londiste", *words, "--node", values["node"]]
+
+
+def _settings_of(values: Mapping[str, str], *words: str) -> list[str]:
+    """A command with the settings of a node."""
+    return ["londiste", "--node", values["node"], *words]
+
+
+def _limits(values: Mapping[str, str]) -> list[str]:
+    rate, tasks = values.get("megabytes", "").strip(), values.get("tasks", "").strip()
+    words = ["--bytes-per-second", f"{rate}M"] if rate else []
+    words += ["--tasks", tasks] if tasks else []
+    return _settings_of(values, "copy", "throttle", *(words or ["--off"]))
+
+
+ACTIONS = {
+    one.name: one
+    for one in (
+        Action("pause", "Pause the worker", ("node",), _at("pause"), _pause, (REASON,)),
+        Action("resume", "Resume the worker", ("node",), _at("resume"), _resume, (REASON,)),
+        Action(
+            "retry",
+            "Retry failed events",
+            ("node",),
+            lambda values: _settings_of(values, "events", "retry"),
+            _retry,
+        ),
+        Action(
+            "skip",
+            "Skip an event",
+            ("node", "event"),
+            lambda values: _settings_of(values, "events", "skip", values["event"]),
+            _skip,
+            (REASON,),
+        ),
+        Action(
+            "resync",
+            "Copy a table again",
+            ("node", "table"),
+            lambda values: _settings_of(values, "resync", values["table"]),
+            _resync,
+            (REASON,),
+        ),
+        Action(
+            "copy-pause",
+            "Pause copies",
+            ("node",),
+            lambda values: _settings_of(values, "copy", "pause"),
+            _copy_pause,
+        ),
+        Action(
+            "copy-resume",
+            "Resume copies",
+            ("node",),
+            lambda values: _settings_of(values, "copy", "resume"),
+            _copy_resume,
+        ),
+        Action(
+            "throttle",
+            "Limit copies",
+            ("node",),
+            _limits,
+            _throttle,
+            (
+                Input("megabytes", "Megabytes per second (empty: no limit)", "number"),
+                Input("tasks", "Parallel chunks (empty: no limit)", "number"),
+            ),
+        ),
+        Action(
+            "dead-retry",
+            "Retry dead letters",
+            ("node", "queue", "consumer"),
+            lambda values: _settings_of(
+                values, "queue", "dead", "retry", values["queue"], values["consumer"], "--all"
+            ),
+            _dead_retry,
+        ),
+        Action(
+            "switchover",
+            "Make a node the root",
+            ("node",),
+            lambda values: ["londiste", "switchover", "--to", values["node"]],
+            _switchover,
+            (REASON,),
+        ),
+    )
+}

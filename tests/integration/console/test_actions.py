@@ -1,0 +1,192 @@
+"""Actions of the console in a real Chromium against real servers, and what they record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra web")
+
+from londiste.cascade.model import NodeType
+from londiste.console.login import hashed
+from tests.fixtures.line import QUEUE
+from tests.integration.console.conftest import HOSTILE, Pair
+
+Browse = Callable[..., Any]
+SECOND = NodeType.BRANCH
+PASSWORD = "correct horse"
+
+
+@pytest.fixture(scope="module")
+def acting(pair: Pair) -> str:
+    """The address of a console that allows actions."""
+    users = json.dumps([f"anna:{hashed(PASSWORD)}"])
+    return pair.console("acting", users=users, actions="true")[0]
+
+
+def log_in(browse: Browse, url: str) -> Any:
+    page = browse(f"{url}/login")
+    page.get_by_label("Name").fill("anna")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/cascade")
+    return page
+
+
+def logged(pair: Pair, action: str) -> tuple[str, str, str | None]:
+    """Operator, outcome and reason of the newest action of a kind."""
+    rows = pair.leaf.database.execute(
+        "select operator, outcome, reason from londiste.get_action_log(%s, 50) where action = %s",
+        QUEUE,
+        action,
+    )
+    assert rows, action
+    return rows[0]  # type: ignore[return-value]
+
+
+def test_a_worker_is_paused_and_resumed(pair: Pair, acting: str, browse: Browse) -> None:
+    page = browse(f"{acting}/cascade")
+    page.wait_for_url("**/login?next=*")
+    page.get_by_label("Name").fill("anna")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/cascade")
+    page.get_by_role("link", name="Pause").click()
+    page.get_by_text("pause branch_worker after its current batch").wait_for()
+    assert "londiste pause --node branch" in page.content()
+    paused = "select paused from pgq_node.local_state where consumer_name = 'branch_worker'"
+    assert pair.leaf.database.value(paused) is False
+    page.get_by_label("Reason").fill("maintenance <b>")
+    page.get_by_role("button", name="Pause the worker").click()
+    page.get_by_text("branch_worker of node branch is paused").wait_for()
+    assert pair.leaf.database.value(paused) is True
+    operator, outcome, reason = logged(pair, "pause")
+    assert operator.startswith("anna@127.0.0.1 (role ")
+    assert (outcome, reason) == ("done", "maintenance <b>")
+
+    page.get_by_role("link", name="Log of changes").first.click()
+    page.get_by_role("cell", name="maintenance <b>").wait_for()
+    page.goto(f"{acting}/cascade")
+    page.get_by_role("link", name="Resume").click()
+    page.get_by_role("button", name="Resume the worker").click()
+    page.get_by_text("branch_worker of node branch is resumed").wait_for()
+    assert pair.leaf.database.value(paused) is False
+
+
+def test_a_failed_event_is_shown_without_values_and_skipped(
+    pair: Pair, acting: str, browse: Browse
+) -> None:
+    pair.leaf.database.execute(
+        "set session_replication_role = replica; insert into orders values (7, 'mine')"
+    )
+    pair.root.database.execute("insert into orders values (7, 'secret-row')")
+    pair.root.database.execute("insert into orders values (8, 'next')")
+    page = log_in(browse, acting)
+    page.get_by_role("link", name="Failed events").click()
+    page.get_by_role("heading", name="insert of public.orders").wait_for()
+    page.get_by_text("skip this event, on this node only").wait_for()
+    shown = page.content()
+    for name in ("failed", "cascade", "moves", "changes"):
+        page.goto(f"{acting}/api/v1/{name}")
+        shown += page.content()
+        page.goto(f"{acting}/{name}")
+        shown += page.content()
+    for value in ("secret-row", "mine", "(7)", ">7<"):
+        assert value not in shown, value
+
+    # Another console may show them.
+    open_page = browse(f"{pair.console('values', show_values='true')[0]}/failed")
+    open_page.locator("pre", has_text="secret-row").wait_for()
+    open_page.locator("pre", has_text="mine").wait_for()
+    assert open_page.get_by_role("link", name="Skip this event").count() == 0
+
+    page.goto(f"{acting}/failed")
+    page.get_by_role("link", name="Skip this event").click()
+    page.get_by_text("on this node only").wait_for()
+    page.get_by_label("Reason").fill("known duplicate")
+    page.get_by_role("button", name="Skip an event").click()
+    page.get_by_role("status").wait_for()
+    rows = "select count(*) from orders where id = 8"
+    pair.line.wait(lambda: pair.leaf.database.value(rows) == 1, "the next row")
+    page.goto(f"{acting}/failed")
+    page.get_by_text("No failed events.").wait_for()
+    assert logged(pair, "skip")[1:] == ("done", "known duplicate")
+    page.goto(f"{acting}/changes")
+    page.get_by_text("skip event").first.wait_for()
+
+    # Once more: there is no such event, and the record says so.
+    page.goto(f"{acting}/action/skip?node=branch&event=1")
+    page.get_by_role("alert").get_by_text("not a failed event of this node").wait_for()
+
+
+def test_a_table_is_copied_again_and_copies_are_limited(
+    pair: Pair, acting: str, browse: Browse
+) -> None:
+    page = log_in(browse, acting)
+    page.goto(f"{acting}/copies")
+    page.get_by_role("link", name="Limit copies").click()
+    page.get_by_label("Megabytes per second").fill("7")
+    page.get_by_role("button", name="Limit copies").click()
+    page.get_by_text("at most 7,000,000 bytes per second").wait_for()
+    page.goto(f"{acting}/copies")
+    page.get_by_role("cell", name="7 MB/s").wait_for()
+    page.goto(f"{acting}/action/throttle?node=branch")
+    page.get_by_label("Megabytes per second").fill("1e3")
+    page.get_by_role("button", name="Limit copies").click()
+    page.get_by_role("alert").wait_for()
+    page.get_by_role("link", name="Cascade").first.click()
+
+    page.goto(f"{acting}/tables?node=branch&find=script")
+    page.get_by_role("link", name="Copy again").click()
+    page.get_by_text(f"copy table public.{HOSTILE} again").wait_for()
+    pair.leaf.database.execute(f'delete from "{HOSTILE}"')
+    pair.root.database.execute(f'insert into "{HOSTILE}" values (1), (2), (3)')
+    page.get_by_role("button", name="Copy a table again").click()
+    page.get_by_text("the worker copies the table again").wait_for()
+    count = f'select count(*) from "{HOSTILE}"'
+    pair.line.wait(lambda: pair.leaf.database.value(count) == 3, "the copy", 60)
+    page.goto(f"{acting}/copies")
+    page.get_by_text("All tables are in sync.").wait_for()
+    assert logged(pair, "resync")[1] == "done"
+
+
+def test_dead_letters_are_retried(pair: Pair, acting: str, browse: Browse) -> None:
+    database = pair.root.database
+    with database.connect(autocommit=False) as conn:
+        conn.execute("select pgq.register_consumer(%s, 'reader')", [QUEUE])
+    database.execute("insert into orders values (900, 'secret-payload')")
+    pair.line.tick()
+    batch = database.value("select pgq.next_batch(%s, 'reader')", QUEUE)
+    event = database.value("select min(ev_id) from pgq.get_batch_events(%s)", batch)
+    database.execute("select pgq.event_failed(%s, %s, 'refused secret-payload')", batch, event)
+    database.execute("select pgq.finish_batch(%s)", batch)
+    page = log_in(browse, acting)
+    page.goto(f"{acting}/queues")
+    page.get_by_role("cell", name="dead letter").first.wait_for()
+    assert "secret-payload" not in page.content()
+    page.get_by_role("link", name="Retry dead letters").click()
+    page.get_by_text("deliver 1 events to consumer reader again").wait_for()
+    page.get_by_role("button", name="Retry dead letters").click()
+    page.get_by_text("1 events are delivered to consumer reader again").wait_for()
+    assert database.value("select pgq.failed_event_count(%s, 'reader')", QUEUE) == 0
+    database.execute("select pgq.unregister_consumer(%s, 'reader')", QUEUE)
+
+
+def test_a_branch_becomes_the_root_after_its_steps_were_shown(
+    pair: Pair, acting: str, browse: Browse
+) -> None:
+    page = log_in(browse, acting)
+    page.get_by_role("link", name="Make root").click()
+    page.locator(".steps li").first.wait_for()
+    assert page.locator(".steps li").count() > 3
+    assert "londiste switchover --to branch" in page.content()
+    kind = "select node_type from pgq_node.node_info"
+    assert pair.leaf.database.value(kind) == "branch"
+    page.get_by_role("button", name="Make a node the root").click()
+    page.get_by_text("node branch is the root").wait_for(timeout=90_000)
+    assert pair.leaf.database.value(kind) == "root"
+    assert pair.root.database.value(kind) == "branch"
+    assert logged(pair, "switchover")[1] == "done"
