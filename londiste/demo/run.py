@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from rich.progress import (
 
 from londiste.copy import progress as copy_progress
 from londiste.daemon.child import Child
+from londiste.daemon.waiting import wait_until
 from londiste.db import catalog
 from londiste.db.connection import Connection, session
 from londiste.demo import data
@@ -59,7 +61,10 @@ class Summary:
 
 @dataclass
 class Demo:
-    """One run.  ``home`` contains servers, settings and logs; the caller may remove it."""
+    """One run.  ``home`` contains servers, settings and logs; the caller may remove it.
+
+    web -- a console shows it, at ``address``.
+    """
 
     home: Path
     engine: str
@@ -69,12 +74,16 @@ class Demo:
     leaf: Cluster | None = None
     daemons: dict[str, Child] = field(default_factory=dict)
     writer: subprocess.Popen[bytes] | None = None
+    web: bool = False
+    address: str = ""
 
     def run(self) -> Summary:
         """Runs the whole demo.  Raises LondisteError if a step fails."""
         started = time.monotonic()
         self._servers()
         self._cascade()
+        if self.web:
+            self._console()
         self._writer()
         self._add_tables()
         self._remove_and_add_again()
@@ -89,6 +98,15 @@ class Demo:
                 if cluster is not None:
                     cluster.keep()
         return summary
+
+    def show(self) -> None:
+        """Writes and replicates for the console, until the process is interrupted."""
+        self._writer()
+        self._say(f"[bold]console: {self.address}[/bold]  (Ctrl-C ends the demo)")
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                self._daemons_live()
+                time.sleep(1.0)
 
     def stop(self) -> None:
         """Ends the processes, and the servers unless they are to be kept."""
@@ -158,6 +176,26 @@ class Demo:
                 stderr=log,
                 env=_environment(),
             )
+
+    def _console(self) -> None:
+        self._say("[bold]$ londiste -c leaf.toml web[/bold]")
+        log = self.home / "web.log"
+        argv = [
+            *(sys.executable, "-m", "londiste", "-c", str(self.home / "leaf.toml")),
+            *("--set", "listen=127.0.0.1:0", "web"),
+        ]
+        with log.open("ab") as output:
+            self.daemons["web"] = Child.start(argv, env=_environment(), output=output)
+
+        def address() -> bool:
+            found = re.search(r"console: (http://\S+)", log.read_text(errors="replace"))
+            self.address = found[1] if found else ""
+            self._daemons_live()
+            return bool(self.address)
+
+        if not wait_until(address, _COMMAND_SECONDS):
+            raise StateError("the console does not answer", hint=f"see {log}")
+        self._say(f"[bold]console: {self.address}[/bold]")
 
     def _add_tables(self) -> None:
         self._londiste("root", "add-table", "--all", *data.ADD_OPTIONS)
@@ -320,10 +358,10 @@ class Demo:
 
 
 @contextlib.contextmanager
-def demo(*, engine: str, keep: bool, console: Console) -> Iterator[Demo]:
+def demo(*, engine: str, keep: bool, console: Console, web: bool = False) -> Iterator[Demo]:
     """A run with its directory; everything is removed afterwards unless ``keep``."""
     home = throwaway_home(prefix="londiste-demo-", shared=True)
-    run = Demo(home, engine, keep, console)
+    run = Demo(home, engine, keep, console, web=web)
     try:
         yield run
     finally:
