@@ -6,9 +6,19 @@ from tests.support.pages.plan import Page
 
 RECEIVER = "needs a receiver; tests/integration/notify runs them with one"
 SYSTEMD = "needs systemd and root; tests/unit/daemon/test_service_files.py checks the files"
+BROWSER = "needs a browser; tests/integration/console shows it in Chromium"
 HOME = "writes into the home directory; tests/unit/daemon/test_service_files.py checks the files"
 
 PAGES: tuple[Page, ...] = (
+    Page(
+        "docs/howto/console.md",
+        not_run={
+            "pip install": BROWSER,
+            "shop.toml web": BROWSER,
+            "[web]": BROWSER,
+            "--hash-password": "asks for a password on a terminal; tests/unit/console does",
+        },
+    ),
     Page(
         "docs/howto/notify.md",
         not_run={"[notify]": RECEIVER, "londiste notify": RECEIVER, "import hashlib": RECEIVER},
