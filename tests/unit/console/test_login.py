@@ -55,6 +55,7 @@ def test_a_hash_fits_its_password_only_and_is_salted() -> None:
     "line",
     ["", "anna", "anna:secret-word", f":{HASH}", f"a b:{HASH}", f"a\n:{HASH}",
      f"anna:{HASH.replace('$8$', '$999$')}", f"anna:{HASH[:-30]}"],
+    ids=range(8),
 )  # fmt: skip
 def test_a_wrong_line_of_a_user_is_refused_and_not_printed(line: str) -> None:
     with pytest.raises(BadOption) as refused:
