@@ -306,7 +306,7 @@ PAGES = (
         + sql("root", "create table mails (id int primary key, text text)")
         + "londiste -c root.toml add-table orders",
         then=sql("root", "insert into mails values (1, 'x')", "insert into orders (id) values (99)")
-        + "is leaf 'select count(*) from pgq.event_2' 1\n"
+        + "is leaf 'select count(*) from pgq.event_1' 1\n"
         "has root 'select count(*) from mails' 0",
     ),
     Page(

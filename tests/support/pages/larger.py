@@ -187,6 +187,7 @@ PAGES = (
     ),
     Page(
         "docs/howto/merge.md",
+        unfinished="has not been seen to run as a whole",
         empty=("s1", "s2", "db1", "db2", "a1", "a2", "all"),
         given="".join(
             sql(one, "create table orders (id int, region text, primary key (region, id))")
@@ -236,6 +237,7 @@ PAGES = (
     ),
     Page(
         "docs/howto/upgrade-postgresql.md",
+        unfinished="has not been seen to run as a whole",
         empty=("shop_new",),
         elsewhere=("shop_old",),
         sql={"default_transaction_read_only": "shop_old"},
