@@ -80,7 +80,7 @@ def test_a_failed_event_is_shown_without_values_and_skipped(
     pair: Pair, acting: str, browse: Browse
 ) -> None:
     pair.leaf.database.execute(
-        "set session_replication_role = replica; insert into orders values (7, 'mine')"
+        "set session_replication_role = replica; insert into orders values (7, 'local-secret')"
     )
     pair.root.database.execute("insert into orders values (7, 'secret-row')")
     pair.root.database.execute("insert into orders values (8, 'next')")
@@ -94,13 +94,13 @@ def test_a_failed_event_is_shown_without_values_and_skipped(
         shown += page.content()
         page.goto(f"{acting}/{name}")
         shown += page.content()
-    for value in ("secret-row", "mine", "(7)", ">7<"):
+    for value in ("secret-row", "local-secret", "(7)"):
         assert value not in shown, value
 
     # Another console may show them.
     open_page = browse(f"{pair.console('values', show_values='true')[0]}/failed")
     open_page.locator("pre", has_text="secret-row").wait_for()
-    open_page.locator("pre", has_text="mine").wait_for()
+    open_page.locator("pre", has_text="local-secret").wait_for()
     assert open_page.get_by_role("link", name="Skip this event").count() == 0
 
     page.goto(f"{acting}/failed")
@@ -158,9 +158,18 @@ def test_dead_letters_are_retried(pair: Pair, acting: str, browse: Browse) -> No
     with database.connect(autocommit=False) as conn:
         conn.execute("select pgq.register_consumer(%s, 'reader')", [QUEUE])
     database.execute("insert into orders values (900, 'secret-payload')")
-    pair.line.tick()
-    batch = database.value("select pgq.next_batch(%s, 'reader')", QUEUE)
-    event = database.value("select min(ev_id) from pgq.get_batch_events(%s)", batch)
+
+    def opened() -> tuple[int, int] | None:
+        batch = database.value("select pgq.next_batch(%s, 'reader')", QUEUE)
+        if batch is None:
+            return None
+        found = database.value("select min(ev_id) from pgq.get_batch_events(%s)", batch)
+        if found is None:
+            database.execute("select pgq.finish_batch(%s)", batch)
+            return None
+        return batch, found
+
+    batch, event = pair.line.wait(opened, "a batch with the event")
     database.execute("select pgq.event_failed(%s, %s, 'refused secret-payload')", batch, event)
     database.execute("select pgq.finish_batch(%s)", batch)
     page = log_in(browse, acting)

@@ -210,7 +210,8 @@ PAGES = (
         names={'obfuscator_key = "…"': 'obfuscator_key = "secret of the leaf"'},
         files={"obfuscator_key": ">>leaf.toml", "handler_modules": ">>leaf0.toml"},
         sql={"create function app.on_order": "leaf"},
-        then=sql("root", "update orders set state = 'paid' where id = 3")
+        then="londiste -c leaf.toml wait-sync\n"
+        + sql("root", "update orders set state = 'paid' where id = 3")
         + "is leaf 'select change from app.order_log' paid\n"
         "touch myapp/__init__.py; export PYTHONPATH=$PWD\n"
         "londiste -c leaf0.toml change-handler orders --handler region --handler-arg name=eu",

@@ -196,9 +196,9 @@ PAGES = (
         sql={"create schema log": "logs"},
         then='sed -i \'s/"syslog"]/"database"]/; /^.handlers.syslog/,/^$/d\' log.toml\n'
         "sed 's/.londiste./[ticker]/' job.toml > ticker.toml\n"
-        "londiste -c ticker.toml --set job_name=job ticker --db service=shop &\n"
-        "until_ 'grep serving log/job.json'\n"
-        "is logs 'select * from log.line' job\n",
+        "londiste -c ticker.toml ticker --db service=shop &\n"
+        "until_ 'grep serving log/ticker.json'\n"
+        "is logs 'select * from log.line' ticker\n",
     ),
     Page("docs/howto/tls.md"),
     Page(
