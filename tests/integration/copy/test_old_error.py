@@ -23,7 +23,7 @@ def test_a_new_attempt_ends_the_error_of_a_killed_process(line: Line) -> None:
     leaf.database.execute("alter table a drop constraint never")
     with root.database.connect() as holder:
         # The next attempt has to wait for its rows.
-        holder.execute("begin; lock table a in access exclusive mode")
+        holder.execute("begin; lock table public.a in access exclusive mode")
         stored = leaf.database.value(ERROR)
         assert stored is None or "never" in stored
         leaf.database.execute(

@@ -83,19 +83,23 @@ def test_tables_that_are_not_those_of_the_record_are_kept_with_the_reason(
             assert early is not None and len(early.found) == len(TABLES)
             early.run(sites)
             assert early.done(sites) and step.done(sites)
-            left = "select string_agg(relname, ' ' order by 1) from pg_class where relkind = 'r'"
+            left = (
+                "select string_agg(relname, ' ' order by relname) from pg_class where relkind = 'r'"
+            )
             assert pgq_db.value(f"{left} and relnamespace = 'public'::regnamespace") == (
                 "again filled given moved theirs"
             )
             # The record goes with the node.
-            pgq_db.execute("delete from pgq_node.node_info")
+            pgq_db.execute("delete from pgq_node.local_state; delete from pgq_node.node_info")
             assert recorded(conn, "q") == []
         finally:
             pgq_db.execute("drop owned by other_owner; drop role other_owner")
 
 
 def test_an_administrator_of_queues_records_no_table_of_others(pgq_db: Database) -> None:
-    pgq_db.execute("create role forger; grant pgq_admin to forger; create table treasure (id int)")
+    pgq_db.execute(
+        "create role forger; grant londiste_writer to forger; create table treasure (id int)"
+    )
     try:
         with Connections(name="test") as sites:
             made(pgq_db, sites, "ours")
