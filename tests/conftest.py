@@ -61,7 +61,7 @@ def _nothing_is_logged_for_a_test_before() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _documents_have_their_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+def _documents_have_their_forms() -> Iterator[None]:
     """Every document that a command prints in the test's own process is of a known type."""
     plain = documents.dumped
 
@@ -73,7 +73,10 @@ def _documents_have_their_forms(monkeypatch: pytest.MonkeyPatch) -> None:
             check(printed, [] if context is None else kinds_of(context.command))
         return text
 
-    monkeypatch.setattr(documents, "dumped", dumped)
+    # Not the test's own monkeypatch: what a test sets has to be undone before its fixtures end.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "dumped", dumped)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

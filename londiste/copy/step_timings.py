@@ -56,7 +56,7 @@ class StepTiming:
     waits: str | None
 
     @property
-    def concurrency(self) -> float | None:
+    def at_work(self) -> float | None:
         """Average number of pieces at work at a time."""
         if self.busy is None or self.seconds <= 0:
             return None

@@ -29,7 +29,7 @@ def _done_row(table: str, step: StepTiming) -> list[Any]:
         step.step if step.finished else f"{step.step} (not finished)",
         f"{step.seconds:.2f}",
         step.tasks if step.finished else None,
-        f"{step.concurrency:.1f}" if step.concurrency is not None else None,
+        f"{step.at_work:.1f}" if step.at_work is not None else None,
         step.rows,
         size(step.bytes) if step.bytes is not None else None,
         f"{size(step.bytes / step.seconds)}/s" if step.bytes and step.seconds > 0 else None,

@@ -170,7 +170,7 @@ def _show_done(
         if not wanted or step.table in wanted
     ]
     if as_json:
-        steps = [TimedStep(**vars(step), concurrency=step.concurrency) for step in found]
+        steps = [TimedStep(**vars(step), concurrency=step.at_work) for step in found]
         output.as_json({STEPS.key: steps})
     elif found:
         summary(found)

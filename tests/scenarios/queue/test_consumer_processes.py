@@ -338,7 +338,7 @@ def test_the_command_line_of_a_consumer(db: Database, processes: Processes, tmp_
 
     done = run("--once")
     assert done.code == 2
-    assert done.err.startswith("error: consumer killed is not registered on queue q\n")
+    assert "\nerror: consumer killed is not registered on queue q\n" in done.err
     assert "hint: register it" in done.err and "Traceback" not in done.err
     assert "registered" in run("--register").err
     assert "is already registered" in run("--register").err
