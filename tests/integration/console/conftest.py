@@ -129,7 +129,7 @@ def browse(chromium: Any) -> Iterator[Callable[..., Any]]:
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
         page.on("console", said)
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.goto(url)
         return page
 
