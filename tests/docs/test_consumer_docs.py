@@ -122,9 +122,9 @@ def test_exactly_once_elsewhere(shop: Shop, new_database: Callable[..., Database
     assert shop.db.execute("select data from orders") == []
 
 
-def test_once_per_event(shop: Shop) -> None:
+def test_once_per_event(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.give(shop.consumer(chapter("once-per-event")), ("t", "hello", "anna"))
-    assert shop.called == [("anna", "hello")]
+    assert capsys.readouterr().out == "to anna: hello\n"
     assert shop.db.execute("select mail from sent") == [("anna",)]
 
 

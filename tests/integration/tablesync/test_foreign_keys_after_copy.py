@@ -112,7 +112,7 @@ def test_replication_goes_on_while_a_foreign_key_is_checked(
         holder.execute("select pg_advisory_unlock(42)")
         line.wait(lambda: leaf.database.value(VALID), "the key to be checked", 90)
         line.wait(lambda: leaf.database.value(PENDING) == 0, "the key to be forgotten", 90)
-    (step,) = [s for s in status(line, leaf, "--done") if s["step"] == "foreign-keys"]
+    (step,) = [s for s in status(line, leaf, "--done")["steps"] if s["step"] == "foreign-keys"]
     assert (step["table"], step["finished"], step["tasks"]) == ("public.b", True, 1)
     assert status(line, leaf)["tables"] == []
     assert leaf.worker is not None and leaf.worker.stop() == 0
