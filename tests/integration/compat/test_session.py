@@ -117,7 +117,8 @@ def test_the_session_replicates_a_table_that_is_written_to(shell: Shell) -> None
     master.execute(USERS)
     master.execute("insert into users (name) select 'u' || n from generate_series(1, 100) n")
     *first, replay, dump, provider_add, subscriber_add = LINES
-    assert [line.split()[0] for line in first] == ["londiste", "londiste", "pgqadm"]
+    assert [line.split()[0] for line in first] == ["mkdir", "londiste", "londiste", "pgqadm"]
+    assert first.pop(0) == "mkdir -p ~/log ~/pid"  # which the home of the test has
     for line in first:
         shell(line)
     # The process that copies stops in the middle: its rows are written and not committed.

@@ -18,7 +18,6 @@ SQL = re.findall(r"(?s)```sql\n(.*?)```", PAGE)
 def db(pgq_db: Database) -> Database:
     pgq_db.execute(
         "select pgq.create_queue('notifications'), pgq.create_queue('dstqueue');"
-        "create schema queue;"
         "create table users (id int primary key, name text, password text, active bool)"
     )
     return pgq_db
