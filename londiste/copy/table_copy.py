@@ -73,8 +73,7 @@ class TableCopy:
         self.consumer = load.consumer
         self.stopping = self.sides.stopping
         self._tally = step_timings.Tally()
-        #: Whether an error may be stored: of this process, or of an earlier one.
-        self._noted = True
+        self._noted = False
 
     @property
     def tables(self) -> frozenset[TableName]:
@@ -84,8 +83,6 @@ class TableCopy:
     def run(self) -> None:
         """Copies and catches up until the tables are ok or removed, or the process stops."""
         try:
-            # A new attempt: what ended an earlier one is no news of this one.
-            self._clear_error()
             if (before := self.sides.left()) is not None:
                 self._start_over(f"node {before} is no longer the provider")
             while not self.stopping() and self._step():
@@ -260,7 +257,7 @@ class TableCopy:
         )
 
     def _clear_error(self) -> None:
-        """A new attempt, and a step that succeeds, end the error of an earlier one."""
+        """A step that succeeds ends the error of an earlier one."""
         if self._noted:
             # A table that was removed takes its consumer along.
             with contextlib.suppress(UnknownConsumer):
