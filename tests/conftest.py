@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 from londiste.cli import documents
+from londiste.daemon import logcontext
 from tests.fixtures.cascade import londiste, nodes_of, three  # noqa: F401
 from tests.fixtures.cluster import (  # noqa: F401 -- pytest finds fixtures by these names
     cluster,
@@ -58,6 +59,14 @@ def _nothing_is_logged_for_a_test_before() -> Iterator[None]:
         if getattr(handler, "from_londiste", False):
             root.removeHandler(handler)
             handler.close()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_a_test_before_is_in_lines_of_the_log() -> Iterator[None]:
+    """What a command in the test's own process stores for all its lines goes with the test."""
+    yield
+    logcontext.of_process(**dict.fromkeys(logcontext.FIELDS))
+    logcontext.detach(False)
 
 
 @pytest.fixture(autouse=True)

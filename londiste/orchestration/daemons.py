@@ -88,7 +88,7 @@ def worker_blocked(conn: Connection, queue: str) -> str:
     if holder is None or holder.entitled:
         return ""
     return (
-        f"its lock is held by {holder.text}, which is no member of pgq_admin; end that session:"
+        f"its lock is held by {holder.text}, not a member of pgq_admin, not the SQL's owner; end that session:"
         f" select pg_terminate_backend({holder.pid})"
     )
 

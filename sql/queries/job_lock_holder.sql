@@ -8,7 +8,11 @@ select
     a.backend_start,
     coalesce((
         select pg_catalog.pg_has_role(a.usesysid, r.oid, 'MEMBER')
-        from pg_catalog.pg_roles r where r.rolname = 'pgq_admin'), false) as entitled
+        from pg_catalog.pg_roles r where r.rolname = 'pgq_admin'), false)
+    or coalesce((
+        -- Who installed the SQL owns it, and needs no membership.
+        select pg_catalog.pg_has_role(a.usesysid, n.nspowner, 'USAGE')
+        from pg_catalog.pg_namespace n where n.nspname = 'pgq_node'), false) as entitled
 from pg_catalog.hashtextextended('londiste ' || %s::text, 0) as k(key)
 join pg_catalog.pg_locks l
     on l.locktype = 'advisory'

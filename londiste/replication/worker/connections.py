@@ -219,7 +219,7 @@ def _require_alone(conn: Connection, queue: str) -> None:
     if holder is not None and not holder.entitled:
         raise NodeBusy(
             f"queue {queue}: a session of role {holder.role} holds the lock of the worker",
-            detail=f"{holder.text}; the role is no member of pgq_admin, so it is no worker",
+            detail=f"{holder.text}; no worker: not a member of pgq_admin, not the SQL's owner",
             hint=f"end that session: select pg_terminate_backend({holder.pid})",
         )
     if other is not None:

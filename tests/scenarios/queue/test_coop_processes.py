@@ -185,7 +185,7 @@ def test_one_of_three_dies_or_stands_still(
     before = len(crowd.lines("one"))
     others = [crowd.start(name) for name in NAMES[1:]]
     produce(db, EVENTS[20:])
-    with Ticker(db):
+    with Ticker(db, QUEUE):
         if delivery is Delivery.ONCE_PER_EVENT:
             _once_per_event(crowd, victim, place, how)
         elif how == "KILL" or not _in_transaction(delivery, place):

@@ -135,7 +135,7 @@ def test_nothing_is_lost_and_nothing_seen_twice(
         )
         assert done.returncode == 0, text + (tmp_path / "page.log").read_text()
 
-    make, pause, replace, unregister, end = steps()
+    _, make, pause, replace, unregister, end = steps()
     with old.connect() as conn:
         queues.create_queue(conn, "orders")
     impatient(old)
