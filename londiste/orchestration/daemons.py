@@ -88,8 +88,8 @@ def worker_blocked(conn: Connection, queue: str) -> str:
     if holder is None or holder.entitled:
         return ""
     return (
-        f"its lock is held by {holder.text}, not a member of pgq_admin, not the SQL's owner; end that session:"
-        f" select pg_terminate_backend({holder.pid})"
+        f"its lock is held by {holder.text}, not a member of pgq_admin, not the SQL's owner;"
+        f" end that session: select pg_terminate_backend({holder.pid})"
     )
 
 
