@@ -302,8 +302,9 @@ class Notified:
         self.process = self.watched.line.processes.start("notify", argv)
 
     def events(self, kind: str) -> list[str]:
-        """What the webhook got about this kind of finding."""
-        return [event for event, of, _ in self.hook.events() if of == kind]
+        """What the webhook got about this kind; a message sent again after a kill counts once."""
+        messages = {one.message["id"]: one.message for one in self.hook.got}
+        return [m["event"] for m in messages.values() if m["finding"]["kind"] == kind]
 
 
 @pytest.fixture(scope="module")
@@ -345,8 +346,9 @@ def test_an_outage_is_not_ok(
     watched.line.wait(lambda: notified.events(kind)[-1] == "ends", f"the end of {name}", 20)
     told = [event for event in notified.events(kind)[before:] if event != "lasts"]
     assert told == ["begins", "ends"] * (len(told) // 2)
+    # A message is sent twice only where the notifier was killed between delivery and note.
     ids = [one.message["id"] for one in notified.hook.got]
-    assert len(set(ids)) == len(ids)
+    assert len(ids) - len(set(ids)) <= len(RESTARTED)
 
 
 def test_a_local_node_that_does_not_answer_is_unknown(watched: Watched, command: Command) -> None:
