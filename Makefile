@@ -5,6 +5,7 @@
 #   make check      format, types, unit and SQL tests: at most two minutes
 #   make test       format, types, all tests but the slow ones; the twenty slowest at the end
 #   make test-all   the slow scenario suites as well
+#   make test-versions  every release of PostgreSQL and every pair of them (npm fetches servers)
 #   make bench      capture, replay, latency, copy and queue of docs/benchmarks.md, half an hour
 #   make docs       generate docs/reference from sql/ and the code
 #   make man        write the manual pages into build/man
@@ -22,6 +23,7 @@ VENV ?= .venv
 JOBS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?= --json
+VERSIONS_ARGS ?=
 
 # Tests of pages that run servers and daemons as a reader would: make test runs them.
 PAGES := coming_from_pgq consumer_docs quickstart_queue readme
@@ -37,7 +39,7 @@ unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo check test test-all bench docs man site picture screenshots lint clean help
+.PHONY: demo check test test-all test-versions bench docs man site picture screenshots lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -59,6 +61,9 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(SLOWEST) $(PYTEST_ARGS)
+
+test-versions: $(VENV)/.dev
+	$(BIN)/python -m tests.versions --write $(VERSIONS_ARGS)
 
 bench: $(VENV)/.embedded
 	$(BIN)/python -m bench.capture --seconds 1 --statements 10000 --json bench.json

@@ -18,7 +18,7 @@ begin
         from (
             select w.name, min(p.place * 1000 + w.place) as place
             from unnest(i_parts) with ordinality as p (part, place)
-                cross join lateral (select btrim(p.part, E' \t\n\v\f\r')) as t (part)
+                cross join lateral (select btrim(p.part, E' \t\n\x0b\f\r')) as t (part)
                 cross join lateral (
                     select t.part, 0
                     where i_columns is null or t.part = any (i_columns)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.fixtures.cluster import Database
+from tests.support.scenarios import oracles
+from tests.support.scenarios.relocation import Move
 
 SCHEMA = r"""
 create schema "Odd Schema";
@@ -116,7 +118,7 @@ TABLES = (
     ),
 )
 #: Kinds of findings that have to come, whoever asks.
-FOUND = {"columns", "unlogged", "large-objects", "publications", "key", "space"}
+FOUND = {"columns", "unlogged", "large-objects", "publications", "key", "exclusion"}
 
 WRITES = """
 insert into "Odd Schema"."A ""Quoted"" Table" ("select", state, p)
@@ -158,3 +160,27 @@ def assert_usable(old: Database, new: Database) -> None:
     assert new.value("select count(*) from pg_statistic_ext") == 1
     assert new.value("select col_description('tree'::regclass, 2)") == "who it's under"
     assert new.value("select has_table_privilege('public', 'tree', 'select')")
+
+
+def there_and_back(move: Move, old: Database, new: Database, way: str) -> None:
+    """start, verify, switch, verify, back, with writes in between."""
+    daemon = move.start("--schema", way)
+    move.wait_in_step(new, len(TABLES), 300, daemon)
+    for to, by in ((None, old), ("switch", new), ("back", old)):
+        if to is not None:
+            move.run(to, "--block", "60")
+        write(by)
+        answer = move.json("verify")
+        assert answer["equal"], answer
+        assert {t["table"] for t in answer["tables"]} == set(TABLES)
+    oracles.assert_same_rows(old, new, TABLES)
+    move.run("switch", "--block", "60")
+    assert_usable(old, new)
+    move.run("finish")
+    assert daemon.wait() == 0, daemon.said()
+
+
+def kinds(move: Move, way: str) -> dict[str, str]:
+    """Kind and severity of what ``migrate check`` finds."""
+    found = move.json("check", "--schema", way, accept=[0, 1, 2])["findings"]
+    return {one["kind"]: one["severity"] for one in found}

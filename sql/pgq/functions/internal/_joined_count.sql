@@ -16,23 +16,23 @@ as $$
  * i_max_tick -- last tick that may be joined; null: no limit.
  *
  * The settings: without statistics the planner prefers a bitmap of all ticks to the first ones in
- * order.
+ * order.  As a join, releases before 18 look the first tick up again for each later one.
  */
-    select max(t.tick_event_seq - t.from_seq)::int4
-    from (
-        select later.tick_event_seq, earlier.tick_event_seq as from_seq
+    with start as materialized (
+        select q.queue_id, t.tick_event_seq as from_seq
         from pgq.queue q
-        join pgq.tick earlier
-            on earlier.tick_queue = q.queue_id and earlier.tick_id = i_from_tick
-        cross join lateral (
-            select t.tick_event_seq
-            from pgq.tick t
-            where t.tick_queue = q.queue_id and t.tick_id > i_from_tick
-                and (i_max_tick is null or t.tick_id <= i_max_tick)
-            order by t.tick_id
-            limit greatest(100, i_max_count / 100)
-        ) as later
+        join pgq.tick t on t.tick_queue = q.queue_id and t.tick_id = i_from_tick
         where q.queue_name = i_queue_name
-    ) as t
-    where t.tick_event_seq - t.from_seq <= i_max_count;
+    )
+    select max(later.tick_event_seq - start.from_seq)::int4
+    from start
+    cross join lateral (
+        select t.tick_event_seq
+        from pgq.tick t
+        where t.tick_queue = start.queue_id and t.tick_id > i_from_tick
+            and (i_max_tick is null or t.tick_id <= i_max_tick)
+        order by t.tick_id
+        limit greatest(100, i_max_count / 100)
+    ) as later
+    where later.tick_event_seq - start.from_seq <= i_max_count;
 $$;
