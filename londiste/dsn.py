@@ -24,7 +24,7 @@ def masked(dsn: str) -> str:
     """The connection string with every secret replaced by ``***``."""
     try:
         parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeError):
         # Where the password begins and ends in such a text, nobody can tell.
         return "(a string that libpq cannot read)"
     shown = {
@@ -39,7 +39,7 @@ def without_secrets(dsn: str) -> str:
     """A connection string without its secrets; unchanged if it has none, or cannot be read."""
     try:
         parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeError):
         # The error is reported when a session connects.
         return dsn
     if not parts.keys() & set(SECRETS):
@@ -51,7 +51,7 @@ def secrets_of(dsn: str) -> str:
     """The secrets of a connection string as another one; '' if it has none, or cannot be read."""
     try:
         parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeError):
         return ""
     return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k in SECRETS})
 
@@ -60,7 +60,7 @@ def describe_dsn(dsn: str) -> str:
     """Where a connection string leads, in short: ``database@host:port``."""
     try:
         parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeError):
         return masked(dsn)
     if parts.get("service"):
         return f"service {parts['service']}"

@@ -102,10 +102,13 @@ def _print_nothing_more() -> None:
 
 def _require_text(argv: Sequence[str]) -> None:
     """Refuses bytes that the locale cannot decode: they arrive as lone surrogates."""
-    for word in argv:
-        if any("\ud800" <= c <= "\udfff" for c in word):
+    ours = {f"variable {k}": v for k, v in os.environ.items() if k.startswith("LONDISTE_")}
+    words = [(f"argument {printable(word)}", word) for word in argv]
+    for what, text in (*words, *ours.items()):
+        if any("\ud800" <= c <= "\udfff" for c in text):
+            # The value of a variable may be a password.
             raise UsageError(
-                f"argument {printable(word)}: not valid in the encoding of the locale",
+                f"{what}: not valid in the encoding of the locale",
                 hint="use a UTF-8 locale: LC_ALL=C.UTF-8",
             )
 

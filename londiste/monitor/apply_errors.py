@@ -18,7 +18,7 @@ from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.relation import shapes
-from londiste.errors import BadOption, StateError, UsageError
+from londiste.errors import BadOption, UsageError
 from londiste.handlers.base import literal
 from londiste.replication.apply import errors
 from londiste.replication.apply.errors import ApplyError
@@ -124,7 +124,7 @@ def look(conn: Connection, queue: str, *, every: bool = False) -> list[Halted]:
 
 
 def known(address: str, of_node: Mapping[str, ApplyError]) -> ApplyError:
-    """The failed event with this address, if it can be skipped.  BadOption, UsageError, StateError.
+    """The failed event with this address.  BadOption, UsageError.
 
     of_node -- the failed events of the node, by address.
     """
@@ -141,12 +141,6 @@ def known(address: str, of_node: Mapping[str, ApplyError]) -> ApplyError:
             f"event {address}: not a failed event of this node",
             detail=f"failed rows of event {number}: {', '.join(rows)}" if rows else "",
             hint="londiste events show",
-        )
-    if found.dest is None and found.kind != "unproven":
-        raise StateError(
-            f"event {address}: cannot be skipped",
-            detail="it concerns no table of this node",
-            hint="londiste events show lists the choices",
         )
     return found
 
@@ -179,11 +173,10 @@ def choices(error: ApplyError) -> Iterator[Decision]:
             yield Decision("grant the privilege or repair the trigger, then retry", retry)
         case _:
             yield Decision("find the writer of this event, then retry", retry)
-    if error.dest is not None or error.kind == "unproven":
-        yield Decision(
-            "skip this event, on this node only",
-            f"londiste events skip {error.address} --reason '…'",
-        )
+    yield Decision(
+        "skip this event, on this node only",
+        f"londiste events skip {error.address} --reason '…'",
+    )
     if error.kind in {"missing", "exists"}:
         yield Decision(
             "apply the event, now and in future (apply_remote)",

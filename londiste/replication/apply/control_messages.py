@@ -6,6 +6,7 @@ They are processed inside the transaction of the batch, so exactly once too.
 from __future__ import annotations
 
 import logging
+import re
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
@@ -17,6 +18,8 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.registration_filter import ALL, RegistrationFilter
 
 log = logging.getLogger(__name__)
+
+_NUMBER = re.compile("-?[0-9]{1,19}")
 
 
 class SystemEvents:
@@ -46,10 +49,13 @@ class SystemEvents:
 
         Raises EventError for an unknown one, one with wrong contents, or one of another queue.
         """
-        if event.type.startswith("pgq."):
-            self._node_message(event)
-        else:
-            self._table_message(event)
+        try:
+            if event.type.startswith("pgq."):
+                self._node_message(event)
+            else:
+                self._table_message(event)
+        except UsageError as error:
+            raise self._wrong(event, error.message) from error
 
     def _node_message(self, event: SystemEvent) -> None:
         if event.type != "pgq.tick-id" and event.extra1 != self.queue:
@@ -124,10 +130,11 @@ class SystemEvents:
         return event.data
 
     def _number(self, event: SystemEvent) -> int:
-        try:
-            return int(self._data(event))
-        except ValueError:
-            raise self._wrong(event, "it contains no number") from None
+        text = self._data(event)
+        # An int8; int() also reads what the server does not, and numbers of any size.
+        if _NUMBER.fullmatch(text) is None or not -(2**63) <= int(text) < 2**63:
+            raise self._wrong(event, "it contains no number")
+        return int(text)
 
     def _table(self, name: str | None, event: SystemEvent) -> TableName:
         try:

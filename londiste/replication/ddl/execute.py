@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 import psycopg
@@ -160,6 +161,7 @@ def run_statement(
 
 def choices(name: str) -> str:
     """Hint for a failed script."""
+    name = shlex.quote(name)
     return (
         f"remove the cause, then on that node: londiste execute retry {name}; or londiste execute"
         f" skip {name}; or, after doing its work by hand: londiste execute mark-done {name}"
@@ -185,7 +187,7 @@ def failed(
     return ScriptFailed(
         f"script {name} failed on node {node}: {message}",
         detail=detail,
-        hint=hint or choices(name),
+        hint="; ".join(filter(None, [hint, choices(name)])),
         event_id=event_id,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -284,8 +285,8 @@ def _hint_at_command(error: ScriptFailed, name: str, *, recorded: bool) -> None:
     cause = error.hint.replace(choices(name), "").removesuffix("; ")
     if recorded:
         again = (
-            f"remove the cause, then run the command again; or: londiste execute skip {name},"
-            " then run a script with another name"
+            "remove the cause, then run the command again; or: londiste execute skip"
+            f" {shlex.quote(name)}, then run a script with another name"
         )
     else:
         again = (

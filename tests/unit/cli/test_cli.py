@@ -136,6 +136,14 @@ def test_an_argument_that_is_not_text_is_refused() -> None:
     )
 
 
+def test_a_variable_that_is_not_text_is_named_without_its_value() -> None:
+    secret = b"password=hunter2\xf6".decode("utf-8", "surrogateescape")
+    done = run("status", LONDISTE_DB=secret)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: variable LONDISTE_DB: not valid in the encoding")
+    assert "hunter2" not in done.stderr
+
+
 def test_a_terminal_without_a_character_gets_it_escaped_and_json_stays_json() -> None:
     program = (
         "import click, sys\n"

@@ -20,8 +20,8 @@ as $$
  * i_by -- name of the operator, in addition to the role.
  * i_reason -- why the event is skipped.
  *
- * ret_code -- 200 marked; 304 decided already; 403 the event cannot be skipped; 404 the event does
- *     not stop replication on this node, or this database is no node of the queue.
+ * ret_code -- 200 marked; 304 decided already; 404 the event does not stop replication on this
+ *     node, or this database is no node of the queue.
  */
 declare
     v_error londiste.apply_error;
@@ -37,11 +37,6 @@ begin
     for update;
     if not found then
         select 404, format('Event %s does not halt replication of queue %s here', v_address, i_queue_name)
-            into ret_code, ret_note;
-        return;
-    end if;
-    if v_error.dest_table is null and v_error.kind <> 'unproven' then
-        select 403, format('Event %s is about no table of this node, it cannot be left out', v_address)
             into ret_code, ret_note;
         return;
     end if;
