@@ -7,7 +7,7 @@ import os
 import pytest
 
 from londiste.embedded.binaries import available_versions
-from tests.support.postgres_packages import NoPackage, bindir_of
+from tests.versions.packages import NoPackage, bindir_of
 
 RELEASES = (14, 15, 16, 17, 18)
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from londiste.embedded.binaries import find_binaries
 from londiste.errors import ServerBinariesMissing
-from tests.support.postgres_packages import NoPackage, bindir_of
 from tests.versions import RELEASES
+from tests.versions.packages import NoPackage, bindir_of
 
 #: What runs on one release, by the name of its row.
 PARTS = {
