@@ -5,12 +5,14 @@ tps       single-row UPDATE and INSERT of 4 clients, each way between two measur
 single    CPU that the server process needs for a single-row statement, without capture
           subtracted: prepared statements in a pipeline, a hundred to a transaction
 bulk      CPU and WAL for a row of one INSERT, UPDATE, DELETE of many rows, likewise
+first     the first change of a session: UPDATEs of one row by ``pgbench -C``, a connection for
+          each, and by sessions that a pool resets with DISCARD ALL; not among the default parts
 replayed  mixed statements through every way with a queue: its events, replayed row by row, have to
           give what the table holds; it runs always
 
 Peers that are not installed are skipped with a note.
 
-    python -m bench.capture [--parts tps,single,bulk] [--rounds 3] [--seconds 2]
+    python -m bench.capture [--parts tps,single,bulk,first] [--rounds 3] [--seconds 2]
                             [--rows 500000] [--bindir DIR] [--json FILE]
 """
 
@@ -34,6 +36,8 @@ from bench.support.peers import Peers, add_option, bindir
 from londiste.embedded.postgres import Cluster
 
 PARTS = ("tps", "single", "bulk")
+#: With the C trigger, the capture methods whose first change is compared.
+FIRST = ("plain", "londiste, row form", "londiste, statement form", "C logutriga")
 CLIENTS = 4
 #: Nothing but the work itself in the measurements: no checkpoint in the middle of one.
 SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB", "shared_buffers": "1GB"}
@@ -149,7 +153,7 @@ class Bench:
         way.tidy(table)
         return done[1]
 
-    def _pgbench(self, way: Way, script: str) -> tuple[int, float]:
+    def _pgbench(self, way: Way, script: str, *options: str) -> tuple[int, float]:
         """Transactions done, and their rate."""
         if self.pgbench is None:
             raise SystemExit("error: there is no pgbench\nhint: name an installation with --bindir")
@@ -159,7 +163,7 @@ class Bench:
             command = [str(self.pgbench), "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2"]
             done = subprocess.run(
                 [
-                    *(*command, "-T", str(max(1, round(self.args.seconds)))),
+                    *(*command, *options, "-T", str(max(1, round(self.args.seconds)))),
                     *("-f", str(file), way.server.dsn(way.database)),
                 ],
                 env={**os.environ, **way.server.environment()},
@@ -170,6 +174,34 @@ class Bench:
         found = dict(line.split(" = ", 1) for line in done.stdout.splitlines() if " = " in line)
         count = done.stdout.split("actually processed: ")[1].split()[0].split("/")[0]
         return int(count), float(found["tps"].split()[0])
+
+    # -- the first change of a session -----------------------------------------------------------
+
+    def first(self) -> None:
+        """Rates where each transaction is the first of its session, and their ratios to C's."""
+        update = (
+            "\\set id random(1, {rows})\nupdate {table} set a = a + 1, b = 'row' where id = :id;\n"
+        )
+        ways = [way for way in self.ways if way.name in FIRST]
+        for column, more, options in (
+            ("connection for each", "", ["-C", "-M", "simple"]),
+            ("discard all after each", "discard all;\n", ["-M", "simple"]),
+        ):
+            rates: dict[str, list[float]] = defaultdict(list)
+            for number in range(self.args.rounds):
+                for way in [*ways[number % len(ways) :], *ways[: number % len(ways)]]:
+                    table = way.table("u")
+                    script = update.format(rows=ROWS, table=table) + more
+                    count, rate = self._pgbench(way, script, *options)
+                    self._count(way, count)
+                    way.tidy(table)
+                    rates[way.name].append(rate)
+            self.result[f"tps, {column}"] = {k: common.median(v) for k, v in rates.items()}
+        self._table(
+            f"The first change of a session, {CLIENTS} clients, transactions a second",
+            ["tps, connection for each", "tps, discard all after each"],
+            against="× C",
+        )
 
     # -- CPU of a single-row statement -----------------------------------------------------------
 
@@ -305,6 +337,16 @@ class Bench:
                 found.append(
                     common.Goal(f"TPS of {kind} × best C trigger", best and ours / best, 1.0)
                 )
+        for column in ("tps, connection for each", "tps, discard all after each"):
+            rates = self.result.get(column, {})
+            base = rates.get(LOGUTRIGA)
+            for form in (ROW, STATEMENT):
+                if form in rates:
+                    found.append(
+                        common.Goal(
+                            f"{column}, {form} × {LOGUTRIGA}", base and rates[form] / base, 0.9
+                        )
+                    )
         for column, best_form, limit in (
             *((f"µs {kind}", ROW, 0.65) for kind in ("update", "insert")),
             *((f"µs/row {kind}", STATEMENT, 0.20) for kind in ("insert", "update", "delete")),

@@ -87,6 +87,7 @@ grant execute on function
     londiste._capture_pieces(oid, text[], text, text),
     londiste._capture_same(oid, text[], text, text),
     londiste._capture_exact(oid, text[]),
+    londiste._capture_mark(oid, oid, int2, boolean),
     londiste._capture_signature(oid),
     londiste._capture_type(text, text, text[], text[], text),
     londiste._log_state(text, text, text, text, text, text, text, text, text),

@@ -145,7 +145,7 @@ def test_a_column_may_have_the_name_of_anything_in_the_function(
     ).fetchone()
     # xmin and xmax are columns of every table
     words = set(re.findall(r"[a-z_]+", str(source))) - {"id", "xmin", "xmax"}
-    own = {"row": {"v_table", "new"}, "statement": {"v_way", "v_done", "new_rows"}}
+    own = {"row": {"v_way", "new"}, "statement": {"v_way", "v_done", "new_rows"}}
     assert {"v_txid", "tg_op", "ev_txid", "r"} | own[chosen] <= words
     # A row holds about so many columns that are not null.
     assert len(words) < 1000

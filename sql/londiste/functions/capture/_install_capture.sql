@@ -5,6 +5,7 @@ create or replace function londiste._install_capture(
 returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 /*
  * Creates or replaces the trigger function of a table.  Returns its quoted name.

@@ -6,6 +6,7 @@ create or replace function londiste.create_capture(
 returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 /*
  * Creates the native capture of a table into a queue.  Returns the name of its (first) trigger.

@@ -2,6 +2,7 @@ create or replace function londiste.drop_capture(i_queue_name text, i_table_name
 returns int4
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 set client_min_messages = warning
 as $$
 /*
@@ -14,6 +15,10 @@ as $$
 declare
     v_relid oid := londiste._capture_relation(i_table_name);
     v_function text := londiste._capture_name(i_queue_name, i_table_name);
+    v_names text[] := array(
+        select londiste.trigger_name(i_queue_name, k.kind)
+        from unnest('{"",insert,update,delete,no_partition,commit,truncating,truncate}'::text[]) as k (kind));
+    v_partition text := londiste.trigger_name(i_queue_name, 'partition');
     v_trigger record;
     v_left record;
     v_functions oid[] := '{}';
@@ -24,21 +29,24 @@ begin
     for v_trigger in
         select t.tgname, t.tgrelid::regclass as relation, t.tgfoid as function_id
         from pg_trigger as t
-            join pg_proc as p on p.oid = t.tgfoid
         where not t.tgisinternal
             and t.tgparentid = 0
-            and (p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[]) and p.proname = v_function
-                or t.tgrelid = v_relid and t.tgname in (
-                    londiste.trigger_name(i_queue_name),
-                    londiste.trigger_name(i_queue_name, 'insert'),
-                    londiste.trigger_name(i_queue_name, 'update'),
-                    londiste.trigger_name(i_queue_name, 'delete'),
-                    londiste.trigger_name(i_queue_name, 'no_partition'),
-                    londiste.trigger_name(i_queue_name, 'commit'),
-                    londiste.trigger_name(i_queue_name, 'truncating'),
-                    londiste.trigger_name(i_queue_name, 'truncate'))
-                or t.tgname = londiste.trigger_name(i_queue_name, 'partition')
-                    and t.tgrelid in (select d.relid from pg_partition_tree(v_relid) as d))
+            -- Each part by an index: pg_trigger has a row per table and trigger, and none on functions.
+            and t.oid = any (array(
+                select d.objid
+                from pg_proc as p
+                    join pg_depend as d on d.refclassid = 'pg_proc'::regclass
+                        and d.refobjid = p.oid
+                        and d.classid = 'pg_trigger'::regclass
+                where p.proname = v_function
+                    and p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
+                union all
+                select g.oid from pg_trigger as g where g.tgrelid = v_relid and g.tgname = any (v_names)
+                union all
+                select g.oid
+                from pg_partition_tree(v_relid) as r
+                    join pg_trigger as g on g.tgrelid = r.relid and g.tgname = v_partition))
+        order by t.oid
     loop
         execute format('drop trigger %I on %s', v_trigger.tgname, v_trigger.relation);
         v_functions := v_functions || v_trigger.function_id;
@@ -52,7 +60,11 @@ begin
             and p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
             and starts_with(p.proname, '_capture_')
             and p.prorettype = 'trigger'::regtype
-            and not exists (select from pg_trigger as t where t.tgfoid = p.oid)
+            and not exists (
+                select from pg_depend as d
+                where d.refclassid = 'pg_proc'::regclass
+                    and d.refobjid = p.oid
+                    and d.classid = 'pg_trigger'::regclass)
     loop
         execute format('drop function %s', v_left.signature);
     end loop;
@@ -61,8 +73,7 @@ begin
         select p.oid::regprocedure as signature
         from pg_proc as p
         where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
-            and (p.proname = v_function
-                or p.proname = londiste._key_changed_name(i_queue_name, i_table_name))
+            and p.proname = any (array[v_function, londiste._key_changed_name(i_queue_name, i_table_name)])
     loop
         execute format('drop function %s', v_left.signature);
     end loop;

@@ -2,6 +2,7 @@ create or replace function londiste.refresh_capture(i_queue_name text, i_table_n
 returns bool
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 /*
  * Recreates the capture of a table after the table has changed.  Returns true when it was stale.

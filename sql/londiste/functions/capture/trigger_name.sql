@@ -1,6 +1,6 @@
 create or replace function londiste.trigger_name(i_queue_name text, i_kind text default '')
 returns text
-language sql
+language plpgsql
 immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
@@ -9,6 +9,9 @@ as $$
  *
  * It is _londiste_<queue>, or with a kind ('truncate', 'update') _londiste_<queue>_<kind>.
  */
-select londiste._short_name('_londiste_' || i_queue_name
-    || case i_kind when '' then '' else '_' || i_kind end);
+begin
+    return (
+        select londiste._short_name('_londiste_' || i_queue_name
+            || case i_kind when '' then '' else '_' || i_kind end));
+end;
 $$;

@@ -9,6 +9,7 @@ create or replace function londiste.local_add_table(
 returns record
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 /*
  * Replicates a table on this node.

@@ -5,7 +5,7 @@ create or replace function londiste._table_mark(
     out last_column int4,
     out last_filled int4)
 returns record
-language sql
+language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -18,23 +18,26 @@ as $$
  * last_filled -- the newest column whose value in old rows is stored in the catalog: it was added
  *     with a default, and no row was written.
  */
-with leaves as (
-    select c.oid, coalesce(pg_relation_filenode(c.oid), 0)::int8 as filenode
-    from pg_class c
-    where c.oid = i_relid and c.relkind <> 'p'
-    union
-    select c.oid, coalesce(pg_relation_filenode(c.oid), 0)::int8
-    from pg_class p
-        cross join lateral pg_partition_tree(p.oid) t
-        join pg_class c on c.oid = t.relid and c.relkind <> 'p'
-    where p.oid = i_relid and p.relkind = 'p'
-)
-select
-    (select coalesce(sum(hashtextextended(format('%s %s', l.oid, l.filenode), 0)::numeric), 0)
-        % 9000000000000000000 from leaves l)::int8,
-    (select md5(string_agg(format('%s %s', a.attnum, a.xmin), ',' order by a.attnum))
-     from pg_attribute a where a.attrelid = i_relid and a.attnum > 0),
-    (select max(a.attnum) from pg_attribute a where a.attrelid = i_relid),
-    (select coalesce(max(a.attnum), 0) from pg_attribute a join leaves l on l.oid = a.attrelid
-     where a.atthasmissing);
+begin
+    with leaves as (
+        select c.oid, coalesce(pg_relation_filenode(c.oid), 0)::int8 as file
+        from pg_class c
+        where c.oid = i_relid and c.relkind <> 'p'
+        union
+        select c.oid, coalesce(pg_relation_filenode(c.oid), 0)::int8
+        from pg_class p
+            cross join lateral pg_partition_tree(p.oid) t
+            join pg_class c on c.oid = t.relid and c.relkind <> 'p'
+        where p.oid = i_relid and p.relkind = 'p'
+    )
+    select
+        (select coalesce(sum(hashtextextended(format('%s %s', l.oid, l.file), 0)::numeric), 0)
+            % 9000000000000000000 from leaves l)::int8,
+        (select md5(string_agg(format('%s %s', a.attnum, a.xmin), ',' order by a.attnum))
+         from pg_attribute a where a.attrelid = i_relid and a.attnum > 0),
+        (select max(a.attnum) from pg_attribute a where a.attrelid = i_relid),
+        (select coalesce(max(a.attnum), 0) from pg_attribute a join leaves l on l.oid = a.attrelid
+         where a.atthasmissing)
+        into filenode, columns, last_column, last_filled;
+end;
 $$;

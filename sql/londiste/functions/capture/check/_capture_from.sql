@@ -1,6 +1,6 @@
 create or replace function londiste._capture_from(i_relid oid)
 returns text
-language sql
+language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -10,7 +10,10 @@ as $$
  * A partitioned table comes with its partitions.  Any other comes without the tables that inherit
  * from it, because their changes are not its changes.
  */
-select case c.relkind when 'p' then '' else 'only ' end || c.oid::regclass
-from pg_class as c
-where c.oid = i_relid;
+begin
+    return (
+        select case c.relkind when 'p' then '' else 'only ' end || c.oid::regclass
+        from pg_class as c
+        where c.oid = i_relid);
+end;
 $$;

@@ -7,6 +7,7 @@ returns text
 language plpgsql
 immutable
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 /*
  * Returns what captures a table that has changed since its capture was created, as JSON.

@@ -2,6 +2,7 @@ create or replace function londiste._renew_captures()
 returns int4
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 /*
  * Recreates the functions of captures whose tables or queues have changed or were restored.
@@ -25,9 +26,9 @@ begin
             and p.pronamespace = 'londiste_capture'::regnamespace
             and p.proname = londiste._capture_name(c.args[1], c.table_name)
             and (
-                position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
-                -- From a dump: there the table had another oid.
-                or position(format('_capture_signature(%L::', c.relid) in p.prosrc) = 0
+                -- Also from a dump, where the table had another oid, and from an older version.
+                position(londiste._capture_changed(c.relid, c.args,
+                    position('   Form: statement.  Pinned:' in p.prosrc) > 0) in p.prosrc) = 0
                 -- The queue was dropped and created again.
                 or position('pg_sequence_last_value(' in p.prosrc) > 0
                     and position(londiste._capture_way(c.args[1]) in p.prosrc) = 0)

@@ -6,6 +6,7 @@ returns setof record
 language sql
 stable
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 /*
  * Returns the captures of a queue that differ from what would be created for their tables now.

@@ -1,6 +1,6 @@
 create or replace function londiste._capture_always_state(i_relid oid, i_key text[])
 returns bool
-language sql
+language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -13,17 +13,20 @@ as $$
  * Without any unique index a key would be searched in the whole table.  So there only changes of keys
  * are logged as states.
  */
-select londiste._capture_deferrable(i_relid, i_key) and exists (
-    select from pg_index as i
-    where i.indrelid = i_relid
-        and i.indisunique
-        and i.indisvalid
-        and not i.indimmediate
-        and i.indpred is null
-        and i.indexprs is null
-        and (select array_agg(a.name order by a.name)
-            from unnest(i.indkey::int2[]) with ordinality as k (attnum, place)
-                join londiste._row_columns(i_relid) as a on a.pos = k.attnum
-            where k.place <= i.indnkeyatts)
-        = (select array_agg(n.name order by n.name) from unnest(i_key) as n (name)));
+begin
+    return (
+        select londiste._capture_deferrable(i_relid, i_key) and exists (
+            select from pg_index as i
+            where i.indrelid = i_relid
+                and i.indisunique
+                and i.indisvalid
+                and not i.indimmediate
+                and i.indpred is null
+                and i.indexprs is null
+                and (select array_agg(a.name order by a.name)
+                    from unnest(i.indkey::int2[]) with ordinality as k (attnum, place)
+                        join londiste._row_columns(i_relid) as a on a.pos = k.attnum
+                    where k.place <= i.indnkeyatts)
+                = (select array_agg(n.name order by n.name) from unnest(i_key) as n (name))));
+end;
 $$;

@@ -4,7 +4,7 @@ create or replace function londiste._capture_call(
     i_select text,
     i_arguments int4)
 returns text
-language sql
+language plpgsql
 immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
@@ -13,9 +13,12 @@ as $$
  *
  * i_arguments -- number of columns of the SELECT.
  */
-select format('perform %s(%L::pg_catalog.text, %s) from (%s) as e (%s);',
-    i_function, i_queue_name,
-    string_agg('e.a' || n, ', ' order by n), i_select,
-    string_agg('a' || n, ', ' order by n))
-from generate_series(1, i_arguments) as n;
+begin
+    return (
+        select format('perform %s(%L::pg_catalog.text, %s) from (%s) as e (%s);',
+            i_function, i_queue_name,
+            string_agg('e.a' || n, ', ' order by n), i_select,
+            string_agg('a' || n, ', ' order by n))
+        from generate_series(1, i_arguments) as n);
+end;
 $$;

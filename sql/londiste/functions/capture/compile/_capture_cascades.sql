@@ -1,6 +1,6 @@
 create or replace function londiste._capture_cascades(i_relid oid)
 returns bool
-language sql
+language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -11,9 +11,12 @@ as $$
  * more at the end and forgets their positions before.  So a DELETE is captured after an INSERT that
  * came later.
  */
-select exists (
-    select from pg_constraint as k
-    where k.contype = 'f'
-        and k.conrelid = i_relid
-        and (k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd')));
+begin
+    return (
+        select exists (
+            select from pg_constraint as k
+            where k.contype = 'f'
+                and k.conrelid = i_relid
+                and (k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd'))));
+end;
 $$;

@@ -42,7 +42,8 @@ begin
         image := 'pg_catalog.row_to_json(r.*)::pg_catalog.text';
         source := '(select ' || (
             select string_agg(
-                format(c.as_json, i_row || '.' || n.quoted) || ' as ' || n.quoted,
+                format(c.as_json, i_row || '.' || n.quoted)
+                    || case c.as_json when '%1$s' then '' else ' as ' || n.quoted end,
                 ', ' order by c.pos)
             from londiste._row_columns(i_relid) as c
                 cross join londiste._capture_column(c.name) as n (quoted)

@@ -1,6 +1,6 @@
 create or replace function londiste._capture_names(i_relid oid, i_without text[], i_key text[])
 returns text[]
-language sql
+language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -9,10 +9,12 @@ as $$
  *
  * A generated column of the key stays, because the row is found by it.
  */
-select array(
-    select c.name
-    from londiste._row_columns(i_relid) as c
-    where (c.generated = '' or c.name = any (i_key))
-        and c.name <> all (i_without)
-    order by c.pos);
+begin
+    return array(
+        select c.name
+        from londiste._row_columns(i_relid) as c
+        where (c.generated = '' or c.name = any (i_key))
+            and c.name <> all (i_without)
+        order by c.pos);
+end;
 $$;

@@ -69,14 +69,14 @@ begin
         where n.name = any (v_columns) and n.name <> all (key_columns));
     v_names := londiste._capture_names(i_relid, v_without, key_columns);
     v_sign := case when v_options.extras[2] is null then v_names end;
-    on_truncate := format('select %L::pg_catalog.text, %L::pg_catalog.text, %L::pg_catalog.text, null, null, null',
+    on_truncate := format('select %L, %L, %L, null, null, null',
         londiste._capture_type('TRUNCATE', v_table, key_columns, null::text[]), '{}', v_table);
     foreach v_op in array '{INSERT,UPDATE,DELETE}'::text[] loop
         continue when key_columns = '{}' and (v_op = 'UPDATE' or v_op = 'DELETE' and not v_whole);
         v_row := case v_op when 'DELETE' then i_old else i_new end;
         v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row,
             case v_op when 'UPDATE' then i_old end, v_names);
-        v_statement := format('select %L::pg_catalog.text, %s, %L::pg_catalog.text, %s, %s, %s%s%s',
+        v_statement := format('select %L, %s, %L, %s, %s, %s%s%s',
             londiste._capture_type(v_op, v_table, key_columns, v_sign),
             v_fields.image, v_table, v_fields.extra2, v_fields.extra3, v_fields.extra4,
             coalesce(' from ' || nullif(v_fields.source, ''), ''),
@@ -114,7 +114,7 @@ begin
     gone := v_fields.image;
     gone_source := v_fields.source;
     gone_key := v_fields.extra3;
-    on_gone := format('select %L::pg_catalog.text, %s, %L::pg_catalog.text, null, %s, null%s',
+    on_gone := format('select %L, %s, %L, null, %s, null%s',
         londiste._capture_type('DELETE', v_table, key_columns, londiste._capture_names(i_relid,
             array(select c.name from londiste._row_columns(i_relid) as c where c.name <> all (key_columns)), key_columns)),
         v_fields.image, v_table, v_fields.extra3,
@@ -142,8 +142,7 @@ begin
         'state');
     foreach v_row in array array[i_old, i_new] loop
         v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row, null::text, key_columns);
-        v_statement := format('select %L::pg_catalog.text, %L::pg_catalog.text, s.image,'
-                || ' (select %s%s), %L::pg_catalog.text, %s, %s, %s',
+        v_statement := format('select %L, %L, s.image, (select %s%s), %L, %s, %s, %s',
             v_set_type,
             v_unset_type,
             v_fields.image,
@@ -167,11 +166,10 @@ begin
                 || ' else s.logged end', '');
         if not londiste._capture_exact(i_relid, key_columns) then
             -- The existing row may have the key in another text: it is deleted first.
-            v_statement := format('select %L::pg_catalog.text, %L::pg_catalog.text,'
-                    || ' null::pg_catalog.text, (select %s%s), %L::pg_catalog.text,'
+            v_statement := format('select %L, %L, null::pg_catalog.text, (select %s%s), %L,'
                     || ' %s, %s, %s%s union all'
-                    || ' select * from (select %L::pg_catalog.text, %L::pg_catalog.text, %s,'
-                    || ' (select %s%s), %L::pg_catalog.text, %s, %s, %s from %s as t%s'
+                    || ' select * from (select %L, %L, %s,'
+                    || ' (select %s%s), %L, %s, %s, %s from %s as t%s'
                     || ' where %s%s%s limit 1) as s',
                 v_set_type, v_unset_type,
                 v_fields.image, coalesce(' from ' || nullif(v_fields.source, ''), ''), v_table,

@@ -5,7 +5,7 @@ create or replace function londiste._capture_type(
     i_columns text[],
     i_more text default '')
 returns text
-language sql
+language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -17,11 +17,14 @@ as $$
  * i_columns -- NULL: without "row".
  * i_more -- "state", "pack" or both with a comma.
  */
-select left(t.type, -1)
-    || coalesce(',"row":"' || left(md5(array_to_string(i_columns, ',')), 8) || '"', '')
-    || case when i_more like '%state%' then ',"state":true' else '' end
-    || case when i_more like '%pack%' then ',"pack":true' else '' end
-    || '}'
-from pgq._json_event_type(i_op, split_part(i_table, '.', 1),
-    substr(i_table, position('.' in i_table) + 1), i_key) as t (type);
+begin
+    return (
+        select left(t.type, -1)
+            || coalesce(',"row":"' || left(md5(array_to_string(i_columns, ',')), 8) || '"', '')
+            || case when i_more like '%state%' then ',"state":true' else '' end
+            || case when i_more like '%pack%' then ',"pack":true' else '' end
+            || '}'
+        from pgq._json_event_type(i_op, split_part(i_table, '.', 1),
+            substr(i_table, position('.' in i_table) + 1), i_key) as t (type));
+end;
 $$;
