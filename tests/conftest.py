@@ -35,11 +35,14 @@ from tests.fixtures.pgbouncer import pooler  # noqa: F401
 from tests.fixtures.process import program  # noqa: F401
 from tests.fixtures.shapes import server_of, shapes_on  # noqa: F401
 from tests.fixtures.stream import spark  # noqa: F401
+from tests.support import quick
 from tests.support.documents import check, kinds_of
 
 # A loaded machine is no failure of a property.
 hypothesis.settings.register_profile("londiste", deadline=None)
 hypothesis.settings.load_profile("londiste")
+
+quick.shorten()
 
 # The user's libpq settings must not decide where a test connects, and how.
 for _name in [name for name in os.environ if name.startswith("PG")]:

@@ -36,11 +36,15 @@ from typing import Any
 import londiste.cli
 from londiste.pgq import liveness
 from londiste.replication.worker import connections
+from tests.support import quick
 from tests.support.programs.forked import die_with_parent
 
 _CLONE_PARENT = 0x8000
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 _LARGEST = 1 << 20
+
+#: What programs of earlier versions import.
+LIBRARIES = ("londiste.compat.pgq", "londiste.compat.skytools")
 
 #: What modules know of their process when they are imported, and how a fork comes to know it.
 OF_ONE_PROCESS: dict[tuple[ModuleType, str], Callable[[], object]] = {
@@ -53,9 +57,11 @@ def main() -> None:
     """Works until the socket ends."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     # Imported here so that no program has to.
-    for module in pkgutil.walk_packages(londiste.cli.__path__, "londiste.cli."):
+    commands = pkgutil.walk_packages(londiste.cli.__path__, "londiste.cli.")
+    for module in (*(found.name for found in commands), *LIBRARIES):
         with contextlib.suppress(ImportError):
-            importlib.import_module(module.name)
+            importlib.import_module(module)
+    quick.shorten()
     gc.collect()
     gc.freeze()
     room = _room()

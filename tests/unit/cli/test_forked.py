@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import quick
 from tests.support.programs import forked
 from tests.support.programs.fork_server import OF_ONE_PROCESS
 
@@ -94,3 +96,19 @@ def test_what_modules_know_of_their_process_is_made_known_to_a_fork() -> None:
                     if any(map(of_a_process.match, calls_at_import(statement))):
                         found.add((module, ast.unparse(name)))
     assert found == {(module.__name__, name) for module, name in OF_ONE_PROCESS}
+
+
+def test_a_shorter_period_is_one_that_its_module_reads() -> None:
+    for place, seconds in quick.PERIODS.items():
+        module, _, name = place.partition(":")
+        assert getattr(importlib.import_module(module), name) == seconds
+        tree = ast.parse((forked.ROOT / f"{module.replace('.', '/')}.py").read_text("utf-8"))
+        defaults = {
+            ast.unparse(default)
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef)
+            for default in (*function.args.defaults, *function.args.kw_defaults)
+            if default is not None
+        }
+        # A default has been read when the period is set.
+        assert name not in defaults, place
