@@ -46,7 +46,7 @@ def copied(nodes: Nodes) -> None:
     assert nodes.state(A) == "ok"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param("snapshot", marks=pytest.mark.slow), "resumable"])
 def test_a_table_of_sixteen_hundred_columns(nodes: Nodes, way: str) -> None:
     columns = ", ".join(f"c{i} int" for i in range(1599))
     for db in (nodes.root, nodes.leaf):
@@ -70,7 +70,7 @@ def test_a_table_of_sixteen_hundred_columns(nodes: Nodes, way: str) -> None:
     assert (engine.specs[-1].snapshot == "") == (way == "resumable")
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["snapshot", pytest.param("resumable", marks=pytest.mark.slow)])
 def test_a_table_of_dead_rows_and_none_that_lives(nodes: Nodes, way: str) -> None:
     nodes.root.execute(
         "alter table public.a set (autovacuum_enabled = off);"

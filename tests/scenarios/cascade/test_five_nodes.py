@@ -88,7 +88,6 @@ def test_a_leaf_a_branch_and_the_root_change_places_and_compare_equal(
         writer.wait(20)
         cascade.do("n1", "change-provider", "--node", "n4", "--provider", "n3")
         cascade.do("n3", "takeover", "n2")
-        _compare(cascade, writer)
         cascade.do("n3", "switchover", *BLOCK)
         _compare(cascade, writer)
         confirmed = writer.stop()

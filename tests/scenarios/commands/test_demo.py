@@ -63,7 +63,9 @@ def test_kept_servers_are_reached_and_stopped_as_it_says(cascade: Cascade, tempo
     cascade.wait(lambda: not list(temporary.glob("*/*/data/postmaster.pid")), "their end")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_a_demo_that_is_stopped_leaves_nothing(
     number: signal.Signals, cascade: Cascade, temporary: Path
 ) -> None:

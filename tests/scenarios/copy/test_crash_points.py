@@ -20,15 +20,12 @@ from tests.scenarios.queue import test_consumer_contracts, test_lake_killed
 from tests.support.scenarios import oracles, writers
 from tests.support.scenarios.harness import QUEUE, Cascade, Node
 
-#: One per daemon and per side of a commit; the others are in the slow run.
+#: One per daemon and kind of work; the others are in the slow run.
 CHEAP = (
     "ticker.after-tick",
-    "worker.before-commit",
     "worker.before-finish",
-    "worker.read-ahead",
     "worker.after-state",
     "copy.mid-chunk",
-    "copy.all-chunks",
     "copy.before-ok",
     "copy.mid-states",
     "large.mid-slice",
@@ -232,12 +229,11 @@ def test_a_copy_killed_at(point: str, cascade: Cascade, cluster16: Server) -> No
     "point",
     [
         *_chosen(RESUMABLE),
-        pytest.param("copy.mid-chunk"),
         # Without other indexes than that of the key none is left to build by itself.
         *[
             pytest.param(p, marks=pytest.mark.slow)
             for p in COPY
-            if p not in {"copy.mid-chunk", "copy.mid-index", "copy.after-index"}
+            if p not in {"copy.mid-index", "copy.after-index"}
         ],
     ],
 )
@@ -251,9 +247,7 @@ def test_a_resumable_copy_killed_at(point: str, cascade: Cascade, cluster16: Ser
 @pytest.mark.parametrize(
     "point",
     [
-        p
-        if p in {"copy.all-chunks", "copy.wanna-sync"}
-        else pytest.param(p, marks=pytest.mark.slow)
+        p if p == "copy.all-chunks" else pytest.param(p, marks=pytest.mark.slow)
         for p in COPY
         # Small tables keep their indexes.
         if p not in {"copy.mid-index", "copy.after-index", "copy.restored"}

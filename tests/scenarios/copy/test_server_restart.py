@@ -48,7 +48,7 @@ def crashing(cascade: Cascade, new_cluster: Callable[..., Cluster]) -> Crashing:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("which", ["source", "target"])
+@pytest.mark.parametrize("which", [pytest.param("source", marks=pytest.mark.slow), "target"])
 def test_replay_resumes_after_a_crash_of_the(
     which: str, cascade: Cascade, crashing: Crashing
 ) -> None:
@@ -75,15 +75,16 @@ def test_replay_resumes_after_a_crash_of_the(
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("which", ["source", "target"])
+@pytest.mark.parametrize("which", ["source", pytest.param("target", marks=pytest.mark.slow)])
 def test_a_copy_resumes_after_a_crash_of_the(
     which: str, cascade: Cascade, crashing: Crashing
 ) -> None:
     _crash_in_copy(cascade, crashing, which)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("which", ["source", pytest.param("target", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("which", ["source", "target"])
 def test_a_resumable_copy_goes_on_after_a_crash_of_the(
     which: str, cascade: Cascade, new_cluster: Callable[..., Cluster]
 ) -> None:

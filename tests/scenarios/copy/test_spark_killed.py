@@ -244,9 +244,7 @@ def test_a_copy_by_spark_gets_there_whoever_is_killed_on_its_way(
     Killing(cascade, new_cluster, "resumable").run(
         {
             "copy.mid-chunk": "jvm",
-            "copy.after-chunk": "target server",
             "copy.all-chunks": "copy process",
-            "copy.wanna-sync": "source backend",
         }
     )
 
