@@ -30,18 +30,15 @@ def _throttle(leaf: Node, rate: int | None) -> None:
     leaf.database.execute("select londiste.copy_throttle(%s, %s, null)", QUEUE, rate)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("way", "side", "engine"),
     [
-        ("resumable", "both", "local"),
-        *[
-            pytest.param(way, side, engine, marks=[pytest.mark.slow, *marks])
-            for engine, marks in (("local", []), ("spark", [pytest.mark.spark]))
-            for way in ("snapshot", "resumable")
-            for side in ("source", "target", "both")
-            if (way, side, engine) != ("resumable", "both", "local")
-        ],
+        pytest.param(way, side, engine, marks=marks)
+        for engine, marks in (("local", []), ("spark", [pytest.mark.spark]))
+        for way in ("snapshot", "resumable")
+        for side in ("source", "target", "both")
     ],
 )
 def test_a_copy_whose_sessions_are_ended_again_and_again_arrives_whole(
