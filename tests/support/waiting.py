@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_for(predicate: Callable[[], T], *, timeout: float = 30.0, what: str) -> T:
+def wait_for(predicate: Callable[[], T], *, timeout: float = 60.0, what: str) -> T:
     """Calls ``predicate`` until it answers something true, and returns that.
 
     Raises AssertionError naming ``what`` and the last answer after ``timeout`` seconds.

@@ -112,7 +112,7 @@ def test_an_audit_ends_when_it_is_asked_to(line: Line, pair: tuple[LineNode, Lin
     seen = "select count(*) from londiste.compare_range where checked_at is not null"
     line.wait(lambda: leaf.database.value(seen) >= 2, "two ranges")
     process.send(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait() == 0
     line.wait(lambda: held(leaf) == 0, "nobody holding the worker")
 
 

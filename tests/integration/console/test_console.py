@@ -20,7 +20,7 @@ PAGES = ("cascade", "tables", "copies", "queues", "failed", "drift", "moves", "c
 
 
 def document(console: str, name: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{console}/api/v1/{name}", timeout=20) as answer:
+    with urllib.request.urlopen(f"{console}/api/v1/{name}", timeout=60) as answer:
         found: dict[str, Any] = json.loads(answer.read())
     return found
 
@@ -145,7 +145,7 @@ def test_the_daemon_ends_at_once_while_pages_are_open(
     pair: Pair, browse: Browse, line: Line
 ) -> None:
     url, process = pair.console("other")
-    with urllib.request.urlopen(f"{url}/live/cascade", timeout=20) as stream:
+    with urllib.request.urlopen(f"{url}/live/cascade", timeout=60) as stream:
         assert stream.readline() == b"event: page\n"
         process.send(signal.SIGTERM)
         assert process.wait(10) == 0

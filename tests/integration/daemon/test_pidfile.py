@@ -169,7 +169,7 @@ def test_a_daemon_goes_into_the_background_and_obeys(
 
     code, text = londiste(how)
     assert (code, text) == (0, f"sent signal to process {pid}\n")
-    wait_for(lambda: gone(pid), what="the end of the daemon", timeout=10)
+    wait_for(lambda: gone(pid), what="the end of the daemon")
     assert not settings.with_suffix(".pid").exists()
 
     code, text = londiste(how)
@@ -215,7 +215,7 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed(where: str) -> None:
         assert not gone(pid)
         parent.kill()
         parent.wait()
-        wait_for(lambda: gone(pid), what="the end of the child", timeout=10)
+        wait_for(lambda: gone(pid), what="the end of the child")
 
 
 def test_a_child_is_watched_and_ended() -> None:

@@ -69,7 +69,7 @@ def test_a_lake_says_that_it_needs_a_restart(
         thread.start()
         wait_for(lambda: "hint: restart the process" in caplog.text, what="the refusal")
         signals.stop()
-        thread.join(10)
+        thread.join(60)
 
 
 def test_a_worker_that_starts_again_has_no_old_error(nodes_of: Nodes) -> None:

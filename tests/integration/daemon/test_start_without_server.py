@@ -60,7 +60,7 @@ def test_a_daemon_waits_until_it_is_stopped(
         # The 1st and the 2nd attempt.
         wait_for(lambda: len(said()) > 1 or failed, what="two attempts")
         signals.stop()
-        thread.join(10)
+        thread.join(60)
     assert failed == [] and not thread.is_alive()
     assert "2 times since" in said()[1]
 

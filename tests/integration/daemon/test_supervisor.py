@@ -42,7 +42,7 @@ def test_a_program_that_is_missing_is_started_when_it_is_there(
         assert supervisor.health()["late"][0] and thread.is_alive()
     finally:
         signals.stop()
-        thread.join(10)
+        thread.join(60)
     assert not thread.is_alive()
     assert "other stopped with exit code -15" in caplog.text
 

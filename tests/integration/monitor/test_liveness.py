@@ -26,7 +26,7 @@ def until(node: LineNode, life: Life) -> NodeStatus:
         seen = of(node)
         return seen if seen.worker is not None and seen.worker.life is life else None
 
-    return wait_for(found, what=f"worker {life}", timeout=20)
+    return wait_for(found, what=f"worker {life}")
 
 
 def make_silent(node: LineNode, seconds: int) -> None:
@@ -61,7 +61,7 @@ def test_a_worker_is_alive_hung_and_gone(line: Line, command: Command) -> None:
     root.database.execute("update pgq.tick set tick_time = tick_time - interval '1 h'")
     assert "Lag: idle" in command(leaf, "status").out
     leaf.worker.send(signal.SIGKILL)
-    leaf.worker.wait(5)
+    leaf.worker.wait()
     make_silent(leaf, 60)
     root.database.execute("insert into t select n, 'b' from generate_series(2, 11) n")
     line.tick()
@@ -89,7 +89,7 @@ def test_a_stopped_process_and_an_ended_one(line: Line, command: Command) -> Non
     finally:
         worker.send(signal.SIGCONT)
     worker.send(signal.SIGTERM)
-    assert worker.wait(10) == 0
+    assert worker.wait() == 0
     assert "worker: NOT RUNNING since" in command(root, "status").out
     assert until(root, Life.STOPPED).worker.since is not None  # type: ignore[union-attr]
 

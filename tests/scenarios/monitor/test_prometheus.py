@@ -55,7 +55,7 @@ class Prometheus:
         """The data of an answer; None while there is none."""
         try:
             url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 found = json.load(answer)
         except OSError:
             return None

@@ -196,7 +196,7 @@ class TestOpening:
         thread.join(0.05)
         assert not answers, "the second waits for the first"
         first.commit()
-        thread.join(10)
+        thread.join(60)
         assert answers == [batch]
 
     def test_an_empty_batch_is_a_batch(self, queue: Database) -> None:

@@ -69,7 +69,7 @@ class TestOrder:
         assert not made, "the second waits"
         insert(conn, "while waiting")
         first.commit()
-        thread.join(10)
+        thread.join(60)
         assert made == [3]
         assert column(conn, TICKS) == [1, 2, 3]
         assert [consume(conn), consume(conn)] == [[], ["between", "while waiting"]]
@@ -81,7 +81,7 @@ class TestOrder:
         thread = Thread(target=lambda: made.append(value(second, "select pgq.ticker('q')")))
         thread.start()
         first.commit()
-        thread.join(10)
+        thread.join(60)
         assert made == [None]
 
 

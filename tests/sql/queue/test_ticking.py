@@ -332,7 +332,7 @@ class TestNotify:
         conn.execute("select pgq.ticker()")
         conn.execute("select pgq.set_queue_config('q', 'external_ticker', 't')")
         conn.execute("select pgq.ticker('q', 99, now(), 1)")
-        told = [(n.channel, n.payload) for n in listener.notifies(timeout=10, stop_after=3)]
+        told = [(n.channel, n.payload) for n in listener.notifies(timeout=60, stop_after=3)]
         assert told == [("pgq_force_tick", "q"), ("pgq_tick", "q"), ("pgq_tick", "q")]
 
     def test_a_very_long_name_does_not_stop_ticks(self, pgq_db: Database) -> None:

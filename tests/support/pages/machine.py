@@ -255,7 +255,7 @@ class Machine:
                     os.kill(pid, sign)
             if sign is signal.SIGTERM:
                 try:
-                    wait_for(lambda: not self._pids(), timeout=20, what="the end of daemons")
+                    wait_for(lambda: not self._pids(), what="the end of daemons")
                 except AssertionError:
                     continue
         self._shell.kill()

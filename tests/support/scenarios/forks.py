@@ -47,7 +47,7 @@ class Fork:
     def kill(self) -> None:
         """SIGKILL, and the end of it."""
         self.process.kill()
-        self.wait(30)
+        self.wait(60)
 
     @property
     def out(self) -> str:

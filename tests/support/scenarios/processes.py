@@ -68,7 +68,7 @@ class Process:
             file.seek(self._read_from)
             return file.read().decode(errors="replace")
 
-    def wait(self, seconds: float = 30.0) -> int:
+    def wait(self, seconds: float = 60.0) -> int:
         """Waits until it ends by itself."""
         try:
             return self._popen.wait(seconds)
@@ -87,9 +87,9 @@ class Process:
     def kill(self) -> None:
         """SIGKILL, as the kernel's out-of-memory killer would."""
         self._popen.kill()
-        self._popen.wait(30)
+        self._popen.wait(60)
 
-    def stop(self, seconds: float = 20.0) -> int:
+    def stop(self, seconds: float = 60.0) -> int:
         """SIGTERM; its exit code.  A process that does not obey fails the test."""
         if self.running():
             self._popen.terminate()
@@ -201,12 +201,12 @@ class Processes:
                     process.send(signal.SIGTERM)
         for process in self._all:
             try:
-                process.wait(20)
+                process.wait()
             except AssertionError:
                 process.kill()
         left: dict[int, str] = {}
         try:
-            wait_for(lambda: not self.living(), timeout=10.0, what="the end of all processes")
+            wait_for(lambda: not self.living(), what="the end of all processes")
         except AssertionError:
             left = self.living()
             for pid in left:

@@ -183,7 +183,7 @@ class Browser:
         self, method: str, path: str, form: dict[str, str] | None = None, **headers: str
     ) -> http.client.HTTPResponse:
         """An answer, read already; ``text`` is its body."""
-        conn = http.client.HTTPConnection(*self.place, timeout=20)
+        conn = http.client.HTTPConnection(*self.place, timeout=60)
         sent = {"Cookie": self.cookie, "Origin": self.origin} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }
@@ -258,7 +258,7 @@ def test_a_login_sets_a_cookie_with_its_flags_and_a_logout_ends_the_session(star
     assert "anna" in page
     assert PASSWORD not in page
 
-    stream = http.client.HTTPConnection(*browser.place, timeout=20)
+    stream = http.client.HTTPConnection(*browser.place, timeout=60)
     stream.request("GET", "/live/cascade", headers={"Cookie": browser.cookie})
     events = stream.getresponse()
     assert events.readline() == b"event: page\n"

@@ -221,7 +221,7 @@ def place(answers: Answers) -> Iterator[tuple[str, int]]:
 def get(
     place: tuple[str, int], path: str, method: str = "GET", **headers: str
 ) -> tuple[int, dict[str, str], str]:
-    conn = http.client.HTTPConnection(*place, timeout=20)
+    conn = http.client.HTTPConnection(*place, timeout=60)
     try:
         conn.request(method, path, headers=headers)
         answer = conn.getresponse()
@@ -269,7 +269,7 @@ def test_a_foreign_host_and_other_methods_are_refused(place: tuple[str, int]) ->
 def test_a_stream_sends_a_page_with_each_collection(
     place: tuple[str, int], answers: Answers
 ) -> None:
-    conn = http.client.HTTPConnection(*place, timeout=20)
+    conn = http.client.HTTPConnection(*place, timeout=60)
     conn.request("GET", "/live/cascade")
     answer = conn.getresponse()
     assert answer.getheader("Content-Type", "").startswith("text/event-stream")
@@ -289,7 +289,7 @@ def test_a_stream_sends_a_page_with_each_collection(
 def test_the_number_of_streams_is_bounded(place: tuple[str, int]) -> None:
     streams = []
     for _ in range(MOST_STREAMS):
-        conn = http.client.HTTPConnection(*place, timeout=20)
+        conn = http.client.HTTPConnection(*place, timeout=60)
         conn.request("GET", "/live/cascade")
         answer = conn.getresponse()
         answer.readline()

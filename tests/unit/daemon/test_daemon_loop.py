@@ -66,7 +66,7 @@ def test_without_work_the_loop_sleeps_until_it_is_woken() -> None:
     thread.join(0.2)
     assert len(passed) == 1
     signals.wake()
-    thread.join(10)
+    thread.join(60)
     assert len(passed) == 2
     assert not thread.is_alive()
 

@@ -57,7 +57,7 @@ def test_threads_of_a_pool_do_not_see_each_others_fields(kept: Kept) -> None:
 
     def work(number: int) -> None:
         with logcontext.bound(batch=number):
-            together.wait(10)
+            together.wait(60)
             log.warning("%d", number)
 
     with logcontext.bound(queue="q"), ThreadPoolExecutor(4) as pool:

@@ -38,7 +38,7 @@ def served() -> Iterator[tuple[str, int]]:
 
 def ask(place: tuple[str, int], request: bytes) -> bytes:
     """The answer to the bytes of a request, until the server closes the connection."""
-    with socket.create_connection(place, timeout=10) as conn:
+    with socket.create_connection(place, timeout=60) as conn:
         with contextlib.suppress(OSError):
             conn.sendall(request)
         found = b""
@@ -49,7 +49,7 @@ def ask(place: tuple[str, int], request: bytes) -> bytes:
 
 
 def test_known_paths_are_answered(served: tuple[str, int]) -> None:
-    conn = http.client.HTTPConnection(*served, timeout=10)
+    conn = http.client.HTTPConnection(*served, timeout=60)
     conn.request("GET", "/metrics?x=1")
     answer = conn.getresponse()
     assert (answer.status, answer.read()) == (200, b"a 1\n")
@@ -87,7 +87,7 @@ def test_nothing_of_a_hostile_request_is_repeated(
 def test_clients_are_bounded(served: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     with contextlib.ExitStack() as idle:
         for _ in range(module.MOST_CLIENTS):
-            idle.enter_context(socket.create_connection(served, timeout=10))
+            idle.enter_context(socket.create_connection(served, timeout=60))
         wait_for(
             lambda: ask(served, b"GET /metrics HTTP/1.0\r\n\r\n") == b"", what="a refused client"
         )
