@@ -25,7 +25,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
 from londiste.cascade.model import Member, NodeInfo, NodeType, decode_attrs, encode_attrs
 from londiste.cascade.switching.cluster_state import ClusterState
-from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.cascade.switching.steps.notes import AtNode
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, StateError
 from londiste.orchestration.connections import Connections
@@ -117,11 +117,9 @@ def plan(scene: ClusterState, name: str, group: Iterable[str]) -> list[Step]:
 
 
 @dataclass(frozen=True)
-class SetGroup:
+class SetGroup(AtNode):
     """Stores the watermark group of a branch; its worker reads it before the next batch."""
 
-    at: NodeAddress
-    queue: str
     worker: str
     group: tuple[str, ...]
 

@@ -7,6 +7,7 @@ A step is one transaction on one node, so whether it is done is a yes/no questio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import psycopg
@@ -30,6 +31,15 @@ class Step(Protocol):
     def run(self, sites: Connections) -> None:
         """Performs the step."""
         ...
+
+
+@dataclass(frozen=True)
+class NodeStep:
+    """The node of a step, its database and the queue."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
 
 
 def remaining(steps: Sequence[Step], sites: Connections) -> list[Step]:

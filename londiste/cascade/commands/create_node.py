@@ -33,7 +33,7 @@ from londiste.errors import (
     UsageError,
 )
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.pgq import queues
 
 #: How soon a change is in a tick, where a root makes its queue itself: a tick and what follows
@@ -274,12 +274,9 @@ def _same(one: str, other: str) -> bool:
 
 
 @dataclass(frozen=True)
-class RegisterLocation:
+class RegisterLocation(NodeStep):
     """Registers the location of ``name`` on ``node``."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     name: str
     location: str
 
@@ -296,12 +293,9 @@ class RegisterLocation:
 
 
 @dataclass(frozen=True)
-class RegisterLocations:
+class RegisterLocations(NodeStep):
     """Registers the locations of all members on ``node``."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     members: tuple[Member, ...]
 
     def describe(self) -> str:

@@ -10,7 +10,7 @@ from londiste.cascade.switching import failover as lost
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.operation_log import OperationKind
-from londiste.cascade.switching.steps.notes import Begin, NodeAddress, Ticket
+from londiste.cascade.switching.steps.notes import AtNode, Begin, NodeAddress, Ticket
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
@@ -194,7 +194,7 @@ def _is_dropped(sites: Connections, place: NodeAddress, queue: str, *, begun: bo
 
 
 @dataclass(frozen=True)
-class DropNode:
+class DropNode(AtNode):
     """Drops a node on another one, or on itself with its queue.
 
     ticket -- of the record at this node, which is removed in the same transaction.
@@ -202,8 +202,6 @@ class DropNode:
         that it only copies from.
     """
 
-    at: NodeAddress
-    queue: str
     name: str
     ticket: Ticket | None = None
     worker: str = ""

@@ -18,7 +18,15 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import change_provider, move_consumer, operation_log
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
 from londiste.cascade.switching.operation_log import OperationKind
-from londiste.cascade.switching.steps.notes import Begin, Cancel, End, NodeAddress, TagDead, Ticket
+from londiste.cascade.switching.steps.notes import (
+    AtNode,
+    Begin,
+    Cancel,
+    End,
+    NodeAddress,
+    TagDead,
+    Ticket,
+)
 from londiste.cascade.switching.steps.readers import SetPaused, Unsubscribe
 from londiste.cascade.switching.steps.roots import Promote
 from londiste.cascade.switching.steps.waits import WaitTick
@@ -324,11 +332,9 @@ def takeover_branch(
 
 
 @dataclass(frozen=True)
-class Gravestone:
+class Gravestone(AtNode):
     """Keeps the events of the new root from its first tick on, for a root that may rejoin."""
 
-    at: NodeAddress
-    queue: str
     lost: str
     ticket: Ticket
 

@@ -21,7 +21,7 @@ from londiste.cascade.model import CascadedConsumer, NodeInfo
 from londiste.cascade.switching.change_provider import known_at
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
 from londiste.cascade.switching.operation_log import OperationKind
-from londiste.cascade.switching.steps.notes import Begin, End, NodeAddress, Ticket
+from londiste.cascade.switching.steps.notes import AtNode, Begin, End, NodeAddress, Ticket
 from londiste.cascade.switching.steps.readers import ChangeProvider
 from londiste.cascade.switching.steps.waits import newest_tick
 from londiste.daemon.waiting import wait_until
@@ -116,11 +116,9 @@ def of_users(info: NodeInfo, found: list[CascadedConsumer]) -> list[CascadedCons
 
 
 @dataclass(frozen=True)
-class RegisterConsumer:
+class RegisterConsumer(AtNode):
     """Registers a consumer on the new provider, at its position."""
 
-    at: NodeAddress
-    queue: str
     consumer: str
     node: NodeAddress
     timeout: float
@@ -155,11 +153,9 @@ class RegisterConsumer:
 
 
 @dataclass(frozen=True)
-class WaitKnows:
+class WaitKnows(AtNode):
     """Waits until the consumer confirms its new provider; warns if it does not run."""
 
-    at: NodeAddress
-    queue: str
     consumer: str
     timeout: float
     warn: Warn
@@ -180,11 +176,9 @@ class WaitKnows:
 
 
 @dataclass(frozen=True)
-class UnregisterConsumer:
+class UnregisterConsumer(AtNode):
     """Unregisters the consumer on the old provider."""
 
-    at: NodeAddress
-    queue: str
     consumer: str
 
     def describe(self) -> str:

@@ -15,7 +15,7 @@ from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.failover import GRAVESTONE
 from londiste.cascade.switching.operation_log import Operation, OperationKind
-from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.cascade.switching.steps.notes import AtNode
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.queries import query, translated
@@ -165,11 +165,9 @@ def _subscribers(scene: ClusterState, old: NodeInfo, tick: int) -> tuple[str, ..
 
 
 @dataclass(frozen=True)
-class Readmit:
+class Readmit(AtNode):
     """Registers the old root as subscriber of its provider, from the last common tick on."""
 
-    at: NodeAddress
-    queue: str
     node: str
     worker: str
     tick: int

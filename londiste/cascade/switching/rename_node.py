@@ -8,7 +8,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade import watermark
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching.cluster_state import ClusterState, refuse_replaced
-from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.cascade.switching.steps.notes import AtNode, NodeAddress
 from londiste.db import call
 from londiste.errors import LondisteError, NodeUnreachable, StateError, UsageError
 from londiste.orchestration.connections import Connections
@@ -77,11 +77,9 @@ def _half_renamed(
 
 
 @dataclass(frozen=True)
-class RenameNode:
+class RenameNode(AtNode):
     """Renames a node on another one, or on itself."""
 
-    at: NodeAddress
-    queue: str
     old: str
     new: str
 

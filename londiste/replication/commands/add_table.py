@@ -9,9 +9,8 @@ Creating a trigger locks the table against writers for a moment; see ``ddl_lock`
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
@@ -28,7 +27,7 @@ from londiste.handlers import condition
 from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import (
     add_table_options,
@@ -55,8 +54,6 @@ from londiste.replication.registration_filter import ALL as EVERYTHING
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync import copy_source
 from londiste.replication.tablesync.copy_source import CopySource
-
-log = logging.getLogger(__name__)
 
 
 def plan(
@@ -371,7 +368,7 @@ def _step(
 
 
 @dataclass(frozen=True)
-class AddTable:
+class AddTable(NodeStep):
     """Adds one table to one node.
 
     created -- earlier in the same transaction.
@@ -379,9 +376,6 @@ class AddTable:
     empties -- deletes the target's rows now, before several queues copy theirs.
     """
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
     dest: TableName
     words: tuple[str, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
@@ -13,7 +13,7 @@ from londiste.db.queries import query
 from londiste.errors import BadOption, UnknownTable, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import root_trigger
 from londiste.replication.commands.ddl_lock import with_table
@@ -168,12 +168,9 @@ def plan_trigger(
 
 
 @dataclass(frozen=True)
-class ChangeTrigger:
+class ChangeTrigger(NodeStep):
     """Changes the trigger of one table."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
     dest: TableName
     trigger: str
@@ -195,12 +192,9 @@ class ChangeTrigger:
 
 
 @dataclass(frozen=True)
-class ChangeForm:
+class ChangeForm(NodeStep):
     """Changes the capture mode of one table."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
     dest: TableName
     form: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
@@ -23,7 +23,7 @@ from londiste.handlers import registry, table_rules
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks
 from londiste.replication.commands.ddl_lock import with_table
@@ -188,15 +188,12 @@ def _copied_below(
 
 
 @dataclass(frozen=True)
-class ChangeHandler:
+class ChangeHandler(NodeStep):
     """Changes the handler or filter of one table of one node.
 
     again -- it is copied again; forget -- the branch deletes its events from its queue.
     """
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
     dest: TableName
     change: _Change

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
@@ -12,7 +12,7 @@ from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.handlers import table_rules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors
 from londiste.replication.model import encode_attrs
@@ -60,12 +60,9 @@ def plan(
 
 
 @dataclass(frozen=True)
-class ChangePolicy:
+class ChangePolicy(NodeStep):
     """Sets the conflict resolution of one table, from the worker's next batch on."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
     policy: str
 

@@ -6,7 +6,7 @@ The rows stay, except those of an unfinished copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
@@ -15,7 +15,7 @@ from londiste.errors import BadOption, UnknownTable
 from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks, fkeys
 from londiste.replication.model import ReplicatedTable
@@ -108,12 +108,9 @@ def _rules(table: ReplicatedTable) -> TableRules:
 
 
 @dataclass(frozen=True)
-class RemoveTable:
+class RemoveTable(NodeStep):
     """Removes one table from replication."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
     everywhere: bool
     dest: TableName

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
@@ -11,7 +11,7 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable, with_copy_mode
 from londiste.replication.model import copy_mode as mode_of
@@ -117,12 +117,9 @@ def _require_alone(sites: Connections, dsn: str, node: NodeInfo) -> None:
 
 
 @dataclass(frozen=True)
-class Resync:
+class Resync(NodeStep):
     """Copies one table again; a running copy is cancelled."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
     copy_mode: str
     copy_node: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
@@ -16,7 +16,7 @@ from londiste.db.structure.tables import create_sequence
 from londiste.errors import BadOption, UnknownTable
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import registry_sync
 from londiste.replication.patterns import Selected, select, settled, table_meant
@@ -163,12 +163,9 @@ def _unknown(text: str, hint: str) -> UnknownTable:
 
 
 @dataclass(frozen=True)
-class CreateSequence:
+class CreateSequence(NodeStep):
     """A sequence is made on one node and followed, or neither."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     sequence: TableName
     statements: tuple[str, ...]
 
@@ -193,12 +190,9 @@ class CreateSequence:
 
 
 @dataclass(frozen=True)
-class ChangeSequence:
+class ChangeSequence(NodeStep):
     """Adds a sequence to one node, or removes it."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     sequence: TableName
     local: bool
 

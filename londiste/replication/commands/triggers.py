@@ -7,7 +7,7 @@ replica``, so only triggers with ENABLE ALWAYS or ENABLE REPLICA fire.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
@@ -19,7 +19,7 @@ from londiste.db.queries import query
 from londiste.errors import UnknownTable
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import change_form
 from londiste.replication.commands.change_handler import trigger_words
@@ -177,12 +177,9 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
 
 
 @dataclass(frozen=True)
-class Mend:
+class Mend(NodeStep):
     """Recreates the triggers of one table, with the options that can still be read."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
     dest: TableName
     node_type: str

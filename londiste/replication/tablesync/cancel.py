@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo
@@ -13,7 +13,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import query, translated
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import retry_locked
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.pgq import batches, queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import COPY_BELOW, FORGET, ReplicatedTable, encode_attrs
@@ -104,16 +104,13 @@ def reset_copy(
 
 
 @dataclass(frozen=True)
-class CopyAgain:
+class CopyAgain(NodeStep):
     """Copies a table of a node again.
 
     forget -- a branch deletes its events from its queue.
     when -- for ``describe``.
     """
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
     forget: bool = False
     when: str = ""
@@ -134,12 +131,9 @@ class CopyAgain:
 
 
 @dataclass(frozen=True)
-class CopiedBelow:
+class CopiedBelow(NodeStep):
     """Records that all nodes below a branch copy a table again, or will do so."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
 
     def describe(self) -> str:
@@ -172,12 +166,9 @@ def leftovers(sites: Connections, dsn: str, node: NodeInfo, consumer: str) -> li
 
 
 @dataclass(frozen=True)
-class StopCopy:
+class StopCopy(NodeStep):
     """Stops the tasks that write into the table, so that it can be locked."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     table: TableName
 
     def describe(self) -> str:
@@ -193,12 +184,9 @@ class StopCopy:
 
 
 @dataclass(frozen=True)
-class DropCopyConsumer:
+class DropCopyConsumer(NodeStep):
     """Unregisters the consumer of an abandoned copy, so that it does not hold back the queue."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     consumer: str
 
     def describe(self) -> str:
@@ -213,12 +201,9 @@ class DropCopyConsumer:
 
 
 @dataclass(frozen=True)
-class DropCopyPosition:
+class DropCopyPosition(NodeStep):
     """Deletes the position of such a consumer in the target database."""
 
-    node: str
-    dsn: str = field(repr=False)
-    queue: str
     consumer: str
 
     def describe(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from londiste.cascade import sqlapi as nodes
@@ -23,19 +22,12 @@ class NodeAddress:
     dsn: str = field(repr=False)
 
 
-@runtime_checkable
-class AtNode(Protocol):
-    """A step of a queue at one node."""
+@dataclass(frozen=True)
+class AtNode:
+    """The node of a step and the queue."""
 
-    @property
-    def at(self) -> NodeAddress:
-        """The node."""
-        ...
-
-    @property
-    def queue(self) -> str:
-        """The queue."""
-        ...
+    at: NodeAddress
+    queue: str
 
 
 @dataclass
@@ -56,11 +48,9 @@ class Ticket:
 
 
 @dataclass(frozen=True)
-class Begin:
+class Begin(AtNode):
     """Records the change at a node."""
 
-    at: NodeAddress
-    queue: str
     kind: OperationKind
     node: str
     new: str
@@ -97,39 +87,32 @@ class Begin:
 
 
 @dataclass(frozen=True)
-class End:
-    """Removes the record from a node."""
+class EndsRecord(AtNode):
+    """A step after which the node has no record of the change."""
 
-    at: NodeAddress
-    queue: str
     ticket: Ticket
-
-    def describe(self) -> str:
-        return f"{self.at.name}: remove the record of the change"
 
     def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return found is None or found.token != self.ticket.token
+
+
+class End(EndsRecord):
+    """Removes the record from a node."""
+
+    def describe(self) -> str:
+        return f"{self.at.name}: remove the record of the change"
 
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             operation_log.end(conn, self.queue, self.ticket.get())
 
 
-@dataclass(frozen=True)
-class Cancel:
+class Cancel(EndsRecord):
     """Prevents the promotion of the node that was to become the root."""
-
-    at: NodeAddress
-    queue: str
-    ticket: Ticket
 
     def describe(self) -> str:
         return f"{self.at.name}: cancel its promotion"
-
-    def done(self, sites: Connections) -> bool:
-        found = operation_log.find(sites.at(self.at.dsn), self.queue)
-        return found is None or found.token != self.ticket.token
 
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
@@ -137,11 +120,9 @@ class Cancel:
 
 
 @dataclass(frozen=True)
-class TagDead:
+class TagDead(AtNode):
     """Marks a node as failed on another one, or clears the mark."""
 
-    at: NodeAddress
-    queue: str
     node: str
     dead: bool = True
 

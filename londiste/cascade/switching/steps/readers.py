@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause
-from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.cascade.switching.steps.notes import AtNode
 from londiste.cascade.switching.steps.waits import POLL_SECONDS, newest_tick
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
@@ -22,11 +22,9 @@ from londiste.pgq import queues
 
 
 @dataclass(frozen=True)
-class SetPaused:
+class SetPaused(AtNode):
     """Pauses or resumes the worker of a node and waits for its answer."""
 
-    at: NodeAddress
-    queue: str
     worker: str
     paused: bool
     timeout: float
@@ -45,11 +43,9 @@ class SetPaused:
 
 
 @dataclass(frozen=True)
-class Subscribe:
+class Subscribe(AtNode):
     """Registers a node as subscriber of ``at``, from the tick that ``tick`` returns."""
 
-    at: NodeAddress
-    queue: str
     node: str
     worker: str
     tick: Callable[[], int]
@@ -106,11 +102,9 @@ def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: 
 
 
 @dataclass(frozen=True)
-class Unsubscribe:
+class Unsubscribe(AtNode):
     """Unregisters a subscriber of ``at``.  A node that does not answer gets a warning."""
 
-    at: NodeAddress
-    queue: str
     node: str
     warn: Callable[[str], None]
 
@@ -137,11 +131,9 @@ class Unsubscribe:
 
 
 @dataclass(frozen=True)
-class ChangeProvider:
+class ChangeProvider(AtNode):
     """Sets the provider of a node's worker."""
 
-    at: NodeAddress
-    queue: str
     worker: str
     provider: str
 

@@ -10,7 +10,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import AnnounceParts
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.steps.notes import NodeAddress, Ticket
+from londiste.cascade.switching.steps.notes import AtNode, EndsRecord, NodeAddress, Ticket
 from londiste.errors import (
     Deadlock,
     LockTimeout,
@@ -23,14 +23,12 @@ _TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.5
 
 
 @dataclass(frozen=True)
-class CloseRoot:
+class CloseRoot(AtNode):
     """Ends writing on the root and creates its last tick.
 
     While it waits for open transactions, new writers wait, too: so each attempt is short.
     """
 
-    at: NodeAddress
-    queue: str
     ticket: Ticket
 
     def describe(self) -> str:
@@ -109,11 +107,9 @@ class EqualParts:
 
 
 @dataclass(frozen=True)
-class Promote:
+class Promote(AtNode):
     """Makes the branch the root; afterwards only another switchover leads back."""
 
-    at: NodeAddress
-    queue: str
     ticket: Ticket
     tick: Callable[[], int]
 
@@ -129,11 +125,9 @@ class Promote:
 
 
 @dataclass(frozen=True)
-class BecomeBranch:
+class BecomeBranch(AtNode):
     """Makes the old root a branch of the new one."""
 
-    at: NodeAddress
-    queue: str
     ticket: Ticket
     provider: str
 
@@ -148,20 +142,11 @@ class BecomeBranch:
             operation_log.become_branch(conn, self.queue, self.ticket.get(), self.provider)
 
 
-@dataclass(frozen=True)
-class ReopenRoot:
+class ReopenRoot(EndsRecord):
     """Opens the old root for events again."""
-
-    at: NodeAddress
-    queue: str
-    ticket: Ticket
 
     def describe(self) -> str:
         return f"{self.at.name}: accept events again"
-
-    def done(self, sites: Connections) -> bool:
-        found = operation_log.find(sites.at(self.at.dsn), self.queue)
-        return found is None or found.token != self.ticket.token
 
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.cascade.switching.steps.notes import AtNode, NodeAddress
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
 from londiste.errors import (
@@ -31,11 +31,9 @@ _NEARER = 0.7
 
 
 @dataclass(frozen=True)
-class WaitTick:
+class WaitTick(AtNode):
     """Waits until a node has reached a tick: in its tables and, on a branch, in its queue."""
 
-    at: NodeAddress
-    queue: str
     tick: Callable[[], int]
     timeout: float
     why: str

@@ -25,7 +25,7 @@ from londiste.cascade.switching import operation_log, rejoin_checks
 from londiste.cascade.switching.cluster_state import ClusterState, Warn
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.rejoin_checks import Readmit, Returned
-from londiste.cascade.switching.steps.notes import Begin, End, NodeAddress, TagDead, Ticket
+from londiste.cascade.switching.steps.notes import AtNode, Begin, End, NodeAddress, TagDead, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot
 from londiste.daemon import crash
 from londiste.db.connection import Connection, limit_answers, session
@@ -237,11 +237,9 @@ class Export:
 
 
 @dataclass(frozen=True)
-class ComeBack:
+class ComeBack(AtNode):
     """The transaction of the rejoin: rows, events, type and position of the node."""
 
-    at: NodeAddress
-    queue: str
     ticket: Ticket
     provider: NodeAddress
     tick: int
