@@ -18,7 +18,6 @@ A subclass declares queue, name and delivery, and has ``process_event`` or ``pro
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -52,8 +51,6 @@ from londiste.pgq.liveness import Beat
 from londiste.pgq.types import Batch, Event
 from londiste.settings import ConsumerSettings
 from londiste.settings.reload import taken_over
-
-log = logging.getLogger(__name__)
 
 #: What no further try can mend; the loop ends with it, the position stays.
 FATAL = (

@@ -189,6 +189,3 @@ class Runner:
         return (
             event_loop.with_savepoints(self.policy) if careful else event_loop.without_savepoints()
         )
-
-
-__all__ = ["BatchFunction", "Effects", "Runner"]

@@ -107,6 +107,3 @@ def _escape(character: str) -> str:
     if number < 0x100:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-
-
-__all__ = ["LINE", "LogLine", "escaped", "has_form", "message_of"]

@@ -163,6 +163,3 @@ class ServiceManager:
         ):
             sock.setblocking(False)
             sock.sendto("\n".join(lines).encode("utf-8", "replace"), self._address)
-
-
-__all__ = ["ServiceManager", "silent", "waiting", "watched"]

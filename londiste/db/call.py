@@ -17,7 +17,7 @@ from psycopg.rows import args_row, dict_row, tuple_row
 
 from londiste.db.connection import Connection
 from londiste.db.queries import translated
-from londiste.errors import RET_CLASSES, LondisteError, StateError
+from londiste.errors import RET_CLASSES, StateError
 
 log = logging.getLogger(__name__)
 
@@ -139,17 +139,3 @@ def _text(function: str, count: int, names: tuple[str, ...]) -> bytes:
         sql.Identifier(*function.split(".")), sql.SQL(", ").join(placeholders)
     )
     return statement.as_bytes(None)
-
-
-__all__ = [
-    "LondisteError",
-    "Ret",
-    "answered",
-    "later",
-    "records",
-    "ret",
-    "row",
-    "rows",
-    "together",
-    "value",
-]

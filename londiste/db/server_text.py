@@ -33,6 +33,3 @@ def named(what: str) -> Iterator[None]:
         raise type(error)(
             f"{what} {state}: {error.message}", detail=error.detail, hint=error.hint
         ) from error
-
-
-__all__ = ["connected_to", "named"]

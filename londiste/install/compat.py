@@ -56,12 +56,6 @@ def compat(component: Component, installed: Installed) -> Compat:
     return Compat.SAME
 
 
-def state(conn: Connection, component: str) -> Compat:
-    """The installed part of a component, by name."""
-    ours = source.select(source.load(), [component])[-1]
-    return compat(ours, ledger.read(conn, component))
-
-
 def check(conn: Connection, component: str, *, original: bool = False) -> Compat:
     """Raises InstallError with the command to run unless the component fits.
 

@@ -9,13 +9,10 @@ from londiste.db.connection import Connection, session
 from londiste.migrate.databases import MigrateSettings, Pair
 from londiste.orchestration import daemons
 from londiste.orchestration.daemons import (
-    PERIOD,
-    STOP_SECONDS,
     TICKER,
     Daemons,
     Need,
     ticker_runs,
-    watch,
     worker_runs,
 )
 from londiste.settings import TickerSettings
@@ -79,16 +76,3 @@ def kept(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> Iterator[Daemons]:
     """For a command that monitors the daemons itself; its children end with the block."""
     with daemons.kept(_children(pair, verbose)) as children:
         yield children
-
-
-__all__ = [
-    "PERIOD",
-    "STOP_SECONDS",
-    "TICKER",
-    "Daemons",
-    "at_work",
-    "kept",
-    "needs",
-    "running",
-    "watch",
-]

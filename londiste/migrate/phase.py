@@ -10,7 +10,7 @@ from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.migrate import daemons, setup, switching
-from londiste.migrate.databases import NEW, OLD, Pair
+from londiste.migrate.databases import NEW, Pair
 from londiste.monitor import status
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
@@ -179,6 +179,3 @@ def _health(
     errors += [f"{n.name} does not answer: {n.unreachable}" for n in found.nodes if n.unreachable]
     lag = next((node.lag for node in found.nodes if node.name == below), None)
     return lag, tuple(errors)
-
-
-__all__ = ["NEW", "NEXT", "OLD", "Phase", "PhaseFacts", "Progress", "look", "phase", "takes_writes"]

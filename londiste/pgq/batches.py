@@ -21,7 +21,7 @@ from psycopg import sql
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.pgq.blocks import EventBlock, stream
+from londiste.pgq.blocks import stream as stream
 from londiste.pgq.types import Batch, Event
 
 #: Bytes of events in one list, unless a single event is longer.
@@ -275,11 +275,6 @@ def event_retry(conn: Connection, batch_id: int, event_id: int, after: datetime 
     return int(call.value(conn, "pgq.event_retry", batch_id, event_id, after))
 
 
-def batch_retry(conn: Connection, batch_id: int, seconds: int) -> int:
-    """Schedules a retry of all events of a batch after ``seconds``; the number of events."""
-    return int(call.value(conn, "pgq.batch_retry", batch_id, seconds))
-
-
 @dataclass(frozen=True)
 class BlockRange:
     """A range of event ids: its number of events in a batch, and their pages in one event table."""
@@ -332,27 +327,3 @@ def get_batch_info(conn: Connection, batch_id: int) -> Batch | None:
         prev_event_seq=row["seq_start"],
         event_seq=row["seq_end"],
     )
-
-
-__all__ = [
-    "BlockRange",
-    "Coming",
-    "EventBlock",
-    "Opened",
-    "batch_event_spread",
-    "batch_page_sql",
-    "batch_retry",
-    "coming",
-    "event_retry",
-    "events",
-    "finish_and_next",
-    "finish_batch",
-    "get_batch_info",
-    "next_batch",
-    "opening",
-    "read_cursor",
-    "register_consumer",
-    "register_consumer_at",
-    "stream",
-    "unregister_consumer",
-]

@@ -140,8 +140,3 @@ def note_known_source(
 def forget_known_source(conn: Connection, consumer: str, subconsumer: str = "") -> None:
     """Deletes the record: the next queue that is found counts as the queue of the position."""
     call.value(conn, "pgq_ext.forget_known_source", consumer, subconsumer)
-
-
-def version(conn: Connection) -> str:
-    """The release of the schema ``pgq_ext`` in the database."""
-    return str(call.value(conn, "pgq_ext.version"))

@@ -132,12 +132,6 @@ def queue_generation(conn: Connection, queue: str) -> UUID | None:
     return None if found is None else UUID(str(found))
 
 
-def cached_sequences(conn: Connection) -> list[tuple[str, str, int]]:
-    """Queue, sequence and cache size where a sequence caches ids, which breaks their order."""
-    rows = call.rows(conn, "pgq.cached_sequences")
-    return [(row["queue_name"], row["sequence_name"], row["cache_size"]) for row in rows]
-
-
 # -- ticks ----------------------------------------------------------------------------------------
 
 
@@ -216,30 +210,9 @@ def maint_operations(conn: Connection) -> list[tuple[str, str | None]]:
     return [(str(row["func_name"]), row["func_arg"]) for row in rows]
 
 
-def maint_rotate_tables_step1(conn: Connection, queue: str) -> None:
-    """Rotates to the next event table if that is due and no consumer needs its events."""
-    call.value(conn, "pgq.maint_rotate_tables_step1", queue)
-
-
-def maint_rotate_tables_step2(conn: Connection) -> None:
-    """Completes switches of earlier transactions."""
-    call.value(conn, "pgq.maint_rotate_tables_step2")
-
-
 def maint_retry_events(conn: Connection) -> int:
     """Inserts due retries and delayed events into their queues; their number.  Call it until 0."""
     return int(call.value(conn, "pgq.maint_retry_events"))
-
-
-def maint_purge_keys(conn: Connection, queue: str) -> int:
-    """Deletes expired producer keys; their number.  Call it until it returns 0."""
-    return int(call.value(conn, "pgq.maint_purge_keys", queue))
-
-
-def next_due(conn: Connection) -> datetime | None:
-    """When ``maint_retry_events`` will have something to do; None if nothing is waiting."""
-    due: datetime | None = call.value(conn, "pgq.next_due")
-    return due
 
 
 def seconds_until_due(conn: Connection) -> float | None:

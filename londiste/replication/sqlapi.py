@@ -337,11 +337,6 @@ def drop_table_triggers(conn: Connection, queue: str, table: TableName) -> None:
     call.value(conn, "londiste.drop_table_triggers", queue, str(table))
 
 
-def version(conn: Connection) -> str:
-    """Version of the SQL in the schema."""
-    return str(call.value(conn, "londiste.version"))
-
-
 # -- sequences ----------------------------------------------------------------
 
 

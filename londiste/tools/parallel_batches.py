@@ -178,6 +178,3 @@ class JobConsumer(Consumer):
     def reload(self) -> None:
         """Takes new limits; a running engine stays."""
         self.jobs.settings = self.settings
-
-
-__all__ = ["ConsumerJobs", "FallBackToSerial", "JobConsumer", "JobSettings"]

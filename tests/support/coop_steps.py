@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Literal
 
 import psycopg
 
+from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.pgq.types import ReceivedEvent
 from tests.support.queue_steps import insert, tick, value
 
 
@@ -70,3 +74,79 @@ class Warnings(list[str]):
     def _note(self, diag: psycopg.errors.Diagnostic) -> None:
         if diag.severity_nonlocalized == "WARNING":
             self.append(diag.message_primary or "")
+
+
+def receive(
+    conn: Connection,
+    queue: str,
+    consumer: str,
+    subconsumer: str,
+    max_events: int,
+    *,
+    dead_interval: timedelta | None = None,
+    receiver: str | None = None,
+) -> list[ReceivedEvent]:
+    """Events for this worker to process and settle, in the order of their ids.
+
+    Empty when there is nothing new, or when all events of the worker's batch are handed out and
+    some are not settled.  Every event comes at least once; to the same receiver once, unless
+    ``receive_again`` is called.
+
+    dead_interval -- take over the batch of a worker that gave no sign of life for so long.
+    receiver -- a text that is new in each life of the worker, for a pooler that changes sessions
+        between transactions; None for this database session.
+
+    Commit before processing, or other workers may wait.
+    """
+    return call.records(
+        conn,
+        ReceivedEvent,
+        "pgq_coop.receive",
+        queue,
+        consumer,
+        subconsumer,
+        max_events,
+        dead_interval,
+        receiver,
+    )
+
+
+def receive_again(conn: Connection, batch_id: int) -> int:
+    """Makes ``receive`` hand out again what is not settled: 1, or 0 when the batch is not open."""
+    return int(call.value(conn, "pgq_coop.receive_again", batch_id))
+
+
+def ack(conn: Connection, batch_id: int, event_id: int) -> int:
+    """The event is processed: 1.
+
+    0 when the batch was taken over or finished, or the event was settled before; who has
+    processed it in the same transaction has to roll back then.
+    """
+    return int(call.value(conn, "pgq_coop.ack", batch_id, event_id))
+
+
+def ack_events(conn: Connection, batch_id: int, event_ids: Sequence[int]) -> int:
+    """The same for several events; how many were settled by this call."""
+    return int(call.value(conn, "pgq_coop.ack_events", batch_id, list(event_ids)))
+
+
+def nack(
+    conn: Connection,
+    batch_id: int,
+    event_id: int,
+    retry_seconds: int,
+    *,
+    reason: str | None = None,
+    max_attempts: int | None = None,
+) -> Literal["retry", "failed"] | None:
+    """The event could not be processed: it comes again in so many seconds, or is given up.
+
+    max_attempts -- deliveries altogether after which it goes to the failed events with
+        ``reason``; the queue's ``max_retries`` holds in any case.
+
+    None in the cases where ``ack`` answers 0.
+    """
+    answer: Literal["retry", "failed"] | None = call.value(
+        conn, "pgq_coop.nack", batch_id, event_id, retry_seconds, reason, max_attempts
+    )
+    return answer

@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from londiste.db.connection import Connection, connect
 from londiste.errors import LondisteError
 from londiste.pgq import batches, coop
+from tests.support import coop_steps
 
 #: Short, so that living workers are taken for dead as well.
 DEAD = timedelta(milliseconds=300)
@@ -46,15 +47,15 @@ def take_batch(conn: Connection, worker: str) -> bool:
 
 def take_events(conn: Connection, worker: str) -> bool:
     """Receives a few events, processes and settles each; whether there were any."""
-    events = coop.receive(conn, "q", "c", worker, 5, dead_interval=DEAD)
+    events = coop_steps.receive(conn, "q", "c", worker, 5, dead_interval=DEAD)
     for event in events:
         with conn.transaction():
             if not event.retry and (event.data or "").endswith("7"):
-                if coop.nack(conn, event.batch_id, event.id, 0) is None:
+                if coop_steps.nack(conn, event.batch_id, event.id, 0) is None:
                     raise psycopg.Rollback
                 continue
             conn.execute(_STORE, [worker, event.batch_id, event.data])
-            if coop.ack(conn, event.batch_id, event.id) == 0:
+            if coop_steps.ack(conn, event.batch_id, event.id) == 0:
                 raise psycopg.Rollback
     return bool(events)
 

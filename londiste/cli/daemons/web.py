@@ -135,9 +135,10 @@ def _migration(snapshot: Snapshot) -> MigrationRow | None:
     """The state of the migration that the cascade is: its nodes are old and new."""
     from londiste.console.pages.common import MigrationRow
     from londiste.migrate import phase
+    from londiste.migrate.databases import NEW, OLD
 
     types = {n.name: NodeType(n.type) for n in snapshot.status.nodes if not n.unreachable}
-    if not types or not types.keys() <= {phase.OLD, phase.NEW}:
+    if not types or not types.keys() <= {OLD, NEW}:
         return None
     noted = [one.operation for one in snapshot.nodes.values() if one.operation is not None]
     below = next((name for name, kind in types.items() if kind is not NodeType.ROOT), None)

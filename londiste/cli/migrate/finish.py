@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from londiste.cascade.commands import install_sql
 from londiste.cli import options, output
 from londiste.cli.migrate import common
 from londiste.cli.plan_output import reported
+from londiste.daemon.waiting import wait_until
 from londiste.db.connection import describe_dsn
 from londiste.migrate import daemons
 from londiste.migrate import finish as ending
 from londiste.migrate.databases import Pair
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.daemons import TICKER
 from londiste.orchestration.steps import Step
 
 #: Seconds in which daemons notice that their nodes are dropped.
@@ -83,12 +83,6 @@ def finish(
 def _wait_for_quiet(sites: Connections, pair: Pair) -> None:
     """Waits until the daemons of the nodes have ended; warns about those that have not."""
     conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
-    deadline = time.monotonic() + _QUIET_SECONDS
-    while True:
-        left = daemons.running(pair, conn) - {daemons.TICKER}
-        if not left:
-            return
-        if time.monotonic() >= deadline:
-            output.warning(f"still running: {', '.join(sorted(left))}; stop them")
-            return
-        time.sleep(0.2)
+    wait_until(lambda: not daemons.running(pair, conn) - {TICKER}, _QUIET_SECONDS)
+    if left := daemons.running(pair, conn) - {TICKER}:
+        output.warning(f"still running: {', '.join(sorted(left))}; stop them")

@@ -14,6 +14,7 @@ from londiste.daemon.process import process
 from londiste.migrate import daemons, switching
 from londiste.migrate.databases import Pair
 from londiste.migrate.phase import Phase
+from londiste.orchestration.daemons import STOP_SECONDS
 
 
 @click.command()
@@ -49,7 +50,7 @@ def run(
             background=False,
             quiet=context.quiet,
             verbose=context.verbose,
-            stop_timeout=daemons.STOP_SECONDS,
+            stop_timeout=STOP_SECONDS,
             announced=False,
         ) as signals,
         daemons.kept(pair, verbose=common.verbose(context)) as children,

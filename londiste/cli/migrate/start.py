@@ -24,6 +24,7 @@ from londiste.migrate.phase import Phase
 from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.daemons import PERIOD, STOP_SECONDS, Daemons, watch
 from londiste.replicate import state
 from londiste.replicate.state import NodeState
 
@@ -84,7 +85,7 @@ def start(
         background=daemon,
         quiet=context.quiet,
         verbose=context.verbose,
-        stop_timeout=daemons.STOP_SECONDS,
+        stop_timeout=STOP_SECONDS,
         announced=daemon,
     ) as signals:
         with daemons.kept(pair, verbose=common.verbose(context)) as children:
@@ -148,7 +149,7 @@ def _report(step: plan.Step) -> None:
 def stay(
     pair: Pair,
     signals: Signals,
-    children: daemons.Daemons,
+    children: Daemons,
     enough: Collection[Phase],
     *,
     own: Collection[Phase] = (),
@@ -163,7 +164,7 @@ def stay(
     reached: Phase | None = None
     with sync_view(quiet=output.is_quiet()) as view:
         while not signals.stopping:
-            daemons.watch(children)
+            watch(children)
             seen, found = _look(pair, troubles)
             if seen is not None:
                 reached = seen.phase if reached not in READY else reached
@@ -179,7 +180,7 @@ def stay(
                 copied = seen.phase is not Phase.SWITCHED or seen.in_step >= seen.tables
                 if seen.phase in enough and copied:
                     return seen.phase
-            signals.wait(daemons.PERIOD)
+            signals.wait(PERIOD)
     output.message("stopped; changes are not replicated until the command runs again")
     return reached
 

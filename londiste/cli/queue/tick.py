@@ -8,13 +8,11 @@ from typing import Any, TypedDict
 import click
 
 from londiste.cli import options, output
-from londiste.cli.daemons.tick import tick
+from londiste.cli.daemons.tick import tick as tick
 from londiste.cli.documents import Rows
 from londiste.cli.queue.common import opened
 from londiste.db.queries import fetch
 from londiste.pgq import admin
-
-__all__ = ["tick", "ticks"]
 
 
 class KnownTick(TypedDict):

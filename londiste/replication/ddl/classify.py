@@ -181,11 +181,6 @@ def index_build(statement: Statement) -> IndexBuild | None:
     return IndexBuild("create", index=name, table=table)
 
 
-def named(words: Sequence[Word]) -> frozenset[str]:
-    """Everything in some words that may be the name of something."""
-    return frozenset(word.text for word in words if word.names)
-
-
 def _name(words: Sequence[Word]) -> tuple[tuple[str, ...], Sequence[Word]]:
     """The name at the beginning, in its parts, and the rest."""
     found: list[str] = []

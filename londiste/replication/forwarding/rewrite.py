@@ -23,7 +23,7 @@ import psycopg
 
 from londiste.applier import statements
 from londiste.changes import jsonrow, rewrite
-from londiste.changes.rewrite import Row, Rows
+from londiste.changes.rewrite import Rows
 from londiste.changes.types import Malformed, Op
 from londiste.db import owner
 from londiste.db.connection import Connection, describe_dsn
@@ -234,6 +234,3 @@ def _line(work: _Work, kind: str, data: str, key: str | None) -> str:
     if fields[_TABLE] == _NULL:
         fields[_TABLE] = escaped(f"{work.table.schema}.{work.table.name}")
     return "\t".join(fields)
-
-
-__all__ = ["EventRewriter", "FilteredTable", "Row", "held", "holds_less"]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from londiste.db.connection import Connection
 from londiste.pgq import batches, queues
 from tests.fixtures.cluster import Database
-from tests.support.queue_steps import value
+from tests.support.queue_steps import rotate, value
 
 SESSIONS = 4
 LEVELS = ("read committed", "repeatable read", "serializable")
@@ -152,8 +152,7 @@ class Scenario:
 
     def rotate(self) -> None:
         before = queues.get_queue_info(self.admin, self.queue)[0].queue_cur_table
-        queues.maint_rotate_tables_step1(self.admin, self.queue)
-        queues.maint_rotate_tables_step2(self.admin)
+        rotate(self.admin, self.queue)
         after = queues.get_queue_info(self.admin, self.queue)[0].queue_cur_table
         self.rotations += before != after
 
@@ -273,8 +272,7 @@ class Crowd:
         conn = self.database.connect()
         seen: list[int] = []
         while not self.written.is_set():
-            queues.maint_rotate_tables_step1(conn, "q")
-            queues.maint_rotate_tables_step2(conn)
+            rotate(conn, "q")
             table = queues.get_queue_info(conn, "q")[0].queue_cur_table
             if seen[-1:] != [table]:
                 seen.append(table)

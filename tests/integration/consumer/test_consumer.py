@@ -24,6 +24,7 @@ from londiste.errors import (
 )
 from londiste.pgq import queues
 from tests.fixtures.cluster import Database
+from tests.support import queue_steps
 from tests.support.consumer_steps import (
     ALL,
     ELSEWHERE,
@@ -367,8 +368,7 @@ def test_events_read_after_the_batch_survive_rotation(db: Database) -> None:
         queues.set_queue_config(conn, QUEUE, "rotation_period", "0")
         for _ in range(4):
             tick(db)
-            queues.maint_rotate_tables_step1(conn, QUEUE)
-            queues.maint_rotate_tables_step2(conn)
+            queue_steps.rotate(conn, QUEUE)
 
     class Slow(Consumer):
         queue, name, delivery = QUEUE, "slow", Delivery.AT_MOST_ONCE

@@ -10,6 +10,7 @@ from londiste.db.connection import Connection
 from londiste.errors import StateError, TransientError
 from londiste.pgq import batches, delayed, producer, queues, ticks
 from tests.fixtures.cluster import Database
+from tests.support.queue_steps import rotate
 
 ROUNDS = 60
 
@@ -75,8 +76,7 @@ def keep_house(conn: Connection, tables: int) -> None:
     queues.maint_retry_events(conn)
     queues.force_tick(conn, "q")
     queues.ticker(conn, "q")
-    queues.maint_rotate_tables_step1(conn, "q")
-    queues.maint_rotate_tables_step2(conn)
+    rotate(conn, "q")
     try:
         queues.set_queue_config(conn, "q", "ntables", str(tables))
     except (StateError, TransientError) as refused:

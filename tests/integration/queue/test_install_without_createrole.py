@@ -11,6 +11,7 @@ from londiste.embedded.postgres import Cluster
 from londiste.errors import InstallError
 from londiste.install.apply import install
 from londiste.pgq import batches, producer, queues
+from tests.support.queue_steps import rotate
 
 
 def test_missing_roles_are_named_and_with_them_an_ordinary_user_installs(
@@ -48,8 +49,7 @@ def test_missing_roles_are_named_and_with_them_an_ordinary_user_installs(
             assert [e.data for chunk in batches.events(conn, batch) for e in chunk] == ["d", "e"]
             batches.finish_batch(conn, batch.id)
             queues.set_queue_config(conn, "q", "rotation_period", "0")
-            queues.maint_rotate_tables_step1(conn, "q")
-            queues.maint_rotate_tables_step2(conn)
+            rotate(conn, "q")
             assert queues.get_queue_info(conn, "q")[0].queue_cur_table == 1
             queues.drop_queue(conn, "q", force=True)
 

@@ -12,6 +12,7 @@ from londiste.errors import BadOption
 from londiste.pgq import batches, producer, queues
 from londiste.ticker import cron
 from tests.fixtures.cluster import Database
+from tests.support.queue_steps import value
 
 STAND_IN = """
 create schema cron;
@@ -74,7 +75,7 @@ def test_the_printed_jobs_tick_retry_and_rotate(
     run_jobs(pgq_db)
     batch = batches.next_batch(conn, "q", "c")
     assert batch is not None
-    assert batches.batch_retry(conn, batch.id, 0) == 25
+    assert value(conn, "select pgq.batch_retry(%s, 0)", batch.id) == 25
     batches.finish_batch(conn, batch.id)
     run_jobs(pgq_db)
     run_jobs(pgq_db)

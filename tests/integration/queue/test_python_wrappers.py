@@ -11,6 +11,7 @@ from londiste.errors import BadOption, StateError, UnknownConsumer, UnknownQueue
 from londiste.pgq import batches, producer, queues
 from londiste.pgq.types import Batch
 from tests.fixtures.cluster import Database
+from tests.support.queue_steps import value
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_events_are_asked_for_again(conn: Connection) -> None:
     batch = batch_of(conn)
     assert batches.event_retry(conn, batch.id, first, 0) == 1
     assert batches.event_retry(conn, batch.id, first, datetime.now(UTC)) == 0
-    assert batches.batch_retry(conn, batch.id, 0) == 1
+    assert value(conn, "select pgq.batch_retry(%s, 0)", batch.id) == 1
     batches.finish_batch(conn, batch.id)
     assert queues.maint_retry_events(conn) == 2
     tick(conn)

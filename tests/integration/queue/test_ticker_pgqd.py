@@ -18,6 +18,7 @@ from tests.integration.queue.test_ticker import (
     read_all,
     wait_for_tick,
 )
+from tests.support.queue_steps import value
 from tests.support.waiting import wait_for
 
 
@@ -105,7 +106,7 @@ def test_a_schema_of_the_original_is_served_also_an_old_one(
 
     wait_for(rotated, what="all tables to have been current")
     batch = wait_for(lambda: batches.next_batch(conn, "q", "c"), what="a batch")
-    batches.batch_retry(conn, batch.id, 0)
+    value(conn, "select pgq.batch_retry(%s, 0)", batch.id)
     batches.finish_batch(conn, batch.id)
     waiting = "select count(*) from pgq.retry_queue"
     wait_for(lambda: pgq_db.value(waiting) == 0, what="the retries to be put back")

@@ -164,8 +164,7 @@ def test_event_tick_and_batch_ids_pass(pgq_db: Database, edge: int) -> None:
     for number in range(8):
         sent.append(insert(conn, str(number)))
         tick(conn)
-        queues.maint_rotate_tables_step1(conn, "q")
-        queues.maint_rotate_tables_step2(conn)
+        rotate(conn, "q")
         batch = batches.next_batch(conn, "q", "c")
         assert batch is not None and batch.event_seq >= sent[-1]
         [[event]] = list(batches.events(conn, batch))
@@ -196,11 +195,12 @@ def test_at_the_end_of_the_sequences_it_fails_loudly_and_loses_nothing(pgq_db: D
 def test_sequences_that_hand_out_blocks_are_named(pgq_db: Database) -> None:
     conn = pgq_db.connect()
     queue_with_consumer(conn)
-    assert queues.cached_sequences(conn) == []
+    cached = "select queue_name, sequence_name, cache_size from pgq.cached_sequences()"
+    assert conn.execute(cached).fetchall() == []
     conn.execute("alter sequence pgq.event_1_id_seq cache 20")
-    assert queues.cached_sequences(conn) == [("q", "pgq.event_1_id_seq", 20)]
+    assert conn.execute(cached).fetchall() == [("q", "pgq.event_1_id_seq", 20)]
     conn.execute("alter sequence pgq.event_1_id_seq cache 1")
-    assert queues.cached_sequences(conn) == []
+    assert conn.execute(cached).fetchall() == []
 
 
 @pytest.mark.slow

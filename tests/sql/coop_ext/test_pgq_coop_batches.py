@@ -345,4 +345,4 @@ class TestPython:
         assert coop.next_batch(conn, "q", "c", "1", min_lag=timedelta(hours=1)) is None
         assert coop.next_batch(conn, "q", "c", "1", min_count=1, dead_interval=minute)
         assert coop.unregister_subconsumer(conn, "q", "c", "1", drop_batch=True) == 1
-        assert coop.version(conn) == "4.1.0"
+        assert value(conn, "select pgq_coop.version()") == "4.1.0"

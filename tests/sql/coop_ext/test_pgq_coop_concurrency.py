@@ -19,6 +19,7 @@ from londiste.pgq import batches as pgq_batches
 from londiste.pgq import coop
 from londiste.pgq.types import Batch
 from tests.fixtures.cluster import Database
+from tests.support import coop_steps
 from tests.support.coop_steps import Warnings, batches, must_take, silent_since, take, workers
 from tests.support.queue_steps import column, data_of, insert, queue_with_consumer, tick, value
 from tests.support.waiting import wait_for
@@ -262,11 +263,11 @@ class TestRaces:
         insert(conn, "a")
         insert(conn, "b")
         tick(conn)
-        event, _ = coop.receive(slow, "q", "c", "slow", 2)
+        event, _ = coop_steps.receive(slow, "q", "c", "slow", 2)
         steps: dict[str, Callable[[], object]] = {
             "finish": lambda: coop.finish_batch(slow, event.batch_id),
-            "ack": lambda: coop.ack(slow, event.batch_id, event.id),
-            "receive": lambda: coop.receive(slow, "q", "c", "slow", 1),
+            "ack": lambda: coop_steps.ack(slow, event.batch_id, event.id),
+            "receive": lambda: coop_steps.receive(slow, "q", "c", "slow", 1),
         }
         silent_since(conn, "slow", "1 hour")
         with slow.transaction():
@@ -284,22 +285,22 @@ class TestRaces:
         warned = Warnings(slow)
         insert(conn, "a")
         tick(conn)
-        (event,) = coop.receive(slow, "q", "c", "slow", 1)
+        (event,) = coop_steps.receive(slow, "q", "c", "slow", 1)
         silent_since(conn, "slow", "1 hour")
         steps: dict[str, Callable[[], object]] = {
             "finish": lambda: coop.finish_batch(slow, event.batch_id),
-            "ack": lambda: coop.ack(slow, event.batch_id, event.id),
-            "nack": lambda: coop.nack(slow, event.batch_id, event.id, 0),
+            "ack": lambda: coop_steps.ack(slow, event.batch_id, event.id),
+            "nack": lambda: coop_steps.nack(slow, event.batch_id, event.id, 0),
         }
         with ThreadPoolExecutor(1) as pool:
             with conn.transaction():
-                (again,) = coop.receive(conn, "q", "c", "other", 1, dead_interval=MINUTE)
+                (again,) = coop_steps.receive(conn, "q", "c", "other", 1, dead_interval=MINUTE)
                 late = pool.submit(steps[step])
                 is_waiting(queue, slow)
             assert late.result() in {0, None}
         assert len(warned) == 1
         assert warned[0].endswith(f"batch {event.batch_id} not found")
-        assert coop.ack(conn, again.batch_id, again.id) == 1
+        assert coop_steps.ack(conn, again.batch_id, again.id) == 1
         assert value(conn, "select count(*) from pgq.retry_queue") == 0
 
     def test_the_last_two_events_settled_at_once_finish_the_batch(self, queue: Database) -> None:
@@ -307,11 +308,11 @@ class TestRaces:
         insert(conn, "a")
         insert(conn, "b")
         tick(conn)
-        first, second = coop.receive(conn, "q", "c", "1", 2)
+        first, second = coop_steps.receive(conn, "q", "c", "1", 2)
         with ThreadPoolExecutor(1) as pool:
             with conn.transaction():
-                assert coop.ack(conn, first.batch_id, first.id) == 1
-                late = pool.submit(coop.ack, other, second.batch_id, second.id)
+                assert coop_steps.ack(conn, first.batch_id, first.id) == 1
+                late = pool.submit(coop_steps.ack, other, second.batch_id, second.id)
                 is_waiting(queue, other)
             assert late.result() == 1
         assert column(conn, "select sub_batch from pgq.subscription where sub_batch > 0") == []

@@ -10,6 +10,7 @@ from londiste.db.connection import Connection
 from londiste.pgq import coop
 from londiste.pgq.types import Event, ReceivedEvent
 from tests.fixtures.cluster import Database
+from tests.support import coop_steps
 from tests.support.coop_steps import (
     Warnings,
     batches,
@@ -53,7 +54,7 @@ def receive(
     dead: timedelta | None = None,
     receiver: str | None = None,
 ) -> list[ReceivedEvent]:
-    return coop.receive(conn, "q", "c", worker, most, dead_interval=dead, receiver=receiver)
+    return coop_steps.receive(conn, "q", "c", worker, most, dead_interval=dead, receiver=receiver)
 
 
 def datas(events: list[ReceivedEvent]) -> list[str | None]:
@@ -105,9 +106,9 @@ class TestHandingOut:
         one_batch(conn, "c")
         first, second = receive(conn)
         assert receive(conn) == []
-        assert coop.ack(conn, second.batch_id, second.id) == 1
+        assert coop_steps.ack(conn, second.batch_id, second.id) == 1
         assert receive(conn) == []
-        assert coop.ack(conn, first.batch_id, first.id) == 1
+        assert coop_steps.ack(conn, first.batch_id, first.id) == 1
         assert subscription(conn, "c.1") == (None, None, None), "finished with its last event"
         (third,) = receive(conn)
         assert third.data == "c"
@@ -173,7 +174,7 @@ class TestHandingOutAgain:
         conn = queue.connect()
         one_batch(conn, "a", "b", "c")
         first, *_ = receive(conn, most=2)
-        coop.ack(conn, first.batch_id, first.id)
+        coop_steps.ack(conn, first.batch_id, first.id)
         reborn = queue.connect()
         assert datas(receive(reborn, most=1)) == ["b"]
         assert datas(receive(reborn)) == ["c"]
@@ -199,8 +200,8 @@ class TestHandingOutAgain:
         conn = queue.connect()
         one_batch(conn, "a", "b")
         first, second = receive(conn)
-        coop.ack(conn, first.batch_id, first.id)
-        assert coop.receive_again(conn, first.batch_id) == 1
+        coop_steps.ack(conn, first.batch_id, first.id)
+        assert coop_steps.receive_again(conn, first.batch_id) == 1
         assert receive(conn) == [second]
 
     def test_rolled_back_receive_is_repeated(self, queue: Database) -> None:
@@ -215,7 +216,7 @@ class TestHandingOutAgain:
     def test_a_batch_that_is_not_open_is_a_warning_and_0(self, queue: Database) -> None:
         conn = queue.connect()
         warned = Warnings(conn)
-        assert coop.receive_again(conn, 99) == 0
+        assert coop_steps.receive_again(conn, 99) == 0
         assert warned == ["receive_again: batch 99 not found"]
 
 
@@ -225,10 +226,10 @@ class TestSettling:
         warned = Warnings(conn)
         one_batch(conn, "a", "b")
         batch, event = receive(conn)[0][:2]
-        assert [coop.ack(conn, batch, event) for _ in range(2)] == [1, 0]
-        assert coop.ack(conn, batch, 999) == 0
+        assert [coop_steps.ack(conn, batch, event) for _ in range(2)] == [1, 0]
+        assert coop_steps.ack(conn, batch, 999) == 0
         assert value(conn, "select pgq_coop.ack(%s, null)", batch) == 0
-        assert coop.nack(conn, batch, event, 0) is None
+        assert coop_steps.nack(conn, batch, event, 0) is None
         assert warned == [
             f"ack: batch {batch} waits for no event {event}",
             f"ack: batch {batch} waits for no event 999",
@@ -242,9 +243,9 @@ class TestSettling:
         warned = Warnings(conn)
         one_batch(conn, "a")
         (event,) = receive(conn)
-        assert coop.ack(conn, event.batch_id, event.id) == 1
-        assert coop.ack(conn, event.batch_id, event.id) == 0
-        assert coop.nack(conn, event.batch_id, event.id, 0) is None
+        assert coop_steps.ack(conn, event.batch_id, event.id) == 1
+        assert coop_steps.ack(conn, event.batch_id, event.id) == 0
+        assert coop_steps.nack(conn, event.batch_id, event.id, 0) is None
         assert value(conn, "select pgq_coop.ack(null, 1)") == 0
         assert warned == [
             f"ack: batch {event.batch_id} not found",
@@ -258,8 +259,8 @@ class TestSettling:
         event = insert(conn, "a")
         tick(conn)
         batch = must_take(conn, "1")
-        assert coop.ack(conn, batch, event) == 0
-        assert coop.nack(conn, batch, event, 0) is None
+        assert coop_steps.ack(conn, batch, event) == 0
+        assert coop_steps.nack(conn, batch, event, 0) is None
         assert len(warned) == 2
         assert finish(conn, batch) == 1
 
@@ -269,11 +270,11 @@ class TestSettling:
         one_batch(conn, *(str(number) for number in range(30)))
         events = receive(conn, most=100)
         batch, ids = events[0].batch_id, [event.id for event in events]
-        assert coop.ack_events(conn, batch, []) == 0
-        assert coop.ack_events(conn, batch, [*ids[:10], ids[0], 999]) == 10
-        assert coop.ack_events(conn, batch, ids[:20]) == 10
+        assert coop_steps.ack_events(conn, batch, []) == 0
+        assert coop_steps.ack_events(conn, batch, [*ids[:10], ids[0], 999]) == 10
+        assert coop_steps.ack_events(conn, batch, ids[:20]) == 10
         assert value(conn, "select pgq_coop.ack_events(%s, null)", batch) == 0
-        assert coop.ack_events(conn, batch, ids[20:]) == 10
+        assert coop_steps.ack_events(conn, batch, ids[20:]) == 10
         assert subscription(conn, "c.1") == (None, None, None)
         gone = ", ".join(str(one) for one in ids[:10])
         assert warned == [
@@ -286,8 +287,8 @@ class TestSettling:
         conn = queue.connect()
         one_batch(conn, "a", "b")
         first, second = receive(conn)
-        assert coop.nack(conn, first.batch_id, first.id, 0, reason="not now") == "retry"
-        assert coop.ack(conn, first.batch_id, second.id) == 1
+        assert coop_steps.nack(conn, first.batch_id, first.id, 0, reason="not now") == "retry"
+        assert coop_steps.ack(conn, first.batch_id, second.id) == 1
         assert value(conn, "select pgq.maint_retry_events()") == 1
         tick(conn)
         (again,) = receive(conn, "2")
@@ -297,11 +298,11 @@ class TestSettling:
         conn = queue.connect()
         one_batch(conn, "a")
         (event,) = receive(conn)
-        assert coop.nack(conn, event.batch_id, event.id, 0, max_attempts=2) == "retry"
+        assert coop_steps.nack(conn, event.batch_id, event.id, 0, max_attempts=2) == "retry"
         assert value(conn, "select pgq.maint_retry_events()") == 1
         tick(conn)
         (event,) = receive(conn)
-        answer = coop.nack(conn, event.batch_id, event.id, 0, reason="broken", max_attempts=2)
+        answer = coop_steps.nack(conn, event.batch_id, event.id, 0, reason="broken", max_attempts=2)
         assert answer == "failed"
         failed = conn.execute("select ev_failed_reason, ev_data from pgq.failed_queue").fetchall()
         assert failed == [("broken", "a")]
@@ -317,7 +318,7 @@ class TestSettling:
             conn.execute(nack, [event.batch_id, event.id, 0, 0])
         with refused("LD005", "Invalid NULL value"):
             conn.execute(nack, [event.batch_id, event.id, None, None])
-        assert coop.ack(conn, event.batch_id, event.id) == 1
+        assert coop_steps.ack(conn, event.batch_id, event.id) == 1
 
     def test_each_call_is_a_sign_of_life(self, queue: Database) -> None:
         conn = queue.connect()
@@ -325,9 +326,9 @@ class TestSettling:
         a, b, c, d = receive(conn, most=4)
         calls = (
             lambda: receive(conn),
-            lambda: coop.ack(conn, a.batch_id, a.id),
-            lambda: coop.nack(conn, b.batch_id, b.id, 0),
-            lambda: coop.ack_events(conn, c.batch_id, [c.id]),
+            lambda: coop_steps.ack(conn, a.batch_id, a.id),
+            lambda: coop_steps.nack(conn, b.batch_id, b.id, 0),
+            lambda: coop_steps.ack_events(conn, c.batch_id, [c.id]),
         )
         for call in calls:
             silent_since(conn, "1", "1 hour")
@@ -343,17 +344,17 @@ class TestTakeover:
         warned = Warnings(conn)
         one_batch(conn, "a", "b", "c")
         first, second, _ = receive(conn, "dead")
-        coop.ack(conn, second.batch_id, second.id)
+        coop_steps.ack(conn, second.batch_id, second.id)
         silent_since(conn, "dead", "1 hour")
         taken = receive(conn, "alive", dead=MINUTE)
         assert datas(taken) == ["a", "c"]
-        assert coop.ack(conn, first.batch_id, first.id) == 0, "the dead one lives after all"
-        assert coop.nack(conn, first.batch_id, first.id, 0) is None
+        assert coop_steps.ack(conn, first.batch_id, first.id) == 0, "the dead one lives after all"
+        assert coop_steps.nack(conn, first.batch_id, first.id, 0) is None
         assert warned == [
             f"ack: batch {first.batch_id} not found",
             f"nack: batch {first.batch_id} not found",
         ]
-        assert coop.ack_events(conn, taken[0].batch_id, [event.id for event in taken]) == 2
+        assert coop_steps.ack_events(conn, taken[0].batch_id, [event.id for event in taken]) == 2
         assert kept(conn) == (0, 0)
 
     def test_a_batch_may_change_hands_again_and_again(self, queue: Database) -> None:
@@ -362,7 +363,7 @@ class TestTakeover:
         for worker, expected in (("1", "a"), ("2", "b"), ("3", "c")):
             (event,) = receive(conn, worker, 1, dead=MINUTE)
             assert event.data == expected
-            assert coop.ack(conn, event.batch_id, event.id) == 1
+            assert coop_steps.ack(conn, event.batch_id, event.id) == 1
             if worker != "3":
                 silent_since(conn, worker, "1 hour")
         assert kept(conn) == (0, 0)
@@ -393,7 +394,7 @@ class TestTidiness:
         receive(conn)
         assert value(conn, "select pgq.unregister_consumer('q', 'c')") == 2
         assert kept(conn) == (1, 1)
-        assert len(coop.receive(conn, "q", "d", "1", 10)) == 1
+        assert len(coop_steps.receive(conn, "q", "d", "1", 10)) == 1
         assert kept(conn) == (1, 1)
         assert column(conn, "select receiver is null from pgq_coop.delivery") == [False]
 
@@ -408,7 +409,7 @@ class TestTidiness:
             assert receive(conn, "2") == []
             rotate(conn)
         assert not rotate(conn)
-        coop.ack(conn, event.batch_id, event.id)
+        coop_steps.ack(conn, event.batch_id, event.id)
         for _ in range(4):
             tick(conn)
             assert receive(conn, "2") == []

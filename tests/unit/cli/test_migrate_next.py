@@ -9,7 +9,6 @@ import pytest
 from londiste.cli.hints import Given
 from londiste.cli.migrate import start
 from londiste.daemon.signals import Signals
-from londiste.migrate import daemons
 from londiste.migrate.phase import NEXT, Phase, Progress
 
 
@@ -21,7 +20,7 @@ def test_a_step_that_the_command_takes_itself_is_not_named(
     seen = Progress(now, "old", 2, 2, 0.0, (), (), (), NEXT[now])
     monkeypatch.setattr(start, "_look", lambda pair, troubles: (seen, []))
     monkeypatch.setattr("londiste.cli.errors._call", Given())
-    monkeypatch.setattr(daemons, "watch", lambda children: None)
+    monkeypatch.setattr(start, "watch", lambda children: None)
     nothing = cast(Any, None)
     assert start.stay(nothing, Signals(), nothing, (now,), own=own) is now
     printed = capsys.readouterr().err
