@@ -1,19 +1,23 @@
-"""Errors of events that cannot be applied: message, hint and the rows that operators see."""
+"""Errors of events that cannot be applied: message, hint and the rows that operators see.
+
+Messages and hints contain no row values, except those of the key.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 
 import psycopg
 
 from londiste.applier import statements
 from londiste.applier.conflict_policy import Action, decide, kind_of
-from londiste.applier.error_text import format_error, hint_for, key_of
 from londiste.applier.plan import ReplayChanges, TableChange, TablePlan
 from londiste.changes.types import RowChange, Truncate
 from londiste.db import owner
 from londiste.db.connection import Connection
+from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.db.relation import Relation
 from londiste.errors import ApplyError, EventError, from_database
@@ -165,3 +169,34 @@ def check_columns(plan: TablePlan, again: ReplayChanges, errors: EventErrors) ->
             error = errors.missing(change, plan.shape)
             if error is not None:
                 raise error
+
+
+def key_of(change: TableChange) -> str:
+    """The key of the row, by which an operator finds it: a packed event has many."""
+    if isinstance(change, Truncate):
+        return ""
+    values = ", ".join(str(change.image.get(name)) for name in change.key)
+    return f"key ({', '.join(change.key)}) = ({values[:200]}), " if change.key else ""
+
+
+def format_error(error: psycopg.Error) -> str:
+    """The server's message without the values in it."""
+    text = error.diag.message_primary or str(error).strip() or type(error).__name__
+    if (error.sqlstate or "").startswith("22"):
+        text = re.sub(r'"(?:[^"]|"")*"', "***", text)
+    return text
+
+
+def hint_for(state: str, table: TableName) -> str:
+    """The hint for a SQLSTATE; '' for none."""
+    if state == "42501":
+        return (
+            f"grant the worker's user the right to write {table}; where row-level security is"
+            f" forced: alter table {table.quoted} no force row level security"
+        )
+    if state.startswith("22") or state in {"23502", "23514", "42804", "42846"}:
+        return (
+            f"change the definition of {table} to match the provider's; the worker then continues"
+            " automatically"
+        )
+    return f"compare the table: londiste compare {table}; or copy it again: londiste resync {table}"

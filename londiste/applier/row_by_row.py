@@ -24,8 +24,7 @@ from londiste.applier.deferred_rows import (
     Row,
     follow,
 )
-from londiste.applier.error_text import key_of
-from londiste.applier.event_errors import EventErrors
+from londiste.applier.event_errors import EventErrors, key_of
 from londiste.applier.plan import ReplayChanges, TableChange, Verb
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db import owner

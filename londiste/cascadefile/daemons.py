@@ -12,7 +12,7 @@ from londiste.errors import BadOption
 from londiste.settings import WorkerSettings
 from londiste.settings.cascade_file import CascadeFile, did_you_mean
 from londiste.settings.fields import ENV_PREFIX
-from londiste.settings.reload import OF_A_WORKER, OF_THE_PROCESS
+from londiste.settings.loading import OF_A_WORKER, OF_THE_PROCESS
 
 TICKER, WORKER, JOB = range(3)
 

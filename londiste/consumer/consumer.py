@@ -46,11 +46,11 @@ from londiste.errors import (
     UnknownConsumer,
     UnknownQueue,
 )
-from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq.consumers import ConsumerKind
 from londiste.pgq.liveness import Beat
 from londiste.pgq.types import Batch, Event
 from londiste.settings import ConsumerSettings
-from londiste.settings.reload import taken_over
+from londiste.settings.loading import taken_over
 
 #: What no further try can mend; the loop ends with it, the position stays.
 FATAL = (

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from londiste.consumer.delivery import Delivery
 from londiste.errors import BadOption
-from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq.consumers import ConsumerKind
 from londiste.settings import ConsumerSettings
 
 #: Contracts whose consumers keep their own position.

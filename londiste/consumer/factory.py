@@ -37,9 +37,9 @@ from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import interval
 from londiste.db.server_text import connected_to
 from londiste.errors import BadOption, PositionLost, StateError
-from londiste.pgq import pause as pausing
+from londiste.pgq import consumers as pausing
 from londiste.pgq import position_check, queues
-from londiste.pgq.consumer_kinds import ConsumerKind, note_consumer_kind
+from londiste.pgq.consumers import ConsumerKind, note_consumer_kind
 from londiste.pgq.ext import KnownSource
 from londiste.pgq.position_check import KnownPosition
 from londiste.settings import ConsumerSettings

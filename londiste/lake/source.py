@@ -19,7 +19,7 @@ from londiste.engine.spark.stream.types import StreamColumn, shape_of
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.lake.settings import LakeSettings
 from londiste.pgq import queues
-from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq.consumers import ConsumerKind
 
 
 def options(settings: LakeSettings, table: TableName) -> Options:

@@ -14,8 +14,8 @@ from londiste.cascade.model import Subscriber, consumer_kind
 from londiste.db.connection import Connection
 from londiste.db.queries import query
 from londiste.errors import AccessDenied, InstallError, LondisteError
-from londiste.pgq import consumer_kinds, counting, spark_epochs
-from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq import counting, spark_epochs
+from londiste.pgq.consumers import ConsumerKind, get_consumer_kinds
 from londiste.pgq.types import ConsumerInfo
 
 
@@ -49,7 +49,7 @@ class Listed:
 
 def consumers(conn: Connection, found: Sequence[ConsumerInfo]) -> list[Listed]:
     """Consumers with their kind."""
-    noted = consumer_kinds.get_consumer_kinds(conn)
+    noted = get_consumer_kinds(conn)
     below = {name: _subscribers(conn, name) for name in {one.queue_name for one in found}}
     return [listed(one, noted, below[one.queue_name]) for one in found]
 

@@ -22,27 +22,6 @@ class Event(NamedTuple):
     extra4: str | None
 
 
-class ReceivedEvent(NamedTuple):
-    """One row of ``pgq_coop.receive``: an event, and the batch to settle it in."""
-
-    batch_id: int
-    id: int
-    time: datetime
-    txid: int
-    retry: int | None
-    type: str | None
-    data: str | None
-    extra1: str | None
-    extra2: str | None
-    extra3: str | None
-    extra4: str | None
-
-    @property
-    def event(self) -> Event:
-        """The event alone."""
-        return Event(*self[1:])
-
-
 class Tick(NamedTuple):
     """A tick of a queue.
 

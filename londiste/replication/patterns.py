@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from londiste.db.names import TableName
-from londiste.errors import LondisteError
+from londiste.errors import BadOption, LondisteError, UnknownTable
 
 #: A name or pattern as users write it; or one object, whose name may contain * and ?.
 Pattern = str | TableName
@@ -102,6 +102,31 @@ def table_meant(text: Pattern, known: Iterable[TableName], otherwise: str) -> st
     for name in difflib.get_close_matches(wanted.name, [one.name for one in names], n=1):
         close += [one for one in names if one.name == name]
     return f"did you mean {close[0]}?" if close else otherwise
+
+
+def unknown_table(
+    what: str,
+    known: Iterable[TableName],
+    *,
+    detail: str = "nothing was changed",
+    hint: str = "londiste tables",
+) -> Callable[[str], UnknownTable]:
+    """The errors of ``select`` for names that are not in ``known``.
+
+    what -- what the tables of ``known`` are; hint -- for a name that resembles none of them.
+    """
+    return lambda text: UnknownTable(
+        f"table {text} is not {what}", detail=detail, hint=table_meant(text, known, hint)
+    )
+
+
+def require_names(kind: str, patterns: Sequence[Pattern], every: bool) -> None:
+    """Raises BadOption unless a command is given either names or --all."""
+    if every == bool(patterns):
+        raise BadOption(
+            f"--all excludes {kind} names" if patterns else f"no {kind} given",
+            hint=f"name {kind}s, or use --all",
+        )
 
 
 def is_pattern(text: str) -> bool:

@@ -25,7 +25,7 @@ from londiste.db.server_text import connected_to, named
 from londiste.errors import LondisteError
 from londiste.pgq import queues
 from londiste.pgq.liveness import Beat
-from londiste.ticker import maintenance, original, pace, schedule, tick
+from londiste.ticker import maintenance, pace, schedule, tick
 from londiste.ticker.schedule import Task
 
 log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class DatabaseTicker:
 def once(dsn: str) -> Counts:
     """One round of everything, now."""
     with session(dsn, name="londiste ticker", autocommit=True, synchronous=True) as conn:
-        original.check(conn)
+        maintenance.check(conn)
         crash.point("ticker.before-tick")
         troubles: dict[str, Trouble] = {}
         ticks = tick.run_once(conn, troubles)
@@ -237,7 +237,7 @@ class _Round:
                     lock_timeout_ms=self.lock_timeout_ms,
                     synchronous=True,
                 )
-            original.check(self.conn)
+            maintenance.check(self.conn)
             self.opened = time.monotonic()
             self.on_connect(self.conn)
             log.debug("%s: connected to %s", self.name, describe_dsn(self.dsn))
@@ -365,7 +365,7 @@ class _Housekeeping(_Round):
         self.knows_due = True
 
     def on_connect(self, conn: Connection) -> None:
-        self.knows_due = original.has(conn, original.NEXT_DUE)
+        self.knows_due = maintenance.has(conn, maintenance.NEXT_DUE)
 
     def until_due(self) -> float | None:
         """Seconds until a retry or delayed event is due; None: none, or an old schema."""

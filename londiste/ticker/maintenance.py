@@ -3,6 +3,8 @@
 The database lists the due operations in order; every operation is a transaction of
 its own.  Rotation needs that: its second step marks the point where all transactions that
 could write to the old table are over, so it must come after the first has committed.
+
+PgQ of Skytools has the same functions since version 3, except for some that Londiste added.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from psycopg import sql
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import report
 from londiste.db import call
-from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
-from londiste.errors import LondisteError, NodeUnreachable
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.queries import query, translated, tuples
+from londiste.errors import InstallError, LondisteError, NodeUnreachable
+from londiste.install import compat
 from londiste.pgq import queues
-from londiste.ticker import original
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) 
     An operation that fails is logged and tried again in the next round; the others continue.
     """
     done = 0
-    for name, argument in original.operations(conn):
+    for name, argument in operations(conn):
         if stopping():
             break
         if name == STEP2:
@@ -91,3 +93,43 @@ def move_due_events(conn: Connection, *, stopping: Callable[[], bool] = lambda: 
     while not stopping() and (count := queues.maint_retry_events(conn)):
         moved += count
     return moved
+
+
+NEXT_DUE = "pgq.next_due()"
+MAINT_OPERATIONS = "pgq.maint_operations()"
+
+
+def check(conn: Connection) -> None:
+    """Raises InstallError for a database without queues, or with an incompatible schema."""
+    compat.check(conn, "pgq", original=True)
+    version = queues.version(conn)
+    if version in ("", "None"):
+        raise InstallError(
+            f"{whereabouts(conn)}: version of schema pgq is unknown",
+            detail="PgQ of Skytools reports a version only if it was installed as an extension",
+            hint="CREATE EXTENSION pgq, or londiste install in a database without that schema",
+        )
+    if version[0] < "3":
+        raise InstallError(
+            f"{whereabouts(conn)}: schema pgq has version {version}, too old for this ticker",
+            hint="upgrade PgQ to version 3 or later, or use its own ticker",
+        )
+
+
+def has(conn: Connection, function: str) -> bool:
+    """Whether the schema has a function, ``schema.name(types)``."""
+    return bool(tuples(conn, "function_exists", function=function)[0][0])
+
+
+def operations(conn: Connection) -> list[tuple[str, str | None]]:
+    """The result of ``maint_operations``, or its equivalent if the function does not exist."""
+    if has(conn, MAINT_OPERATIONS):
+        return queues.maint_operations(conn)
+    names = [str(name) for (name,) in tuples(conn, "queue_names")]
+    rotation: list[tuple[str, str | None]] = [
+        ("pgq.maint_rotate_tables_step1", name) for name in names
+    ]
+    vacuum: list[tuple[str, str | None]] = [
+        ("vacuum", table) for table in queues.maint_tables_to_vacuum(conn)
+    ]
+    return [*rotation, ("pgq.maint_rotate_tables_step2", None), *vacuum]

@@ -22,7 +22,7 @@ from londiste.db.connection import describe_dsn, session
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
 from londiste.install import ledger
-from londiste.ticker import original, schedule
+from londiste.ticker import maintenance, schedule
 from londiste.ticker.database import Counts, DatabaseTicker, Observer, Periods, once
 from londiste.ticker.schedule import Task
 
@@ -227,7 +227,7 @@ def _has_queue(dsn: str, said: dict[str, str]) -> bool:
             if not ledger.read(conn, "pgq").schema_exists:
                 said.pop(where, None)
                 return False
-            original.check(conn)
+            maintenance.check(conn)
     except (LondisteError, psycopg.Error) as error:
         ours = error if isinstance(error, LondisteError) else from_database(error, where=where)
         text = describe(ours)

@@ -17,7 +17,7 @@ from londiste.consumer import (
     Events,
 )
 from londiste.errors import EventError, UnknownQueue
-from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq.consumers import ConsumerKind
 from londiste.tools import mover_base, parallel_events
 from londiste.tools.parallel_batches import JobConsumer, JobSettings
 from londiste.tools.parallel_events import Group

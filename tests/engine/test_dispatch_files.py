@@ -15,7 +15,7 @@ import londiste.spark
 from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError, StateError
 from londiste.lake.versions import Store, Version
-from londiste.pgq import consumer_kinds
+from londiste.pgq import consumers
 from londiste.tools.dispatch.program import Dispatcher
 from tests.fixtures.cluster import Database
 from tests.fixtures.stream import Stream
@@ -115,7 +115,7 @@ def test_a_row_is_as_it_was_last_in_its_folder(stream: Stream, work: Work) -> No
     assert "londiste change-form public.t row" in refused.value.hint
     stream.database.execute("select londiste.create_capture('q', 't', array['form=row'])")
     assert work(**options).files == ()
-    assert consumer_kinds.get_consumer_kinds(stream.conn) == {("q", "archive.public.t"): "dispatch"}
+    assert consumers.get_consumer_kinds(stream.conn) == {("q", "archive.public.t"): "dispatch"}
     stream.write(
         "insert into t select n, timestamptz '2026-01-31 23:30+00' + n * interval '1 hour',"
         " 'a', 's' from generate_series(0, 3) n",
@@ -143,7 +143,7 @@ def test_the_last_row_of_each_key_is_kept_in_its_folder(stream: Stream, work: Wo
         "event_types": "I,U",
     }
     assert work(**options).files == ()
-    assert consumer_kinds.get_consumer_kinds(stream.conn) == {("q", "archive.public.t"): "dispatch"}
+    assert consumers.get_consumer_kinds(stream.conn) == {("q", "archive.public.t"): "dispatch"}
     stream.write(
         "insert into t values (1, '2026-01-31 23:30+00', 'a', 's'),"
         " (2, '2026-02-01 00:30+00', 'b', 's'), (3, '1907-02-03 04:05+00', 'too old', 's')",

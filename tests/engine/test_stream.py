@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from londiste.cli import cli
-from londiste.pgq import pause
+from londiste.pgq import consumers
 from tests.fixtures.cluster import Database
 from tests.fixtures.stream import Stream, told
 
@@ -59,9 +59,9 @@ def test_changes_come_once_tick_by_tick_and_a_restart_goes_on(stream: Stream) ->
     assert re.search(rf"lake .*\b{ticks[-1]}\b", shown.output), shown.output
     assert stream.run() == []
     last = stream.write("insert into t values (4, 'c')")
-    pause.pause_consumer(stream.conn, "q", "lake")
+    consumers.pause_consumer(stream.conn, "q", "lake")
     assert stream.run() == []
-    pause.resume_consumer(stream.conn, "q", "lake")
+    consumers.resume_consumer(stream.conn, "q", "lake")
     assert told(stream.run()) == [("insert", '{"id":4,"v":"c"}')]
     assert stream.position() == last
     raw = stream.read(payload="raw").collect()

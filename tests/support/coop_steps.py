@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any, Literal
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple
 
 import psycopg
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.pgq.types import ReceivedEvent
+from londiste.pgq.types import Event
 from tests.support.queue_steps import insert, tick, value
+
+
+class ReceivedEvent(NamedTuple):
+    """One row of ``pgq_coop.receive``: an event, and the batch to settle it in."""
+
+    batch_id: int
+    id: int
+    time: datetime
+    txid: int
+    retry: int | None
+    type: str | None
+    data: str | None
+    extra1: str | None
+    extra2: str | None
+    extra3: str | None
+    extra4: str | None
+
+    @property
+    def event(self) -> Event:
+        """The event alone."""
+        return Event(*self[1:])
 
 
 def workers(conn: Connection, *names: str, queue: str = "q", consumer: str = "c") -> None:

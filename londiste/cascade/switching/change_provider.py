@@ -36,7 +36,7 @@ from londiste.cascade.switching.steps.readers import (
     Subscribe,
     Unsubscribe,
 )
-from londiste.errors import NodeBusy, StateError
+from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.pgq import queues
@@ -79,10 +79,7 @@ def change_provider(
         name,
         new,
     ):
-        raise NodeBusy(
-            f"node {name}: {noted.describe()} is under way",
-            hint=noted.way_out(name),
-        )
+        raise noted.busy(name)
     if noted is None and info.provider == new and info.type is not NodeType.ROOT:
         return [
             *_again(sites, scene, info, timeout),
@@ -218,11 +215,7 @@ def _check(scene: ClusterState, info: NodeInfo, new: str, ignoring: str | None =
         )
     for at, drop in scene.operations.items():
         if drop.kind is OperationKind.DROP_NODE and drop.node == new:
-            raise NodeBusy(
-                f"node {at}: {drop.describe()} is under way",
-                detail=f"node {new} cannot be a provider any more",
-                hint=drop.way_out(at),
-            )
+            raise drop.busy(at, f"node {new} cannot be a provider any more")
     for node in (new, *above):
         noted = scene.operations.get(node)
         if (
@@ -230,11 +223,7 @@ def _check(scene: ClusterState, info: NodeInfo, new: str, ignoring: str | None =
             and (noted.kind, noted.node) == (OperationKind.CHANGE_PROVIDER, node)
             and info.name in (noted.new, *scene.providers(noted.new))
         ):
-            raise NodeBusy(
-                f"node {node}: {noted.describe()} is under way",
-                detail=f"then {node} would read from {info.name}, and both would wait",
-                hint=noted.way_out(node),
-            )
+            raise noted.busy(node, f"then {node} would read from {info.name}, and both would wait")
 
 
 def followers(scene: ClusterState, old: str, new: str) -> list[NodeInfo]:

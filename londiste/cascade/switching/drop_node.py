@@ -15,7 +15,7 @@ from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
-from londiste.pgq import admin, batches, consumer_kinds, counting, queues, spark_epochs
+from londiste.pgq import admin, batches, consumers, counting, queues, spark_epochs
 
 
 def drop(
@@ -157,7 +157,7 @@ def _knows(conn: Connection, queue: str, name: str) -> bool:
 def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
     """Raises StateError when other consumers or sinks have a position in the node's queue."""
     below = nodes.get_subscriber_info(conn, queue)
-    noted = consumer_kinds.get_consumer_kinds(conn, queue)
+    noted = consumers.get_consumer_kinds(conn, queue)
     lost = [
         f"{noted.get((queue, one.consumer_name), 'consumer')} {one.consumer_name} is at tick"
         f" {one.last_tick}, with {counting.words(one.pending_events)} pending"

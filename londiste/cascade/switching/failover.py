@@ -30,7 +30,7 @@ from londiste.cascade.switching.steps.notes import (
 from londiste.cascade.switching.steps.readers import SetPaused, Unsubscribe
 from londiste.cascade.switching.steps.roots import Promote
 from londiste.cascade.switching.steps.waits import WaitTick
-from londiste.errors import NodeBusy, NodeUnreachable, StateError
+from londiste.errors import NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 
@@ -212,10 +212,7 @@ def takeover_root(
     refuse_leaf(target, "it cannot become the root")
     noted = scene.operations.get(new)
     if noted is not None and noted.node != lost:
-        raise NodeBusy(
-            f"node {new}: {noted.describe()} is under way",
-            hint=noted.way_out(new),
-        )
+        raise noted.busy(new)
     kind = noted.kind if noted is not None else OperationKind.TAKEOVER
     ticket = Ticket(noted.token if noted is not None else None)
     live = [n for n in scene.live() if n.name != lost]
@@ -395,3 +392,31 @@ def _provider_of(sites: Connections, scene: ClusterState, lost: str) -> NodeInfo
         if any(s.name == lost for s in nodes.get_subscriber_info(conn, scene.queue)):
             return info
     return scene.root()
+
+
+def tag(sites: Connections, scene: ClusterState, names: list[str], *, dead: bool) -> list[Step]:
+    """The steps that mark nodes as failed on every node that answers, or clear the mark.
+
+    Raises UnknownNode; StateError for the node at which the command runs, for a root that answers,
+    and for clearing the mark of a failed root, which would take writes again.
+    """
+    steps: list[Step] = []
+    for name in names:
+        scene.place(name)
+        if dead and name == scene.topology.local:
+            raise StateError(
+                f"node {name} is the node of this command and cannot be marked",
+                hint="run the command on another node",
+            )
+        if dead and name in scene.topology.roots and not scene.replaced(name):
+            raise StateError(
+                f"root {name} answers and cannot be marked as failed",
+                detail="its subscribers would stop",
+                hint=f"if its server has failed: londiste takeover {name} --failover --node"
+                f" NODE; to"
+                " change the root: londiste switchover --to NODE",
+            )
+        if not dead:
+            refuse_kept(sites, scene, name, "unmarked, it would take writes again")
+        steps += [TagDead(scene.place(n.name), scene.queue, name, dead) for n in scene.listening()]
+    return steps

@@ -25,7 +25,7 @@ from londiste.cascade.switching.steps.notes import AtNode, Begin, End, NodeAddre
 from londiste.cascade.switching.steps.readers import ChangeProvider
 from londiste.cascade.switching.steps.waits import newest_tick
 from londiste.daemon.waiting import wait_until
-from londiste.errors import NodeBusy, TransientError, UsageError
+from londiste.errors import TransientError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.pgq import batches, queues
@@ -61,10 +61,7 @@ def change_provider(
         consumer,
         new,
     ):
-        raise NodeBusy(
-            f"node {node}: {noted.describe()} is under way",
-            hint=noted.way_out(node),
-        )
+        raise noted.busy(node)
     if noted is None and state.provider == new:
         return []
     refuse_leaf(scene.info(new), "it cannot be a provider")

@@ -95,6 +95,11 @@ class Operation:
             return f"finish it: {command}; or undo it: {command} --rollback"
         return f"finish it: {command}"
 
+    def busy(self, at: str, detail: str = "") -> NodeBusy:
+        """The error of another change of node ``at``."""
+        message = f"node {at}: {self.describe()} is under way"
+        return NodeBusy(message, detail=detail, hint=self.way_out(at))
+
 
 def operator() -> str:
     """The operator of this process: ``user@host``."""

@@ -56,10 +56,7 @@ def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
     info = scene.info(name)
     noted = scene.operations.get(name)
     if noted is not None and noted.kind is not OperationKind.RESURRECT:
-        raise NodeBusy(
-            f"node {name}: {noted.describe()} is under way",
-            hint=noted.way_out(name),
-        )
+        raise noted.busy(name)
     if info.type is not NodeType.ROOT:
         if noted is None:
             return None

@@ -363,10 +363,7 @@ def _refuse_others(
     for name in (old.name, new.name):
         found = scene.operations.get(name)
         if found is not None and (noted is None or found.token != noted.token):
-            raise NodeBusy(
-                f"node {name}: {found.describe()} is under way",
-                hint=found.way_out(name),
-            )
+            raise found.busy(name)
     if noted is None and new.paused:
         raise StateError(
             f"the worker of node {new.name} is paused",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from londiste.cascade.switching import mark_node as marking
+from londiste.cascade.switching import failover as marking
 from londiste.cli import options
 from londiste.cli.cascade.common import cluster_state, finish, output_options, tell_silent
 from londiste.cli.plan_output import sites

@@ -22,7 +22,7 @@ from londiste.notify.decide import Rules
 from londiste.notify.notifier import Notifier, Place, Task, deliver_test
 from londiste.notify.store import Store
 from londiste.settings import NotifySettings, WorkerSettings, cascade_file
-from londiste.settings.reload import taken_over
+from londiste.settings.loading import taken_over
 
 
 @click.command()

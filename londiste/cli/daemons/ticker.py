@@ -16,7 +16,7 @@ from londiste.errors import BadOption
 from londiste.metrics.endpoint import listening
 from londiste.metrics.tally import TickerTally
 from londiste.settings import TickerSettings
-from londiste.settings.reload import taken_over
+from londiste.settings.loading import taken_over
 from londiste.ticker.database import Counts, Periods
 from londiste.ticker.service import Duty, Service, run_once
 

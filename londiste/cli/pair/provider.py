@@ -8,7 +8,7 @@ import click
 
 from londiste.cli import options
 from londiste.cli.pair.common import RAW, of_side, run
-from londiste.replication.commands.second_queue import fire_for_replication
+from londiste.replication.commands.triggers import fire_for_replication
 from londiste.settings import NodeSettings
 from londiste.settings.pair import PROVIDER
 

@@ -11,7 +11,7 @@ import click
 from londiste.cli import options
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import opened
-from londiste.pgq import admin, pause
+from londiste.pgq import admin, consumers
 from londiste.pgq.admin import QueueChange
 
 
@@ -38,14 +38,14 @@ def pause_consumer(ctx: options.Context, reason: str | None, **given: Any) -> No
     events during the pause, so its tables grow.  Only programs based on londiste.Consumer support
     this.
     """
-    _change(ctx, "pause", partial(pause.pause_consumer, reason=reason), **given)
+    _change(ctx, "pause", partial(consumers.pause_consumer, reason=reason), **given)
 
 
 @click.command("resume-consumer")
 @_changing
 def resume_consumer(ctx: options.Context, **given: Any) -> None:
     """Resume paused consumers, in one transaction."""
-    _change(ctx, "resume", pause.resume_consumer, **given)
+    _change(ctx, "resume", consumers.resume_consumer, **given)
 
 
 def _change(

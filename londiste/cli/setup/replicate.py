@@ -16,7 +16,7 @@ import psycopg
 from londiste.cli import options, output
 from londiste.cli.setup import live_state, preflight
 from londiste.cli.sync_view import sync_view
-from londiste.daemon import arguments, pidfile
+from londiste.daemon import child, pidfile
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED
 from londiste.dsn import masked, secrets_of
@@ -176,9 +176,9 @@ def _without_passwords(dsns: Sequence[str]) -> list[str]:
 
     Raises BadOption.
     """
-    known = arguments.given()
+    known = child.given()
     if not known:
-        arguments.hide({dsn: masked(dsn) for dsn in dsns if secrets_of(dsn)})
+        child.hide({dsn: masked(dsn) for dsn in dsns if secrets_of(dsn)})
     return [known.get(dsn, dsn) for dsn in dsns]
 
 

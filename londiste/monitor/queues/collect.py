@@ -12,7 +12,8 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query, translated
 from londiste.errors import LondisteError
 from londiste.monitor.queues.model import ConsumerFacts, Holder, MonitorFacts, QueueFacts
-from londiste.pgq import admin, counting, dead_letters, delayed, pause
+from londiste.pgq import admin, counting, dead_letters, delayed
+from londiste.pgq.consumers import get_paused_consumers
 
 
 def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
@@ -43,7 +44,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
         unseen.append("dead letters and events to be retried: run londiste install")
     paused: dict[tuple[str, str], str] = {}
     try:
-        for one_paused in pause.get_paused_consumers(conn, queue):
+        for one_paused in get_paused_consumers(conn, queue):
             paused[one_paused.queue, one_paused.consumer] = one_paused.reason or ""
     except LondisteError:
         unseen.append("paused consumers: run londiste install")

@@ -4,7 +4,7 @@ On the root a table gets its capture trigger and becomes part of the queue.  Els
 first registers what the provider has; then the table is created if requested, registered, and the
 worker starts its copy.
 
-Creating a trigger locks the table against writers for a moment; see ``ddl_lock``.
+Creating a trigger locks the table against writers for a moment; see ``lock_retry``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from londiste.errors import (
 from londiste.handlers import condition
 from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
@@ -39,7 +40,6 @@ from londiste.replication.commands import (
     sequences,
 )
 from londiste.replication.commands.add_table_checks import check_table, pick
-from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import (
     MERGE_ALL,
     ReplicatedTable,

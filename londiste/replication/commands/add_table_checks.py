@@ -7,10 +7,18 @@ from collections.abc import Sequence
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
-from londiste.errors import BadOption, UnknownTable, UsageError
+from londiste.errors import UnknownTable, UsageError
 from londiste.replication.commands import add_table_options
 from londiste.replication.model import ReplicatedTable, TableOptions
-from londiste.replication.patterns import Pattern, Selected, is_pattern, parsed, select, table_meant
+from londiste.replication.patterns import (
+    Pattern,
+    Selected,
+    is_pattern,
+    parsed,
+    require_names,
+    select,
+    table_meant,
+)
 
 
 def pick(
@@ -23,12 +31,9 @@ def pick(
     *,
     on_root: bool,
 ) -> Selected:
+    require_names("table", patterns, every)
     if every:
-        if patterns:
-            raise BadOption("--all excludes table names", hint="give one or the other")
         return Selected(tuple(candidates))
-    if not patterns:
-        raise BadOption("no table given", hint="name tables, or use --all")
 
     def unknown(text: str) -> UnknownTable:
         info = None if is_pattern(text) else catalog.info(conn, parsed(text))

@@ -10,15 +10,15 @@ from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.errors import BadOption, UnknownTable, UsageError
+from londiste.errors import BadOption, UsageError
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import root_trigger
-from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import TRIGGERS
-from londiste.replication.patterns import select, table_meant
+from londiste.replication.patterns import select, unknown_table
 
 FORMS = ("row", "statement", "auto")
 
@@ -86,13 +86,7 @@ def plan(
         )
     known = {t.name: t.dest for t in tables.get_table_list(local, queue) if t.local}
 
-    def unknown(text: str) -> UnknownTable:
-        return UnknownTable(
-            f"table {text} is not replicated here",
-            detail="nothing was changed",
-            hint=table_meant(text, known, "londiste tables"),
-        )
-
+    unknown = unknown_table("replicated here", known)
     picked = select(patterns, list(known), [], unknown, force=False)
     now = triggers(local, queue)
     steps: list[Step] = []
@@ -150,13 +144,7 @@ def plan_trigger(
     now = triggers(local, queue)
     captured = [name for name, dest in known.items() if now[dest].trigger not in {"none", "deny"}]
 
-    def unknown(text: str) -> UnknownTable:
-        return UnknownTable(
-            f"table {text} is not captured here",
-            detail="nothing was changed",
-            hint=table_meant(text, captured, "londiste tables -v"),
-        )
-
+    unknown = unknown_table("captured here", captured, hint="londiste tables -v")
     chosen = captured if every else select(patterns, captured, [], unknown, force=False).chosen
     steps = [
         ChangeTrigger(node.name, dsn, queue, name, known[name], trigger)

@@ -22,11 +22,11 @@ from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.handlers import registry, table_rules
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks
-from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import (
     COPY_BELOW,
     FORGET,
@@ -34,7 +34,7 @@ from londiste.replication.model import (
     encode_attrs,
     with_trigger,
 )
-from londiste.replication.patterns import Pattern, select, table_meant
+from londiste.replication.patterns import Pattern, select, unknown_table
 from londiste.replication.tablesync.cancel import CopiedBelow, CopyAgain
 
 _LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
@@ -65,13 +65,7 @@ def plan(
     known = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
     below = functools.cache(lambda: filter_checks.nodes_below(sites, dsn, queue))
 
-    def unknown(text: str) -> UnknownTable:
-        return UnknownTable(
-            f"table {text} is not replicated here",
-            detail="nothing was changed",
-            hint=table_meant(text, known, "londiste tables"),
-        )
-
+    unknown = unknown_table("replicated here", known)
     steps: list[Step] = []
     already: list[TableName] = []
     root = node.type is NodeType.ROOT

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
-from londiste.errors import BadOption, StateError, UnknownTable
+from londiste.errors import BadOption, StateError
 from londiste.handlers import table_rules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
@@ -16,7 +16,7 @@ from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors
 from londiste.replication.model import encode_attrs
-from londiste.replication.patterns import Pattern, select, table_meant
+from londiste.replication.patterns import Pattern, select, unknown_table
 
 
 def plan(
@@ -44,13 +44,7 @@ def plan(
         )
     known = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
 
-    def unknown(text: str) -> UnknownTable:
-        return UnknownTable(
-            f"table {text} is not replicated on node {node.name}",
-            detail="nothing was changed",
-            hint=table_meant(text, known, "londiste tables lists the replicated tables"),
-        )
-
+    unknown = unknown_table(f"replicated on node {node.name}", known)
     chosen = select(patterns, list(known), [], unknown).chosen
     same = [n for n in chosen if known[n].attrs.get(table_rules.ON_ERROR, "halt") == stored]
     steps: list[Step] = [

@@ -17,10 +17,10 @@ from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Column
 from londiste.errors import StateError, UnknownTable, UsageError
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.ddl.sqlapi import refresh_captures
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import table_meant

@@ -29,8 +29,8 @@ from londiste.db.structure.types import (
 )
 from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import with_table
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import ReplicatedTable, TableOptions
 
 #: Tables that a line about a step names.

@@ -20,10 +20,10 @@ from londiste.db.names import TableName, quote
 from londiste.db.queries import query, records, translated
 from londiste.errors import LondisteError, StateError, UnknownTable
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.patterns import table_meant
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
-from londiste.errors import BadOption, UnknownTable
+from londiste.errors import BadOption
 from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
@@ -19,7 +19,14 @@ from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks, fkeys
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.patterns import Pattern, Selected, select, settled, table_meant
+from londiste.replication.patterns import (
+    Pattern,
+    Selected,
+    require_names,
+    select,
+    settled,
+    unknown_table,
+)
 from londiste.replication.tablesync.cancel import (
     StopCopy,
     copy_consumer,
@@ -52,18 +59,8 @@ def plan(
     known = {t.name: t for t in tables.get_table_list(local, queue)}
     mine = [name for name, table in known.items() if table.local]
 
-    def unknown(text: str) -> UnknownTable:
-        return UnknownTable(
-            f"table {text} is not replicated on node {node.name}",
-            detail="nothing was removed",
-            hint=table_meant(text, mine, "londiste tables"),
-        )
-
-    if every == bool(patterns):
-        raise BadOption(
-            "no table given" if not patterns else "--all excludes table names",
-            hint="name tables, or use --all",
-        )
+    unknown = unknown_table(f"replicated on node {node.name}", mine, detail="nothing was removed")
+    require_names("table", patterns, every)
     if every:
         picked = Selected(tuple(mine))
     else:

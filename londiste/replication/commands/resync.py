@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.names import TableName
-from londiste.errors import BadOption, StateError, UnknownTable
+from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable, with_copy_mode
 from londiste.replication.model import copy_mode as mode_of
-from londiste.replication.patterns import Selected, select, table_meant
+from londiste.replication.patterns import (
+    Selected,
+    require_names,
+    select,
+    unknown_table,
+)
 from londiste.replication.tablesync import copy_source
 from londiste.replication.tablesync.cancel import reset_copy, terminate_work
 
@@ -48,18 +53,8 @@ def plan(
     _require_alone(sites, dsn, node)
     mine = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
 
-    def unknown(text: str) -> UnknownTable:
-        return UnknownTable(
-            f"table {text} is not replicated on node {node.name}",
-            detail="nothing was changed",
-            hint=table_meant(text, mine, "londiste tables"),
-        )
-
-    if every == bool(patterns):
-        raise BadOption(
-            "no table given" if not patterns else "--all excludes table names",
-            hint="name tables, or use --all",
-        )
+    unknown = unknown_table(f"replicated on node {node.name}", mine)
+    require_names("table", patterns, every)
     waiting = [
         name
         for name, table in mine.items()

@@ -19,7 +19,7 @@ from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import registry_sync
-from londiste.replication.patterns import Selected, select, settled, table_meant
+from londiste.replication.patterns import Selected, require_names, select, settled, table_meant
 from londiste.replication.registration_filter import ALL, RegistrationFilter
 
 
@@ -144,11 +144,7 @@ def _pick(
     *,
     force: bool = False,
 ) -> Selected:
-    if every == bool(patterns):
-        raise BadOption(
-            "no sequence given" if not patterns else "--all excludes sequence names",
-            hint="name sequences, or use --all",
-        )
+    require_names("sequence", patterns, every)
     if every:
         return Selected(tuple(candidates))
 

@@ -1,31 +1,36 @@
 """``triggers``: triggers of replicated tables; repair of capture triggers.
 
 User triggers stay on a table while it is copied.  Workers write with ``session_replication_role =
-replica``, so only triggers with ENABLE ALWAYS or ENABLE REPLICA fire.
+replica``, so only triggers with ENABLE ALWAYS or ENABLE REPLICA fire.  A subscriber that is the
+provider of another pair needs such captures for the tables that the other queue fills.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db import catalog
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.ddl import rename_back
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import query, translated
 from londiste.errors import UnknownTable
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import change_form
 from londiste.replication.commands.change_handler import trigger_words
-from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import TRIGGERS, ReplicatedTable
 from londiste.replication.patterns import table_meant
+from londiste.settings import NodeSettings
 
 _FIRES = {"O": "application", "R": "replication", "A": "always", "D": "never"}
 
@@ -228,3 +233,26 @@ def _chosen(conn: Connection, queue: str, names: Sequence[TableName]) -> list[Re
                 hint=table_meant(str(name), (t.name for t in known), "londiste tables"),
             )
     return [t for t in known if not names or t.name in names]
+
+
+log = logging.getLogger(__name__)
+
+
+def fire_for_replication(settings: NodeSettings) -> list[TableName]:
+    """Lets the captures of a queue fire for rows of other queues; the tables that changed."""
+    changed: list[TableName] = []
+    with session(settings.db, name="londiste second queue", autocommit=True) as conn:
+        with translated(describe_dsn(settings.db)):
+            for table, trigger in conn.execute(
+                query("second_queue_captures"), [settings.queue_name]
+            ).fetchall():
+                name = TableName.parse(table)
+                with conn.transaction():
+                    conn.execute(
+                        psycopg.sql.SQL("alter table {} enable always trigger {}").format(
+                            name.sql, psycopg.sql.Identifier(trigger)
+                        )
+                    )
+                changed.append(name)
+                log.info("table %s: the capture also fires for replicated rows", name)
+    return changed

@@ -1,4 +1,4 @@
-"""Sessions of a worker: on its node, on the provider, and the engine for large batches.
+"""Sessions of a worker: on its node, on the provider, and the engine for large batches; its error.
 
 Each is opened on first use, and again after it was lost.  The provider's objects write through the
 session on the node, so both are closed together.
@@ -11,11 +11,14 @@ import time
 from collections.abc import Sequence
 
 from londiste import engine
+from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
 from londiste.cascade.worker_role import BatchActions
-from londiste.db.connection import Connection, usable
+from londiste.daemon.loop import describe
+from londiste.db.connection import Connection, connect, usable
 from londiste.db.server_text import connected_to
 from londiste.engine.base import Engine
+from londiste.errors import LondisteError
 from londiste.orchestration.connections import reach
 from londiste.replication.notifications import TableNotifications
 from londiste.replication.parallel.coordinator import LargeBatches
@@ -131,3 +134,36 @@ class Sessions:
             reach(state.provider_location, settings.remote_extra_connstr),
             settings.db,
         )
+
+
+class ErrorReport:
+    """Stores an error once, and clears it after a unit without one."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._stored = ""
+
+    def clear(self, node: Connection, state: WorkerState) -> None:
+        """Deletes the stored error, also that of an earlier process."""
+        self._stored = ""
+        if state.cur_error is not None:
+            nodes.set_consumer_error(node, state.queue, state.worker, None)
+
+    def store(self, error: LondisteError) -> None:
+        """Stores the error, through a session of its own where the worker has none."""
+        settings = self._sessions.settings
+        text = describe(error)
+        if text == self._stored:
+            return
+        try:
+            conn = self._sessions.target or connect(
+                settings.db, name="londiste worker: error", autocommit=True
+            )
+            try:
+                nodes.set_consumer_error(conn, settings.queue_name, settings.consumer, text)
+            finally:
+                if conn is not self._sessions.target:
+                    conn.close()
+            self._stored = text
+        except LondisteError as second:
+            log.debug("error not stored: %s", second)

@@ -55,12 +55,11 @@ from londiste.replication.forwarding import combined_queue
 from londiste.replication.worker.auto_add import AutoAdd
 from londiste.replication.worker.copy_launcher import Copies
 from londiste.replication.worker.duties import ApplyDuties, RootDuties, WorkerParts
-from londiste.replication.worker.error_report import ErrorReport
 from londiste.replication.worker.fkey_validator import ForeignKeys
-from londiste.replication.worker.sessions import Sessions
+from londiste.replication.worker.sessions import ErrorReport, Sessions
 from londiste.replication.worker.watermarks import Watermarks
 from londiste.settings import WorkerSettings
-from londiste.settings.reload import OF_A_WORKER, taken_over
+from londiste.settings.loading import OF_A_WORKER, taken_over
 
 log = logging.getLogger(__name__)
 

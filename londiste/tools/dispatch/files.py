@@ -29,8 +29,8 @@ from londiste.lake.table import LakeTable
 from londiste.lake.versions import File, Store, Version
 from londiste.lake.worker import LakeWorker
 from londiste.pgq import batches, queues
-from londiste.pgq import pause as pausing
-from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq import consumers as pausing
+from londiste.pgq.consumers import ConsumerKind
 from londiste.replication import sqlapi as captures
 from londiste.settings import load
 from londiste.tools.dispatch.folders import Folders

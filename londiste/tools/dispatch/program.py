@@ -30,7 +30,7 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError, from_database
 from londiste.handlers.event_actions import At
 from londiste.install import compat
-from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq.consumers import ConsumerKind
 from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import Pending, plan
 from londiste.tools.dispatch.rules import DispatchRoute, Rules, bad_option, rules

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from londiste.cli import cli
-from londiste.pgq import pause, queues
+from londiste.pgq import consumers, queues
 from londiste.tools.dispatch.files import FileDispatcher
 from londiste.tools.dispatch.program import Dispatcher
 from tests.fixtures.cluster import Database
@@ -62,7 +62,7 @@ def test_files_are_paused_go_on_and_are_forgotten(archive: Archive) -> None:
     assert first.consumer_name == "archive.public.t"
     archive.says("--pause", "1 table paused")
     archive.says("--pause", "0 tables paused")
-    assert [one.consumer for one in pause.get_paused_consumers(archive.stream.conn)] == [
+    assert [one.consumer for one in consumers.get_paused_consumers(archive.stream.conn)] == [
         "archive.public.t"
     ]
     newest = archive.stream.write("insert into t values (1, 'a')")

@@ -12,7 +12,7 @@ from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.monitor.queues import collect, model, rules
-from londiste.pgq import batches, counting, dead_letters, delayed, pause, producer
+from londiste.pgq import batches, consumers, counting, dead_letters, delayed, producer
 from londiste.pgq import queues as pgq
 from tests.fixtures.cascade import Answer
 from tests.fixtures.cluster import Database
@@ -152,9 +152,9 @@ def test_a_user_without_rights_sees_queues_and_is_told_what_it_does_not_see(
 def test_a_paused_consumer_and_a_transaction_that_holds_rotation_are_found(
     pgq_db: Database, conn: Connection
 ) -> None:
-    pause.pause_consumer(conn, "q", "c", "holiday")
+    consumers.pause_consumer(conn, "q", "c", "holiday")
     assert kinds(conn) == ["consumer-paused"]
-    pause.resume_consumer(conn, "q", "c")
+    consumers.resume_consumer(conn, "q", "c")
     assert kinds(conn) == []
     with psycopg.connect(pgq_db.dsn, application_name="slow writer") as writer:
         writer.execute("select txid_current()")

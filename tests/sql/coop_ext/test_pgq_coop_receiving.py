@@ -8,10 +8,11 @@ import pytest
 
 from londiste.db.connection import Connection
 from londiste.pgq import coop
-from londiste.pgq.types import Event, ReceivedEvent
+from londiste.pgq.types import Event
 from tests.fixtures.cluster import Database
 from tests.support import coop_steps
 from tests.support.coop_steps import (
+    ReceivedEvent,
     Warnings,
     batches,
     finish,

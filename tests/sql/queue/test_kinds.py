@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from londiste.errors import UnknownConsumer
-from londiste.pgq import batches, consumer_kinds, queues
-from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq import batches, consumers, queues
+from londiste.pgq.consumers import ConsumerKind
 from tests.fixtures.cluster import Database
 
 
@@ -17,17 +17,17 @@ def test_a_kind_is_known_as_long_as_the_registration_and_the_last_one_counts(
     for queue in ("q", "r"):
         queues.create_queue(conn, queue)
         batches.register_consumer(conn, queue, "c")
-        consumer_kinds.note_consumer_kind(conn, queue, "c", ConsumerKind.STREAM)
-    consumer_kinds.note_consumer_kind(conn, "q", "c", ConsumerKind.LAKE)
-    assert consumer_kinds.get_consumer_kinds(conn) == {("q", "c"): "lake", ("r", "c"): "stream"}
-    assert consumer_kinds.get_consumer_kinds(conn, "r") == {("r", "c"): "stream"}
+        consumers.note_consumer_kind(conn, queue, "c", ConsumerKind.STREAM)
+    consumers.note_consumer_kind(conn, "q", "c", ConsumerKind.LAKE)
+    assert consumers.get_consumer_kinds(conn) == {("q", "c"): "lake", ("r", "c"): "stream"}
+    assert consumers.get_consumer_kinds(conn, "r") == {("r", "c"): "stream"}
     batches.unregister_consumer(conn, "q", "c")
     batches.register_consumer(conn, "q", "c")
-    assert consumer_kinds.get_consumer_kinds(conn) == {("r", "c"): "stream"}
+    assert consumers.get_consumer_kinds(conn) == {("r", "c"): "stream"}
     queues.drop_queue(conn, "r", True)
-    assert consumer_kinds.get_consumer_kinds(conn) == {}
+    assert consumers.get_consumer_kinds(conn) == {}
     with pytest.raises(UnknownConsumer):
-        consumer_kinds.note_consumer_kind(conn, "q", "d", ConsumerKind.LAKE)
+        consumers.note_consumer_kind(conn, "q", "d", ConsumerKind.LAKE)
 
 
 def test_schemas_that_do_not_know_kinds_keep_nobody_from_work(pgq_db: Database) -> None:
@@ -36,5 +36,5 @@ def test_schemas_that_do_not_know_kinds_keep_nobody_from_work(pgq_db: Database) 
     batches.register_consumer(conn, "q", "c")
     conn.execute("drop function pgq.note_consumer_kind(text, text, text)")
     conn.execute("drop function pgq.get_consumer_kinds(text)")
-    consumer_kinds.note_consumer_kind(conn, "q", "c", ConsumerKind.LAKE)
-    assert consumer_kinds.get_consumer_kinds(conn) == {}
+    consumers.note_consumer_kind(conn, "q", "c", ConsumerKind.LAKE)
+    assert consumers.get_consumer_kinds(conn) == {}

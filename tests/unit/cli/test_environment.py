@@ -6,7 +6,7 @@ import pytest
 
 from londiste.cli import cli
 from londiste.cli.errors import run
-from londiste.daemon import arguments
+from londiste.daemon import child
 from londiste.errors import BadOption
 
 
@@ -26,11 +26,11 @@ def test_hidden_arguments_that_are_none_are_refused(
 
 def test_hidden_arguments_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LONDISTE_HIDDEN_ARGUMENTS", '{"***": "secret"}')
-    assert arguments.given() == {"***": "secret"}
-    assert arguments.given() == {}
+    assert child.given() == {"***": "secret"}
+    assert child.given() == {}
     monkeypatch.setenv("LONDISTE_HIDDEN_ARGUMENTS", '{"a": null}')
     with pytest.raises(BadOption):
-        arguments.given()
+        child.given()
 
 
 @pytest.mark.parametrize(("file", "parent"), [("x", "1"), ("9999", "1"), ("0", "y"), ("-1", "1")])

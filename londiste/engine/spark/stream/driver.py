@@ -25,9 +25,8 @@ from londiste.engine.spark.stream.options import GapPolicy, Mode, Options
 from londiste.engine.spark.stream.snapshot import SnapshotSession, TablePart, table_parts
 from londiste.errors import LondisteError, NodeBusy, PositionLost, StateError
 from londiste.pgq import admin, batches, position_check, queues, ticks
-from londiste.pgq.consumer_kinds import ConsumerKind, note_consumer_kind
+from londiste.pgq.consumers import ConsumerKind, get_paused_consumers, note_consumer_kind
 from londiste.pgq.liveness import Beat
-from londiste.pgq.pause import get_paused_consumers
 from londiste.pgq.types import Tick
 
 log = logging.getLogger(__name__)

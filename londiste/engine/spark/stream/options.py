@@ -19,7 +19,7 @@ from psycopg import conninfo
 from londiste.db.names import TableName
 from londiste.dsn import SECRETS
 from londiste.errors import BadOption
-from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.pgq.consumers import ConsumerKind
 
 
 class Mode(StrEnum):

@@ -38,9 +38,8 @@ from londiste.replication.commands.registry_sync import difference
 from londiste.replication.ddl import sqlapi as script_state
 from londiste.replication.failover.rejoin import divergence as lost
 from londiste.replication.failover.rejoin import export
-from londiste.replication.failover.rejoin.divergence import Lost, TableLoss
+from londiste.replication.failover.rejoin.divergence import Lost, TableLoss, undo
 from londiste.replication.failover.rejoin.export import Files
-from londiste.replication.failover.rejoin.undo import undo
 
 
 @dataclass(frozen=True)
