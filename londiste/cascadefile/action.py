@@ -45,6 +45,7 @@ class Action:
     attrs, policy -- the rule of the tables.
     values -- parameters of the queue.
     copied, deleted -- bytes that are copied, and bytes of rows that the copy deletes first.
+    code -- of the root, that created tables would run; the file does not accept it.
     resumed -- an interrupted command has begun it.
     """
 
@@ -58,6 +59,7 @@ class Action:
     values: tuple[tuple[str, str], ...] = ()
     copied: int = 0
     deleted: int = 0
+    code: tuple[str, ...] = ()
     resumed: bool = False
 
     def describe(self) -> str:
@@ -151,6 +153,7 @@ class Action:
             "loses": self.loses() or None,
             "needs_daemons": self.kind in NEED_DAEMONS,
             "needs_allow_remove": self.kind in REMOVALS,
+            "needs_allow_code": list(self.code),
         }
 
 
@@ -162,6 +165,7 @@ class PlannedAction(TypedDict):
     copy_bytes, copy_seconds -- of the copies that follow.
     loses -- what cannot be restored.
     needs_daemons -- ticker and workers must run.
+    needs_allow_code -- code that created tables would run without consent.
     """
 
     action: str
@@ -174,6 +178,7 @@ class PlannedAction(TypedDict):
     loses: str | None
     needs_daemons: bool
     needs_allow_remove: bool
+    needs_allow_code: list[str]
 
 
 def _names(tables: tuple[TableName, ...]) -> str:

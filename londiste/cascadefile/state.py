@@ -44,7 +44,8 @@ class Reader:
         self.scene: ClusterState | None = (
             None if entry is None else look(sites, file.nodes[entry].db, file.queue, extra)
         )
-        root = self._root()
+        #: The database whose tables the patterns select; None: no root answers.
+        self.root = root = self._root()
         self.existing: dict[TableName, bool] = {}
         if root is not None:
             self.existing = {n: part for n, (part, _) in relations(sites.at(root)).items()}

@@ -101,4 +101,10 @@ select 'trigger ' || g.tgname, g.tgfoid::pg_catalog.regprocedure::text
 from pg_catalog.pg_trigger as g
 where g.tgrelid in (select t.oid from tables as t)
     and not g.tgisinternal and g.tgenabled in ('A', 'R')
+    -- Captures belong to a node; they are never created with a table.
+    and g.tgfoid not in (
+        select f.oid
+        from pg_catalog.pg_proc as f
+            join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
+        where n.nspname in ('pgq', 'londiste', 'londiste_capture'))
 order by 1, 2

@@ -12,6 +12,7 @@ from londiste.cli.documents import Done
 from londiste.cli.plan_output import reported
 from londiste.cli.setup import cascade_plan
 from londiste.errors import LondisteError, StateError
+from londiste.replication.commands.create_table import code_refused
 
 
 @click.command()
@@ -55,6 +56,9 @@ def apply(
                 hint="add it to the file (londiste plan shows all), or run"
                 " londiste apply --allow-remove",
             )
+        for action in found.actions:
+            if action.code:
+                raise code_refused(action.code, f"node {action.node}")
         total = len(found.actions)
         with reported(as_json) as report:
             worker = Performer(

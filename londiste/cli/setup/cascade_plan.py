@@ -11,6 +11,7 @@ import click
 
 from londiste import settings
 from londiste.cascadefile.action import NEED_DAEMONS, REMOVALS, Action, PlannedAction
+from londiste.cascadefile.created_code import with_code
 from londiste.cascadefile.decide import CascadeState, decide
 from londiste.cascadefile.state import Reader
 from londiste.cascadefile.wanted import WantedTables, wanted
@@ -19,6 +20,7 @@ from londiste.cli.documents import Rows
 from londiste.cli.errors import printable
 from londiste.cli.plan_output import sites
 from londiste.orchestration.connections import Connections
+from londiste.replication.commands.create_table import listed
 from londiste.settings import NodeSettings
 from londiste.settings.cascade_file import CascadeFile
 
@@ -60,7 +62,10 @@ def planned(context: options.Context) -> Iterator[Planned]:
             reader = Reader(where, file, extra=of_root.remote_extra_connstr)
             tables = wanted(file, reader.existing)
             state = reader.state()
-        yield Planned(context, file, where, state, tables, decide(file, state, tables))
+            actions = decide(file, state, tables)
+            if reader.root is not None:
+                actions = with_code(where, file, state, reader.root, actions)
+        yield Planned(context, file, where, state, tables, actions)
 
 
 def show(actions: Sequence[Action], rate: float, *, json_wanted: bool) -> None:
@@ -80,6 +85,12 @@ def show(actions: Sequence[Action], rate: float, *, json_wanted: bool) -> None:
             ("loses", action.loses()),
             ("needs", "ticker and workers running" if action.kind in NEED_DAEMONS else ""),
             ("needs", "--allow-remove" if action.kind in REMOVALS else ""),
+            (
+                "needs",
+                f"allow_code = true in [tables], to accept {listed(action.code)}"
+                if action.code
+                else "",
+            ),
         ):
             if text:
-                click.echo(f"   {word}: {text}")
+                click.echo(f"   {word}: {printable(text)}")

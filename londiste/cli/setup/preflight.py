@@ -10,6 +10,7 @@ from londiste.db.connection import replica_grants
 from londiste.db.names import TableName, quote
 from londiste.errors import StateError
 from londiste.migrate.checks import refusals
+from londiste.monitor.doctor.checks.triggers import CODE
 from londiste.monitor.doctor.examine import examine
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.orchestration.connections import Connections
@@ -18,9 +19,16 @@ from londiste.replication.patterns import escaped
 
 
 def preflight(
-    sites: Connections, replication: Replication, chosen: Sequence[TableName]
+    sites: Connections,
+    replication: Replication,
+    chosen: Sequence[TableName],
+    *,
+    allow_code: bool = False,
 ) -> list[Finding]:
-    """Findings about the source, the targets and the chosen tables, the worst first."""
+    """Findings about the source, the targets and the chosen tables, the worst first.
+
+    allow_code -- created tables may run code of the source.
+    """
     source = sites.at(replication.source.dsn)
     user, version = source.info.user, source.info.server_version
     found: dict[str, Finding] = {}
@@ -35,7 +43,7 @@ def preflight(
         for one in examine(
             replication.source.dsn, target.dsn, names, engine=replication.settings.engine
         ):
-            if one.severity is not Severity.OK:
+            if one.severity is not Severity.OK and not (allow_code and one.kind == CODE):
                 found.setdefault(one.what, one)
     return sorted(found.values(), key=lambda one: -one.severity)
 

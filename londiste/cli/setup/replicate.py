@@ -307,7 +307,9 @@ def _set_up(replication: Replication, selection: Selection, *, explain: bool) ->
     with replication.sites() as sites:
         source = replication.source
         names = setup.chosen(sites.at(source.dsn), source.dsn, replication.queue, selection)
-        preflight.require(preflight.preflight(sites, replication, names))
+        preflight.require(
+            preflight.preflight(sites, replication, names, allow_code=selection.allow_code)
+        )
         if explain:
             first: list[output.Describes] = [
                 *steps.remaining(setup.first(replication), sites),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, session
 from londiste.db.queries import translated
+from londiste.db.structure.types import WHOLE
 from londiste.embedded.java import find_java
 from londiste.errors import (
     AccessDenied,
@@ -25,6 +26,7 @@ from londiste.monitor.doctor.checks import ALL
 from londiste.monitor.doctor.facts import DatabaseFacts
 from londiste.monitor.doctor.situation import DoctorLimits, ProgramFacts, Situation, found
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.replication.commands.create_table import code_to_accept
 
 #: Milliseconds for one statement, and for a lock.
 _STATEMENT_MS, _LOCK_MS = 15_000, 1_000
@@ -63,6 +65,7 @@ def examine(
     facts: list[DatabaseFacts | None] = [None, None]
     failed: list[Finding] = []
     same = False
+    here = None
     with contextlib.ExitStack() as stack:
         conns: list[Connection] = []
         for place, (side, dsn) in enumerate((("source", source), ("target", target))):
@@ -77,19 +80,24 @@ def examine(
         if len(conns) == 2:
             with translated(conns[1]):
                 same = same_database(*conns)
-    ours, theirs = facts
-    if ours is None:
+        ours, theirs = facts
+        if ours is not None:
+            here = Situation(
+                ours,
+                theirs,
+                tables=tables,
+                excluded=exclude,
+                same=same,
+                program=program,
+                limits=limits or DoctorLimits(),
+            )
+        if here is not None and len(conns) == 2 and not same:
+            # A name that the target's encoding lacks is another finding.
+            with contextlib.suppress(LondisteError):
+                here = _with_code(here, *conns)
+    if here is None:
         # What can be said of a target alone, it is as a source.
         return worst_first(failed)
-    here = Situation(
-        ours,
-        theirs,
-        tables=tables,
-        excluded=exclude,
-        same=same,
-        program=program,
-        limits=limits or DoctorLimits(),
-    )
     return worst_first([*failed, *run_checks(with_held(here))])
 
 
@@ -111,6 +119,16 @@ def with_held(pair: Situation) -> Situation:
     more = pair.target.more
     held = [str(t.name) for t in pair.wanted if t.name in more.with_rows - more.replicated]
     return replace(pair, held=held)
+
+
+def _with_code(pair: Situation, source: Connection, target: Connection) -> Situation:
+    """The situation with the code that comes with tables which the target lacks."""
+    assert pair.target is not None
+    there = {table.name for table in pair.target.tables}
+    missing = {t.name: t.name for t in pair.wanted if t.replicated and t.name not in there}
+    if not missing:
+        return pair
+    return replace(pair, code=code_to_accept(source, target, missing, WHOLE, needs=True))
 
 
 def program_facts(engine: str, *, start_spark: bool = False) -> ProgramFacts:

@@ -54,6 +54,7 @@ class Situation:
     whole -- the whole database moves, and may move back (migrate).
     compared -- tables that exist on both sides have to be equal now.
     held -- tables of the target with rows that the copy would replace.
+    code -- code of the source that missing tables would run on the target.
     same -- both connection strings lead to one database.
     """
 
@@ -66,6 +67,7 @@ class Situation:
     whole: bool = False
     compared: bool = True
     held: Sequence[str] = ()
+    code: Sequence[str] = ()
     same: bool = False
     program: ProgramFacts = ProgramFacts()
     limits: DoctorLimits = DoctorLimits()

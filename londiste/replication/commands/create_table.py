@@ -111,6 +111,41 @@ def ddl(
     return replace(made, statements=(*first, *_with_functions(made.statements, texts)))
 
 
+def code_to_accept(
+    provider: Connection,
+    local: Connection,
+    wanted: Mapping[TableName, TableName],
+    wanted_parts: frozenset[Part],
+    *,
+    needs: bool = False,
+) -> list[str]:
+    """Code of the provider that would be refused when these tables are created.  Changes nothing.
+
+    Read from the catalog of the provider, so before anything is created.  The creation itself
+    checks again, by the catalog of this node.
+    """
+    found = read(provider, wanted)
+    there_now = {table.name for table in found.tables}
+    names = {wanted[name] for name in there_now} | set(others(found))
+    functions: Mapping[str, str] = {}
+    if needs:
+        here = there(local, found, names)
+        functions = _needs(provider, found, here, wanted, wanted_parts)[1]
+    quoted = [name.quoted for name in there_now]
+    rows = fetch(provider, "created_code", tables=quoted)
+    parts = [
+        f"{row['object']} ({row['code']})"
+        for row in rows
+        if wanted_parts == WHOLE or _is_bare(row["object"], row["code"])
+    ]
+    return [*(f"function {name}" for name in functions), *parts]
+
+
+def _is_bare(part: str, code: str) -> bool:
+    """Whether a part is created with columns alone: no default calls a function of the user."""
+    return part.startswith(("column ", "domain ", "type ")) and "." not in code.split("(")[0]
+
+
 def _needs(
     provider: Connection,
     found: Structures,
@@ -148,7 +183,7 @@ def _needs(
 def code_refused(parts: Sequence[str], where: str) -> UsageError:
     """The error for code of the provider that nobody has accepted."""
     return UsageError(
-        f"the tables contain code of the provider that would run in {where}: {_listed(parts)}",
+        f"the tables contain code of the provider that would run in {where}: {listed(parts)}",
         detail="the worker runs it with its rights when it writes rows; nothing was created",
         hint="check that code, then repeat the command with --allow-code (in the file of a cascade:"
         " allow_code = true in [tables]); or create the tables yourself",
@@ -200,8 +235,8 @@ class CreateTables:
     allow_code: bool = False
 
     def describe(self) -> str:
-        objects = f" with {_listed(self.objects)}" if self.objects else ""
-        names = _listed(list(map(str, self.dests)))
+        objects = f" with {listed(self.objects)}" if self.objects else ""
+        names = listed(list(map(str, self.dests)))
         if len(self.dests) > _SHOWN:
             more = f", with {len(self.objects)} sequences and types" if self.objects else ""
             return f"{self.node}: create and add {len(self.dests)} tables: {names}{more}"
@@ -248,7 +283,7 @@ class CreateTables:
             raise _explained(error, statement, self.node, self.dsn) from error
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """The first names, and the number of the others."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

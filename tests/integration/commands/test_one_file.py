@@ -168,6 +168,35 @@ def test_a_change_of_a_branch_killed_at_any_step_is_shown_until_the_nodes_below_
     assert refused.code == 2 and "--continue excludes" in refused.err
 
 
+def test_code_of_the_root_is_found_before_anything_is_done(one_file: OneFile) -> None:
+    roles = {"n1": "root", "n2": "leaf of n1"}
+    create = '\n[tables]\ninclude = ["*"]\ncreate = "{}"\n'
+    one_file.write(roles, create.format("full"), pgq=False)
+    one_file.db["n1"].execute(
+        "create function f() returns int language sql volatile as 'select 1';"
+        " create table a (id int primary key, v int default f()); create table b (id int"
+        " primary key); create rule r as on delete to b do also notify x"
+    )
+    found = one_file("plan")
+    assert found.code == 2
+    assert "allow_code = true in [tables], to accept function public.f(), column v" in found.out
+    (action,) = [a for a in one_file("plan", "--json").json["actions"] if a["needs_allow_code"]]
+    assert action["node"] == "n2"
+    refused = one_file("apply")
+    assert refused.code == 2 and "would run in node n2: function public.f()" in refused.err
+    assert "allow_code = true in [tables]" in refused.err
+    assert schemas(one_file) == [0, 0]
+    # Columns alone take neither default nor rule along; and consent is enough.
+    for accepted in (create.format("columns"), create.format("full") + "allow_code = true\n"):
+        one_file.write(roles, accepted)
+        assert "to accept" not in one_file("plan").out
+    assert one_file("apply").code == 0
+    # Captures of the root are no code of a new node.
+    one_file.db["n2"].execute("drop table a, b")
+    one_file.write({**roles, "n3": "leaf of n1"}, create.format("full"), pgq=False)
+    assert one_file("plan").out.count("to accept") == 1
+
+
 def test_rows_of_a_node_below_that_a_copy_would_duplicate_refuse_the_change(
     one_file: OneFile,
 ) -> None:

@@ -38,6 +38,10 @@ _TYPE = (
     " create type odd (input = odd_in, output = odd_out, like = int4);"
     " create table odds (id int primary key, o odd)"
 )
+_CODE = (
+    "create function run(text) returns bool language plpgsql as 'begin execute $1; return true;"
+    " end'; create table coded (id int primary key, v text check (run(v)))"
+)
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,7 @@ DAMAGES: dict[str, Damage] = {
         remedy=("source", "drop foreign table far"),
         level=WARNING,
     ),
+    "code of the source": Damage("code", source=_CODE, remedy=("target", _CODE)),
     "type in C": Damage("type", source=_TYPE, remedy=("target", _TYPE)),
     "large objects": Damage(
         "large-objects",

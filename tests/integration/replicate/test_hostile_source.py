@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from londiste.cli import cli
+from londiste.cli.errors import run
 from londiste.errors import UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute
 from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from tests.fixtures.cluster import Database
 
 #: Runs what it gets, with the rights of the caller.
 RUN = (
@@ -122,6 +127,25 @@ def test_code_of_the_source_is_created_only_after_consent(nodes_of: Nodes, attac
     assert leaf.db.value(new) == (1 if here else 0)
     create(leaf, allow_code=True)
     assert leaf.db.value("select to_regclass('t')") == "t"
+
+
+@pytest.mark.parametrize("attack", ["rule", "file in a default", "new function in a check"])
+def test_replicate_refuses_code_before_anything_is_done(
+    attack: str, new_database: Callable[..., Database], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = new_database(pgq=False), new_database(pgq=False)
+    source.execute(ATTACKS[attack][0])
+    call = ["replicate", source.dsn, target.dsn]
+    assert run(cli, call) == 3
+    printed = capsys.readouterr().err
+    assert ATTACKS[attack][2] in printed and "nothing was changed" in printed
+    assert "--allow-code" in printed
+    for database in (source, target):
+        assert database.value("select to_regnamespace('pgq')") is None
+    # What is there already, or is not selected, needs no consent.
+    assert run(cli, [*call, "--dry-run", "--allow-code"]) == 0
+    target.execute(ATTACKS[attack][0])
+    assert run(cli, [*call, "--dry-run"]) == 0
 
 
 def test_texts_of_the_source_are_no_sql_and_harmless_functions_need_no_consent(

@@ -1,4 +1,4 @@
-"""Checks of triggers and rules that act on replicated rows, too."""
+"""Checks of triggers, rules and other code that runs for replicated rows, too."""
 
 from __future__ import annotations
 
@@ -6,16 +6,41 @@ from collections.abc import Iterator
 
 from londiste.db.names import TableName, quote
 from londiste.monitor.doctor.facts import Table
-from londiste.monitor.doctor.situation import Situation, found
+from londiste.monitor.doctor.situation import Situation, found, shortened
 from londiste.monitor.queues.model import Finding, Severity
 
+CODE = "code"
 FINDINGS = {
+    CODE: "code of the source that tables would run on the target",
     "always": "trigger that fires for replicated rows",
     "rule": "rewrite rule that applies to replicated rows",
 }
 
 
 def check(pair: Situation) -> Iterator[Finding]:
+    """Findings about code of missing tables, and about triggers and rules."""
+    if pair.code:
+        yield _code(pair)
+    yield from _always(pair)
+
+
+def _code(pair: Situation) -> Finding:
+    """One finding for the code of all tables that are created on the target."""
+    here, there = pair.names
+    return found(
+        Severity.CRITICAL,
+        CODE,
+        f"missing tables contain code of the {here} that would run in the {there} database:"
+        f" {shortened(pair.code)}",
+        "the worker runs it with its rights when it writes rows; without consent no table is"
+        " created",
+        f"check that code, then run londiste replicate with --allow-code (in the file of a cascade:"
+        f" allow_code = true in [tables]); or create the tables in the {there} database yourself",
+        side=there,
+    )
+
+
+def _always(pair: Situation) -> Iterator[Finding]:
     """Findings about ENABLE ALWAYS and ENABLE REPLICA, on both sides.
 
     A trigger of the source alone is created on the target with its table.
