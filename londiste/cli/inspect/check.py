@@ -41,7 +41,8 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
 
     Checks captures, keys of tables, and values near the size limits. Also finds tables not in sync,
     sequences not replicated and dropped foreign keys. Above a node of Londiste 3, finds captures
-    that the node cannot read. The exit code is 0, 1 (warnings) or 2 (critical).
+    that the node cannot read. A worker that does not run, or has never run, is a finding, too.
+    The exit code is 0, 1 (warnings), 2 (critical) or 3 (unknown: the SQL reports no daemons).
     """
     settings = context.settings(NodeSettings)
     queue = settings.queue_name

@@ -74,11 +74,8 @@ def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
         do = f"with the settings of {node.name}: londiste events show; check the log of its worker"
         what = f"{who} is stopped"
         found.append(_finding(Severity.CRITICAL, "error", node, what, text, do, queue))
-    if node.worker is not None and node.worker.life in (Life.GONE, Life.HUNG, Life.STOPPED):
-        severity = Severity.WARNING if node.type == "root" else Severity.CRITICAL
-        why = "the node applies nothing until it runs"
-        what, do = node.worker.text, node.worker.start
-        found.append(_finding(severity, "worker", node, what, why, do, queue))
+    if node.worker is not None:
+        found += _of_worker(node, node.worker, queue)
     if node.paused:
         do = f"londiste resume --node {node.name}"
         why = "it applies nothing until it is resumed"
@@ -90,6 +87,23 @@ def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
         why = "a change of the cascade is unfinished"
         found.append(_finding(Severity.WARNING, "operation", node, what, why, command, queue))
     return found
+
+
+def _of_worker(node: NodeFacts, worker: Running, queue: str) -> list[Finding]:
+    """About a worker that does not run, or of which nothing is known."""
+    if worker.life is Life.UNKNOWN:
+        why = "the SQL of the node is of Londiste 3 or of an earlier version"
+        do = "check it with that version; or upgrade: londiste install --dry-run"
+        what = "unknown: whether its worker runs"
+        return [_finding(Severity.UNKNOWN, "unknown", node, what, why, do, queue)]
+    is_root = node.type == "root"
+    # status warns about a root that never had one; its tables do not depend on it.
+    if worker.life.runs or (is_root and worker.life is Life.NEVER):
+        return []
+    is_new = worker.life is Life.NEVER
+    severity = Severity.WARNING if is_root or is_new else Severity.CRITICAL
+    why = "the node applies nothing until it runs"
+    return [_finding(severity, "worker", node, worker.text, why, worker.start, queue)]
 
 
 def _own(node: NodeFacts, queue: str) -> list[Finding]:

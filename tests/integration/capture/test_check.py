@@ -79,7 +79,7 @@ def test_a_leaf_captures_nothing_and_that_is_right(
     leaf = nodes_of.below(root, "leaf")
     leaf.db.execute("create table fruit (id int primary key, name text, doc jsonb)")
     assert londiste(leaf.db, "add-table", "fruit", "--expect-sync").code == 0
-    assert kinds(leaf, londiste) == (0, [])
+    assert kinds(leaf, londiste) == (1, ["worker"])
 
 
 def test_a_key_that_a_copy_has_dropped_is_not_missing(
@@ -141,16 +141,18 @@ def test_check_finds_what_status_shows(root: Node, nodes_of: Nodes, londiste: Co
     leaf = nodes_of.below(root, "leaf")
     leaf.db.execute("create table fruit (id int primary key, name text, doc jsonb)")
     assert londiste(leaf.db, "add-table", "fruit", "--expect-sync").code == 0
-    assert kinds(leaf, londiste) == (0, [])
+    # Its worker has never run: that is not ok.
+    assert kinds(leaf, londiste) == (1, ["worker"])
+    assert "worker: NOT RUNNING (never reported here)" in londiste(leaf.db, "check").out
     leaf.db.execute(
         "select pgq_node.set_consumer_error('q', %s, %s)", leaf.worker, "cannot go on\nmore"
     )
     leaf.db.execute("select pgq_node.set_consumer_paused('q', %s, true)", leaf.worker)
-    assert kinds(leaf, londiste) == (2, ["error", "paused"])
+    assert kinds(leaf, londiste) == (2, ["error", "worker", "paused"])
     shown = londiste(leaf.db, "check").out
     assert "why: cannot go on" in shown
     assert "londiste resume --node leaf" in shown
-    assert kinds(root, londiste, "--all-nodes") == (2, ["error", "paused"])
+    assert kinds(root, londiste, "--all-nodes") == (2, ["error", "worker", "paused"])
 
 
 def test_wait_sync_of_a_node_without_tables_is_no_success(

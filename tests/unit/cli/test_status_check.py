@@ -12,6 +12,7 @@ from londiste.cascade.daemons import Life, Running, judge, running
 from londiste.cli.nodes.status import EXIT_UNKNOWN, Span
 from londiste.monitor.alarms import CRITICAL_AGE, age_findings, drift_findings
 from londiste.monitor.lag import Behind, Latency
+from londiste.monitor.nodes import rules
 from londiste.monitor.queues.model import Severity
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.retention import Retention
@@ -194,3 +195,25 @@ def test_a_span_has_a_unit() -> None:
     for text in ("", "x", "-1", "0s", "5 y", "nan"):
         with pytest.raises(click.BadParameter):
             span.convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("life", "leaf", "root"),
+    [
+        (Life.ALIVE, [], []),
+        (Life.BUSY, [], []),
+        (Life.NEVER, [("worker", Severity.WARNING)], []),
+        (Life.UNKNOWN, [("unknown", Severity.UNKNOWN)], [("unknown", Severity.UNKNOWN)]),
+        *(
+            (life, [("worker", Severity.CRITICAL)], [("worker", Severity.WARNING)])
+            for life in (Life.GONE, Life.HUNG, Life.STOPPED)
+        ),
+    ],
+)
+def test_check_reports_a_worker_that_is_not_known_to_run(
+    life: Life, leaf: list[tuple[str, Severity]], root: list[tuple[str, Severity]]
+) -> None:
+    for kind, expected in (("leaf", leaf), ("root", root)):
+        node = rules.NodeFacts("n", kind, worker=Running("worker", "w", life))
+        found = rules.findings(node, None, "q")
+        assert [(one.kind, one.severity) for one in found] == expected
