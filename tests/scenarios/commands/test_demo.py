@@ -7,6 +7,7 @@ import re
 import signal
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,32 @@ def test_a_demo_that_is_stopped_leaves_nothing(
         lambda: not [path for path in temporary.iterdir() if path.name.startswith("londiste-")],
         "the end of its files",
     )
+
+
+def test_the_console_of_the_demo_answers_and_ends_with_it(
+    cascade: Cascade, temporary: Path
+) -> None:
+    pytest.importorskip("starlette", reason="needs the extra web")
+    demo = cascade.processes.start(
+        "demo",
+        cascade.command(None, "demo", "--web", "--engine", "local"),
+        {"TMPDIR": str(temporary)},
+    )
+    pattern = r"console: (http://127\.0\.0\.1:\d+)"
+    address = cascade.wait(lambda: re.search(pattern, demo.said()), "its console")[1]
+
+    def read(page: str) -> str:
+        with urllib.request.urlopen(f"{address}/{page}", timeout=20) as answer:
+            return str(answer.read().decode())
+
+    nodes = {one["node"] for one in json.loads(read("api/v1/cascade"))["nodes"]}
+    assert nodes == {"root", "leaf"}
+    assert "<title>Tables" in read("tables")
+    cascade.wait(lambda: "shop." in read("api/v1/tables"), "its tables")
+    demo.send(signal.SIGINT)
+    assert demo.wait(30) == 130
+    with pytest.raises(OSError):
+        read("tables")
 
 
 @pytest.fixture
