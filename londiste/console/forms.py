@@ -9,6 +9,7 @@ from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -247,10 +248,13 @@ def _not_of_this_session() -> Response:
 async def _form(request: HttpRequest) -> dict[str, str]:
     """The fields of a form; none if it is longer than any form of the console."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _LONGEST_FORM:
-            return {}
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > _LONGEST_FORM:
+                return {}
+    except ClientDisconnect:
+        return {}
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
     except ValueError:

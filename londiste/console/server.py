@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
 import threading
 from collections.abc import Iterator
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from londiste.errors import BadOption
 from londiste.settings.fields import split_address
 
 log = logging.getLogger(__name__)
+
+#: Seconds for a request to arrive, and for a client to take what was sent to it.
+REQUEST_SECONDS, TAKE_SECONDS = 10.0, 30.0
 
 #: Clients at the same time.
 _MOST_CLIENTS = 96
@@ -22,6 +28,53 @@ _MOST_CLIENTS = 96
 _END_SECONDS = 2
 #: Bytes of the head of a request.
 _LONGEST_HEAD = 16 * 1024
+
+
+class Protocol(H11Protocol):
+    """HTTP with clients that do not take their time: a slow one is disconnected.
+
+    Otherwise silent connections would use up the number of clients.
+    """
+
+    _arriving: asyncio.TimerHandle | None = None
+    _taking: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client has connected: its request must follow."""
+        super().connection_made(transport)
+        self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        super().connection_lost(exc)
+        for timer in (self._arriving, self._taking):
+            if timer is not None:
+                timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request, or all of it."""
+        super().data_received(data)
+        self._expect_request()
+
+    def pause_writing(self) -> None:
+        """The client does not take what was sent."""
+        super().pause_writing()
+        self._taking = self.loop.call_later(TAKE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It has taken enough."""
+        super().resume_writing()
+        if self._taking is not None:
+            self._taking.cancel()
+
+    def _expect_request(self) -> None:
+        """Lets the time run while a request has not arrived as a whole; parts do not add to it."""
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            if self._arriving is None:
+                self._arriving = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+        elif self._arriving is not None:
+            self._arriving.cancel()
+            self._arriving = None
 
 
 def bound(address: str) -> socket.socket:
@@ -58,7 +111,7 @@ def serving(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=Protocol,
             ws="none",
             loop="asyncio",
             lifespan="off",
