@@ -38,6 +38,13 @@ def pages(docs: Path = DOCS) -> Iterator[Path]:
             yield path.relative_to(docs)
 
 
+def files(docs: Path = DOCS) -> Iterator[Path]:
+    """Pictures, and schemas that a reader downloads, relative to the folder."""
+    for path in sorted(docs.rglob("*")):
+        if path.suffix in (".svg", ".png", ".json") and SITE not in path.parents:
+            yield path.relative_to(docs)
+
+
 def linked(text: str, page: Path, docs: Path = DOCS) -> str:
     """A page whose links to files of the repository are addresses of the forge."""
 
@@ -96,10 +103,10 @@ def prepare(source: Path) -> list[str]:
         target = source / page
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    for picture in [*DOCS.rglob("*.svg"), *DOCS.rglob("*.png")]:
-        target = source / picture.relative_to(DOCS)
+    for file in files():
+        target = source / file
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(picture, target)
+        shutil.copy(DOCS / file, target)
     (source / "charts").mkdir()
     figures = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
     for chart in charts.CHARTS:

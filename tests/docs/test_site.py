@@ -50,6 +50,21 @@ def test_the_navigation_has_every_page_by_job(tmp_path: Path) -> None:
         assert "](../../examples/" not in text and "](../../sql/" not in text, page
 
 
+def test_files_that_pages_link_to_are_copied(tmp_path: Path) -> None:
+    build.prepare(tmp_path / "source")
+    missing = set()
+    for page in build.pages():
+        text = (DOCS / page).read_text(encoding="utf-8")
+        for found in build._LINK.finditer(text):
+            to = found["to"].partition("#")[0]
+            target = (DOCS / page).parent / to
+            is_file = target.is_file() and DOCS in target.resolve().parents
+            copied = (tmp_path / "source" / page.parent / to).is_file()
+            if is_file and not to.endswith(".md") and not copied:
+                missing.add((str(page), to))
+    assert missing == set()
+
+
 def test_a_link_out_of_the_documentation_is_an_address() -> None:
     page = Path("howto/x.md")
     plain = "[a](../reference/errors.md#b) [c](#d) [e](https://example.org/f)"
