@@ -29,7 +29,8 @@ HEADERS = {
 }
 METHODS = ("GET", "HEAD")
 #: Paths that take forms.
-FORMS = ("/login", "/logout", "/action/")
+ACTIONS = "/action/"
+FORMS = ("/login", "/logout", ACTIONS)
 
 
 def is_local(host: str) -> bool:
@@ -105,6 +106,11 @@ def same_origin(headers: Headers, scheme: str, public_url: str) -> bool:
     return bool(origin) and origin in own
 
 
+def own_visit(headers: Headers) -> bool:
+    """Pure: whether the user has opened a page from the console or by its address."""
+    return headers.get("sec-fetch-site", "none") in ("same-origin", "none")
+
+
 class Guard:
     """Refuses requests of unknown hosts and other methods, and adds the headers to all answers.
 
@@ -136,6 +142,9 @@ class Guard:
             app = PlainTextResponse("unknown host: set public_url of the console\n", 421)
         elif method not in METHODS and not takes_form:
             app = PlainTextResponse("method not allowed\n", 405, {"Allow": ", ".join(METHODS)})
+        elif path.startswith(ACTIONS) and not own_visit(headers):
+            # A dry run compares rows or asks nodes: other sites must not start it.
+            app = PlainTextResponse("the link is of another site: open the console\n", 403)
         elif takes_form and not same_origin(headers, scope["scheme"], self._public_url):
             app = PlainTextResponse("the form is of another site\n", 403)
         await app(scope, receive, with_headers)

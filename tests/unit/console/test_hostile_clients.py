@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra web")
 
 from londiste.console import app, server
-from londiste.console.access import Policy
+from londiste.console.access import Policy, proxy_of
 from londiste.console.login import FREE, Logins
 from tests.support.waiting import wait_for
 from tests.unit.console.test_login import HASH, Browser, Start, start
@@ -161,6 +161,21 @@ def test_a_request_names_one_known_host(
         answer = client.makefile("rb").read().decode()
     assert answer.split()[1] in ("400", "421"), answer
     assert "<html" not in answer
+
+
+def test_another_site_does_not_start_a_dry_run(start: Start) -> None:
+    """With a proxy that names the user, the browser sends no cookie that could be withheld."""
+    proxy = proxy_of("X-Remote-User", ["127.0.0.1"])
+    browser = start(Policy(None, proxy))
+    path = "/action/pause?node=leaf"
+    for site in ("cross-site", "same-site"):
+        answer = browser("GET", path, X_Remote_User="anna", Sec_Fetch_Site=site)
+        assert answer.status == 403
+        # Pages that only read may be linked.
+        assert browser("GET", "/tables", X_Remote_User="anna", Sec_Fetch_Site=site).status == 200
+    for headers in ({}, {"Sec_Fetch_Site": "none"}, {"Sec_Fetch_Site": "same-origin"}):
+        answer = browser("GET", path, X_Remote_User="anna", **headers)
+        assert "Pause the worker" in answer.text  # type: ignore[attr-defined]
 
 
 def test_a_cookie_that_was_planted_is_no_session(start: Start) -> None:
