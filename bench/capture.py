@@ -7,12 +7,13 @@ single    CPU that the server process needs for a single-row statement, without 
 bulk      CPU and WAL for a row of one INSERT, UPDATE, DELETE of many rows, likewise
 first     the first change of a session: UPDATEs of one row by ``pgbench -C``, a connection for
           each, and by sessions that a pool resets with DISCARD ALL; not among the default parts
+changed   UPDATEs before and after an ALTER TABLE; not among the default parts
 replayed  mixed statements through every way with a queue: its events, replayed row by row, have to
           give what the table holds; it runs always
 
 Peers that are not installed are skipped with a note.
 
-    python -m bench.capture [--parts tps,single,bulk,first] [--rounds 3] [--seconds 2]
+    python -m bench.capture [--parts tps,single,bulk,first,changed] [--rounds 3] [--seconds 2]
                             [--rows 500000] [--bindir DIR] [--json FILE]
 """
 
@@ -30,7 +31,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench.methods.capture import ROWS, VALUES, QueueWay, Way, all_ways
+from bench.methods.capture import ROWS, VALUES, QueueWay, Way, after_alter, all_ways
 from bench.support import common, cpu
 from bench.support.peers import Peers, add_option, bindir
 from londiste.embedded.postgres import Cluster
@@ -201,6 +202,20 @@ class Bench:
             f"The first change of a session, {CLIENTS} clients, transactions a second",
             ["tps, connection for each", "tps, discard all after each"],
             against="× C",
+        )
+
+    def changed(self) -> None:
+        """CPU of an UPDATE of one row before and after an ALTER TABLE, µs."""
+        names = ("before", "the first after", "those after")
+        for way in self.ways:
+            if way.name in FIRST:
+                runs = [after_alter(way, 500) for _ in range(self.args.rounds)]
+                way.tidy(way.table("u"))
+                for name, values in zip(names, zip(*runs, strict=True), strict=True):
+                    self.result.setdefault(f"µs {name}", {})[way.name] = common.median(values) * 1e6
+        self._table(
+            "CPU of a single-row UPDATE before and after an ALTER TABLE, µs",
+            [f"µs {name}" for name in names],
         )
 
     # -- CPU of a single-row statement -----------------------------------------------------------

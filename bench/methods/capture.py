@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench.support import common
+from bench.support import common, cpu
 from bench.support.peers import Peers
 from londiste.changes import decode
 from londiste.changes.types import Op, RowChange
@@ -367,3 +367,30 @@ def replay(conn: psycopg.Connection, table: str, change: RowChange) -> None:
         conn.execute(
             f"update {table} set {assignments} where id = %s", [*image.values(), image["id"]]
         )
+
+
+def after_alter(way: Way, statements: int) -> tuple[float, float, float]:
+    """CPU of an UPDATE before an ALTER TABLE, of the first one after it, and of those after that.
+
+    Those after it are of another session, because a capture that is not recreated costs each.
+    """
+    table = way.table("u")
+    update = f"update {table} set a = a + 1 where id = %s"
+    with way.connect() as conn:
+        for number in range(1, statements + 11):
+            if number == 11:
+                started = cpu.of_session(conn)
+            conn.execute(update, [number], prepare=True)
+        before = (cpu.of_session(conn) - started) / statements
+        conn.execute(f"alter table {table} add more int")
+        started = cpu.of_session(conn)
+        conn.execute(update, [1])
+        first = cpu.of_session(conn) - started
+    with way.connect() as conn:
+        for number in range(1, statements + 11):
+            if number == 11:
+                started = cpu.of_session(conn)
+            conn.execute(update, [number], prepare=True)
+        after = (cpu.of_session(conn) - started) / statements
+        conn.execute(f"alter table {table} drop more")
+    return before, first, after

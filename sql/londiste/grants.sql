@@ -91,7 +91,8 @@ grant execute on function
     londiste._capture_signature(oid),
     londiste._capture_type(text, text, text[], text[], text),
     londiste._log_state(text, text, text, text, text, text, text, text, text),
-    londiste._row_there(xid, xid)
+    londiste._row_there(xid, xid),
+    londiste._renew_stale(oid, name)
 to pgq_writer;
 
 grant execute on function

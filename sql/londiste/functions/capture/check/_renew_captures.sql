@@ -15,11 +15,10 @@ as $$
  */
 declare
     v_capture record;
-    v_form text;
     v_count int4 := 0;
 begin
     for v_capture in
-        select c.relid, c.table_name, c.function_id, c.args, p.prosrc
+        select c.relid, c.table_name, c.function_id
         from londiste._captures(null::text) as c
             join pg_proc as p on p.oid = c.function_id
         where p.proowner = current_user::regrole
@@ -34,25 +33,7 @@ begin
                     and position(londiste._capture_way(c.args[1]) in p.prosrc) = 0)
     loop
         begin
-            -- As in _lock_capture(), but without waiting: another session recreates it.
-            continue when not pg_try_advisory_xact_lock(
-                'londiste.table_info'::regclass::oid::int4, v_capture.relid::int4);
-            continue when not exists (
-                select from pg_proc as p
-                where p.oid = v_capture.function_id
-                    and p.prosrc = v_capture.prosrc);
-            v_form := (londiste._capture_form_of(
-                v_capture.relid, v_capture.args, current_user::regrole)).form;
-            continue when v_form is distinct from substring(v_capture.prosrc from 'Form: (row|statement)');
-            -- Existing triggers have other transition tables than the function would read.
-            continue when exists (
-                select from pg_trigger as t
-                where t.tgfoid = v_capture.function_id
-                    and v_form = 'statement'
-                    and (t.tgtype & 1 <> 0 and t.tgqual is null or t.tgtype & 16 <> 0 and t.tgoldtable is null));
-            perform londiste._install_capture(
-                v_capture.relid, v_capture.table_name, v_capture.args);
-            v_count := v_count + 1;
+            v_count := v_count + londiste._renew_capture(v_capture.relid, v_capture.function_id)::int4;
         exception when others then
             raise warning 'capture of %: %', v_capture.table_name, sqlerrm;
         end;

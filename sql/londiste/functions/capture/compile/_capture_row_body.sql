@@ -16,6 +16,7 @@ as $$
  */
 declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, 'new', 'old');
+    v_options record := londiste._capture_options(i_args[3:]);
     v_queue pgq.queue;
     v_settings text[] := londiste._capture_settings(i_relid, i_args);
     v_pins record := londiste._capture_pins(v_settings);
@@ -145,7 +146,7 @@ declare
                 v_now := londiste._capture_now(v_relid, %11$L::pg_catalog.text[], '($1)'::pg_catalog.text, '($2)'::pg_catalog.text);
             end if;
             perform londiste._capture_changed_row(v_relid, tg_argv[0:], v_now, tg_op, new, old);
-            %9$s
+%18$s            %9$s
         %12$send if;
     end if;%13$s%14$s
     %15$s    else
@@ -188,6 +189,9 @@ $source$, i_relid, v_pins.leave) else '' end,
         v_states,
         v_store,
         londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_truncate, 6),
-        v_pins.restored);
+        v_pins.restored,
+        -- With the rights of a writer nothing can be recreated.
+        case when v_options.condition is null and num_nonnulls(variadic v_options.extras) = 0
+            then E'            perform londiste._renew_stale(v_relid, tg_name);\n' else '' end);
 end;
 $$;

@@ -50,7 +50,8 @@ declare
                 execute londiste._capture_changed_rows(tg_relid, tg_argv[0:],
                     londiste._capture_now(tg_relid, %2$L::pg_catalog.text[], 'n'::pg_catalog.text, 'o'::pg_catalog.text), tg_op);
             end if;
-            perform londiste._unpin_settings(v_pinned);$source$, i_relid, i_args);
+            perform londiste._unpin_settings(v_pinned);
+            perform londiste._renew_stale(tg_relid, tg_name);$source$, i_relid, i_args);
     v_head text;
     v_from text;
     v_event text;
