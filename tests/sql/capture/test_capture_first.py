@@ -123,14 +123,23 @@ def test_without_a_key_or_with_generated_columns_the_catalog_decides(
 def test_a_role_that_may_not_name_the_table_compares_the_catalog(app: Session) -> None:
     app.execute("create schema hidden; alter table t set schema hidden")
     row = app.execute(
-        "select londiste._capture_changed('hidden.t'::regclass, array['q', 'hidden.t'], true)"
+        "select londiste._capture_changed('hidden.t'::regclass, array['q', 'hidden.t'], true),"
+        " 'hidden.t'::regclass::oid"
     ).fetchone()
     assert row is not None
+    oid = row[1]
     with app.transaction():
-        app.execute("create role narrow; grant pgq_writer to narrow")
+        app.execute(
+            "create role narrow; grant pgq_writer to narrow;"
+            "grant execute on all functions in schema londiste, pgq to narrow"
+        )
         app.execute("set local role narrow")
         assert not changed(app, str(row[0]))
-        app.execute("reset role; drop role narrow")
+        without = app.execute(
+            "select londiste._capture_changed(%s::oid, array['q', 'hidden.t'], true)", [oid]
+        ).fetchone()
+        assert without is not None and "_capture_mark" not in str(without[0])
+        app.execute("reset role; drop owned by narrow; drop role narrow")
 
 
 def test_a_capture_is_created_without_a_scan_over_all_triggers(app: Session) -> None:

@@ -11,7 +11,8 @@ as $$
  *
  * It costs nothing per row: see _capture_signature().  Where the primary key is that of the events,
  * a mark is compared first (_capture_mark), which is ten times as fast to get in a new session.
- * A generated column or another key could change without a new mark.
+ * A generated column or another key could change without a new mark, and a role that may not name the
+ * table gets none.
  */
 declare
     v_index oid := (select i.indexrelid from pg_index as i where i.indrelid = i_relid and i.indisprimary);
@@ -20,8 +21,10 @@ declare
     v_changed text := format('londiste._capture_signature(%1$s) operator(pg_catalog.<>) %2$L'
             || ' or pg_catalog.has_column_privilege(%1$s, %3$s::pg_catalog.int2, ''select'') is not null',
         v_table, londiste._capture_signature(i_relid), v_next);
+    v_mark text := londiste._capture_mark(i_relid, v_index, v_next, i_heirs);
 begin
     if v_index is null
+        or v_mark = ''
         or (londiste._capture_options(i_args[3:])).key_columns is not null
         or exists (
             select from pg_attribute as a
@@ -30,7 +33,6 @@ begin
         return '(' || v_changed || ')';
     end if;
     return format('(londiste._capture_mark(%s, %s::pg_catalog.oid, %s::pg_catalog.int2, %s) operator(pg_catalog.<>) %L and (%s))',
-        v_table, v_index, v_next, i_heirs::text,
-        londiste._capture_mark(i_relid, v_index, v_next, i_heirs), v_changed);
+        v_table, v_index, v_next, i_heirs::text, v_mark, v_changed);
 end;
 $$;

@@ -32,6 +32,8 @@ begin
                 or position('pg_sequence_last_value(' in p.prosrc) > 0
                     and position(londiste._capture_way(c.args[1]) in p.prosrc) = 0)
     loop
+        -- Each holds a lock until the end; the next maintenance continues.
+        exit when v_count = 1000;
         begin
             v_count := v_count + londiste._renew_capture(v_capture.relid, v_capture.function_id)::int4;
         exception when others then
