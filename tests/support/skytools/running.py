@@ -1,59 +1,23 @@
-"""Runs programs of earlier versions: their settings files, their processes, their queues.
-
-Each is a process of its own, forked from one that has imported Londiste already: a start takes
-some ten milliseconds in place of a second.
-"""
+"""Runs programs of earlier versions: their settings files, their processes, their queues."""
 
 from __future__ import annotations
 
-import atexit
-import multiprocessing
 import os
-import runpy
 import signal
+import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 
 import psycopg
 
 from tests.fixtures.cluster import Database
+from tests.support.programs import forked
+from tests.support.programs.earlier import PROGRAMS as PROGRAMS
+from tests.support.programs.earlier import ROOT as ROOT
 from tests.support.waiting import wait_for
-
-ROOT = Path(__file__).parents[3]
-PROGRAMS = Path(__file__).parent
-#: Entry points of the package: ``pgqadm`` -> ``module:function``.
-SCRIPTS: Mapping[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-    "scripts"
-]
-
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    [
-        "londiste.cli.entry.movers",
-        "londiste.cli.entry.pgqadm",
-        "londiste.cli.entry.table_dispatcher",
-        "londiste.cli.pair.provider",
-        "londiste.cli.pair.replay",
-        "londiste.compat.pgq",
-        "londiste.compat.skytools",
-        "tests.support.skytools.running",
-    ]
-)
-
-
-#: What no test has waited for ends with the tests.
-_started: list[multiprocessing.process.BaseProcess] = []
-
-
-@atexit.register
-def _end_all() -> None:
-    for process in _started:
-        process.kill()
 
 
 def ini(folder: Path, section: str, **keys: object) -> str:
@@ -83,14 +47,13 @@ class Started:
         handle, name = tempfile.mkstemp(prefix="program-")
         os.close(handle)
         self._output = Path(name)
-        more = {"LONDISTE_CRASH": crash, **(environment or {})}
-        self._process = _CONTEXT.Process(
-            target=_child, args=(program, arguments, name, str(cwd or Path.cwd()), more)
-        )
-        self._process.start()
-        _started.append(self._process)
-        assert self._process.pid is not None
-        self.pid: int = self._process.pid
+        argv = [sys.executable, "-m", "tests.support.programs.earlier", program, *arguments]
+        more = {"PYTHONPATH": str(ROOT), "LONDISTE_CRASH": crash, **(environment or {})}
+        with self._output.open("ab") as output:
+            self._process = forked.start(
+                argv, env={**os.environ, **more}, output=output, cwd=cwd, dies_with_us=True
+            )
+        self.pid = self._process.pid
 
     @property
     def text(self) -> str:
@@ -103,11 +66,13 @@ class Started:
 
     def end(self, expect: int | None = None) -> str:
         """Waits for the end; what it printed.  The code must be that of the crash, or this."""
-        self._process.join(60)
-        code, text = self._process.exitcode, self.text
-        if code is None:
+        code: int | None = None
+        try:
+            code = self._process.wait(60)
+        except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.join()
+            self._process.wait()
+        text = self.text
         self._output.unlink()
         wanted = (-9 if self.crash else 0) if expect is None else expect
         assert code == wanted, f"{self.program} ended with {code}, not {wanted}:\n{text}"
@@ -149,30 +114,6 @@ def run(
     """Runs a program to its end; what it printed.  ``crash`` is LONDISTE_CRASH: it must die."""
     started = Started(program, *arguments, crash=crash, cwd=cwd, environment=environment)
     return started.end(expect)
-
-
-def _child(
-    program: str, arguments: tuple[str, ...], output: str, cwd: str, more: Mapping[str, str]
-) -> None:
-    """The process of a program: as if the shell had started it."""
-    file = os.open(output, os.O_WRONLY | os.O_APPEND)
-    for channel in (1, 2):
-        os.dup2(file, channel)
-    os.close(file)
-    os.environ.update(more)
-    os.chdir(cwd)
-    path = PROGRAMS / program if program.endswith(".py") else Path(program)
-    sys.argv = [str(path), *arguments]
-    try:
-        if program.endswith(".py"):
-            runpy.run_path(str(path), run_name="__main__")
-        else:
-            module, _, function = SCRIPTS[program].partition(":")
-            getattr(import_module(module), function)()
-    except Exception:
-        # What the interpreter does with an error that the program lets through.
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
-        raise SystemExit(1) from None
 
 
 def send(db: Database, queue: str, *events: tuple[str, ...]) -> None:
