@@ -36,7 +36,7 @@ from typing import Any
 import londiste.cli
 from londiste.pgq import liveness
 from londiste.replication.worker import connections
-from tests.support import quick
+from tests.support.programs import quick
 from tests.support.programs.forked import die_with_parent
 
 _CLONE_PARENT = 0x8000

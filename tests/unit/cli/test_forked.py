@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import quick
-from tests.support.programs import forked
+from tests.support.programs import forked, quick
 from tests.support.programs.fork_server import OF_ONE_PROCESS
 
 PROGRAM = [sys.executable, "-m", "tests.support.programs.what_i_am"]
