@@ -16,8 +16,7 @@ import click
 from londiste import settings as settings_module
 from londiste.cli import options, output
 from londiste.cli.errors import run
-from londiste.daemon.pidfile import control, running
-from londiste.daemon.process import process
+from londiste.daemon.pidfile import running
 
 if TYPE_CHECKING:
     from londiste.consumer import Consumer, ConsumerSettings
@@ -69,9 +68,9 @@ def command(
                 "--delivery", type=click.Choice(list(variants)), help="Delivery guarantee."
             )
         )
-    for option in [*own, *_OPTIONS]:
+    for option in [*own, *_OPTIONS, *options.DAEMON_FLAGS]:
         result = option(result)
-    return options.daemon(result)
+    return result
 
 
 _OPTIONS = (
@@ -117,6 +116,9 @@ class Program:
         self.kind = kind
         self.own = {key: value for key, value in own.items() if value is not None}
         self.given = given
+        self.daemon = options.DaemonCall(
+            *(given[flag] for flag in ("daemon", "reload", "stop", "kill"))
+        )
         above = click.get_current_context().find_object(options.Context)
         file = given["config"] or given["file"]
         self.context = options.Context.make(
@@ -139,8 +141,7 @@ class Program:
             defaults=self.kind.defaults(),
             node=self.context.node,
         )
-        flags = ("daemon", "reload", "stop", "kill")
-        return self.context.in_background(found, any(self.given[flag] for flag in flags))
+        return self.context.in_background(found, self.daemon)
 
     def run(self) -> None:
         """Does what the options ask for."""
@@ -149,11 +150,7 @@ class Program:
             click.echo(settings_module.annotated(self.kind.settings_class))
             return
         settings = self.read()
-        pid = control(
-            settings.pidfile, reload=given["reload"], stop=given["stop"], kill=given["kill"]
-        )
-        if pid is not None:
-            output.message(f"sent signal to process {pid}")
+        if self.daemon.signalled(settings.pidfile):
             return
         # What was read already serves the start, so that its warnings are printed once.
         read_already = [settings]
@@ -184,16 +181,14 @@ class Program:
             self._work(consumer, settings)
 
     def _work(self, consumer: Consumer, settings: ConsumerSettings) -> None:
-        once, background = self.given["once"], self.given["daemon"] and not self.given["once"]
+        once, background = self.given["once"], self.daemon.background and not self.given["once"]
         if background and settings.pidfile and running(settings.pidfile) is None:
             # Errors at the start are printed here, not only in the log.
             consumer.try_out()
-        with process(
+        with self.context.process(
+            settings,
             pid=None if once else settings.pidfile,
-            log=self.context.log_target(settings),
             background=background,
-            quiet=self.context.quiet,
-            verbose=self.context.verbose,
             stop_timeout=settings.stop_timeout,
             break_off_on_second=True,
             announced=not once,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +17,7 @@ from londiste import settings
 from londiste.cli import output
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.daemon.logging import LogTarget
+from londiste.daemon.signals import Signals
 from londiste.errors import BadOption
 from londiste.settings import Settings, cascade_file
 from londiste.settings.cascade_file import CascadeFile
@@ -120,12 +124,12 @@ class Context:
             )
         return found
 
-    def in_background(self, found: S, wanted: bool) -> S:
-        """The settings with the default pid file and log file, if a command needs them.
+    def in_background(self, found: S, daemon: DaemonCall) -> S:
+        """The settings with the default pid file and log file, if the options need them.
 
         They are next to the settings file, and named after it, the node and the program.
         """
-        if not wanted or self.config is None or (found.pidfile and found.logfile):
+        if not daemon.given or self.config is None or (found.pidfile and found.logfile):
             return found
         parts = [self.config.stem]
         if cascade_file.read(self.config) is not None:
@@ -153,6 +157,27 @@ class Context:
             # One of the file of a cascade.
             return replace(target, node=self.node or "")
         return target
+
+    def process(
+        self, found: Settings, pid: Path | None = None, **given: Any
+    ) -> AbstractContextManager[Signals]:
+        """The process of this command, as ``londiste.daemon.process``, with its log."""
+        from londiste.daemon.process import process
+
+        log = self.log_target(found)
+        return process(pid=pid, log=log, quiet=self.quiet, verbose=self.verbose, **given)
+
+    def program(self) -> list[str]:
+        """The command line of a child with the same options, up to its command."""
+        argv = [sys.executable, "-m", "londiste"]
+        if self.config is not None:
+            # A daemon has another working directory.
+            argv += ["-c", str(self.config.resolve())]
+        if self.node is not None:
+            argv += ["--node", self.node]
+        for key, value in self.overrides.items():
+            argv += ["--set", f"{key}={value}"]
+        return [*argv, *["-v"] * self.verbose, *["-q"] * self.quiet]
 
     def _named_by_command(self) -> str | None:
         """The value of the command's own ``--node``, if it is a node of the file."""
@@ -352,16 +377,53 @@ def database(function: F) -> F:
     )(function)
 
 
-def daemon(function: F) -> F:
-    """``-d -r -s -k``: run as a daemon; reload, stop or kill the running daemon."""
+DAEMON_FLAGS = tuple(
+    click.option(flag, name, is_flag=True, help=text)
     for flag, name, text in (
         ("-k", "--kill", "Stop the running daemon immediately (SIGTERM)."),
         ("-s", "--stop", "Stop the running daemon after its current batch (SIGINT)."),
         ("-r", "--reload", "Reload the settings of the running daemon (SIGHUP)."),
         ("-d", "--daemon", "Run in the background."),
-    ):
-        function = click.option(flag, name, is_flag=True, help=text)(function)
-    return function
+    )
+)
+
+
+@dataclass(frozen=True)
+class DaemonCall:
+    """``-d``, ``-r``, ``-s`` and ``-k`` of a call."""
+
+    background: bool
+    reload: bool
+    stop: bool
+    kill: bool
+
+    @property
+    def given(self) -> bool:
+        """Whether there is one of them."""
+        return self.background or self.reload or self.stop or self.kill
+
+    def signalled(self, path: Path | None) -> bool:
+        """Signals the daemon of a pid file for ``-r``, ``-s`` or ``-k``; False without them."""
+        from londiste.daemon.pidfile import control
+
+        pid = control(path, reload=self.reload, stop=self.stop, kill=self.kill)
+        if pid is not None:
+            output.message(f"sent signal to process {pid}")
+        return pid is not None
+
+
+def daemon(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``-d -r -s -k``: run as a daemon; reload, stop or kill it; the DaemonCall ``daemon``."""
+
+    @functools.wraps(function)
+    def called(
+        *context: Any, daemon: bool, reload: bool, stop: bool, kill: bool, **given: Any
+    ) -> Any:
+        return function(*context, daemon=DaemonCall(daemon, reload, stop, kill), **given)
+
+    for option in DAEMON_FLAGS:
+        called = option(called)
+    return called
 
 
 pass_context = click.make_pass_decorator(Context)

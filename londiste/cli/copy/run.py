@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
@@ -19,7 +18,6 @@ from londiste.copy.process import CopyProcess
 from londiste.copy.progress import Progress
 from londiste.copy.sessions import Builds, CopyJob
 from londiste.daemon.child import die_with_parent
-from londiste.daemon.process import process
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.errors import NodeBusy, StateError
@@ -89,12 +87,7 @@ def run(
         output.steps(work.plan(), json_wanted=as_json)
         return
     try:
-        with process(
-            log=context.log_target(settings),
-            quiet=context.quiet,
-            verbose=context.verbose,
-            announced=of_worker,
-        ) as signals:
+        with context.process(settings, announced=of_worker) as signals:
             with shown(settings, as_json=as_json, bars=not of_worker and not context.quiet):
                 work.run(signals)
             if output.on_terminal() and not (of_worker or as_json or context.quiet):
@@ -128,14 +121,11 @@ def _copied_with_worker(
     if not any(isinstance(states.get(name), sync.Missing) for name in wanted):
         return False
     # Not imported where the worker starts this process.
-    from londiste.cli.daemons.worker import copy_arguments
     from londiste.replication.worker.worker import Worker
 
     try:
-        with process(
-            log=context.log_target(settings), quiet=context.quiet, verbose=context.verbose
-        ) as signals:
-            argv = [sys.executable, "-m", "londiste", *copy_arguments(context)]
+        with context.process(settings) as signals:
+            argv = [*context.program(), "copy"]
             Worker(lambda: context.settings(WorkerSettings), signals, copy_argv=argv).run_once()
     except NodeBusy:
         output.message("the worker that runs copies the tables")

@@ -8,7 +8,6 @@ import click
 
 from londiste.cli import output
 from londiste.cli.consumer_cli import Program, command
-from londiste.daemon.process import process
 from londiste.errors import BadOption
 from londiste.tools.dispatch.program import Dispatcher
 
@@ -58,12 +57,10 @@ class DispatchProgram(Program):
         else:
             worker.check()
             once = given["once"]
-            with process(
+            with self.context.process(
+                settings,
                 pid=None if once else settings.pidfile,
-                log=self.context.log_target(settings),
-                background=given["daemon"] and not once,
-                quiet=self.context.quiet,
-                verbose=self.context.verbose,
+                background=self.daemon.background and not once,
                 announced=not once,
             ) as signals:
                 if once:

@@ -12,8 +12,6 @@ import click
 
 from londiste import settings as settings_module
 from londiste.cli import options, output
-from londiste.daemon.pidfile import control
-from londiste.daemon.process import process
 from londiste.errors import BadOption, TransientError
 from londiste.monitor.queues.model import Severity
 from londiste.monitor.verdict import Allowed
@@ -42,10 +40,7 @@ def notify(
     nodes: Sequence[str],
     test: bool,
     once: bool,
-    daemon: bool,
-    reload: bool,
-    stop: bool,
-    kill: bool,
+    daemon: options.DaemonCall,
 ) -> None:
     """Send findings of status --check to a webhook or a command.
 
@@ -67,10 +62,8 @@ def notify(
     def task() -> Task:
         return _task(context, read(), nodes, once=once)
 
-    own = context.in_background(read(), daemon or reload or stop or kill)
-    pid = control(own.pidfile, reload=reload, stop=stop, kill=kill)
-    if pid is not None:
-        output.message(f"sent signal to process {pid}")
+    own = context.in_background(read(), daemon)
+    if daemon.signalled(own.pidfile):
         return
     first = task()
     if test:
@@ -79,12 +72,10 @@ def notify(
     place = first.places[0]
     store = Store(own.state_file or _state_file(context.config, place.queue, nodes))
     with (
-        process(
+        context.process(
+            own,
             pid=None if once else own.pidfile,
-            log=context.log_target(own),
-            background=daemon and not once,
-            quiet=context.quiet,
-            verbose=context.verbose,
+            background=daemon.background and not once,
             announced=not once,
         ) as signals,
         store.owned(),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from collections.abc import Sequence
 
 import click
 
 from londiste import settings
 from londiste.cascadefile.daemons import daemons, refuse_shared
-from londiste.cli import options, output
-from londiste.daemon.pidfile import control
-from londiste.daemon.process import process
+from londiste.cli import options
 from londiste.daemon.supervisor import Daemon, Supervisor, lines
 from londiste.metrics.endpoint import listening
 from londiste.settings import RunSettings, WorkerSettings
@@ -37,10 +34,7 @@ _GROUPS = 3
 def run(
     context: options.Context,
     nodes: Sequence[str],
-    daemon: bool,
-    reload: bool,
-    stop: bool,
-    kill: bool,
+    daemon: options.DaemonCall,
 ) -> None:
     """Run all daemons of a cascade file: ticker, workers, lakes and dispatchers.
 
@@ -49,10 +43,8 @@ def run(
     """
     chosen = (*nodes, *([context.node] if context.node else ()))
     plain = dataclasses.replace(context, node=None)
-    own = plain.in_background(plain.settings(RunSettings), daemon or reload or stop or kill)
-    pid = control(own.pidfile, reload=reload, stop=stop, kill=kill)
-    if pid is not None:
-        output.message(f"sent signal to process {pid}")
+    own = plain.in_background(plain.settings(RunSettings), daemon)
+    if daemon.signalled(own.pidfile):
         return
 
     # The endpoint of this process is none of its children.
@@ -60,7 +52,7 @@ def run(
     of_children = {key: value for key, value in context.overrides.items() if key != "metrics"}
     # One log has one form of lines.
     of_children["log_format"] = own.log_format
-    program = _program(dataclasses.replace(context, overrides=of_children))
+    program = dataclasses.replace(plain, overrides=of_children).program()
 
     def read() -> list[Daemon]:
         file = context.cascade_file()
@@ -79,12 +71,10 @@ def run(
     read()
     with (
         listening(own.metrics) as endpoint,
-        process(
+        context.process(
+            own,
             pid=own.pidfile,
-            log=context.log_target(own),
-            background=daemon,
-            quiet=context.quiet,
-            verbose=context.verbose,
+            background=daemon.background,
             stop_timeout=_GROUPS * own.stop_timeout + 5,
         ) as signals,
     ):
@@ -112,12 +102,3 @@ def run(
 
 def _metrics_of_ticker(file: CascadeFile) -> str:
     return str(file.common["ticker"].get("metrics", ""))
-
-
-def _program(context: options.Context) -> list[str]:
-    """The command line of the children, up to ``--node``."""
-    assert context.config is not None
-    argv = [sys.executable, "-m", "londiste", "-c", str(context.config.resolve())]
-    for key, value in context.overrides.items():
-        argv += ["--set", f"{key}={value}"]
-    return [*argv, *["-v"] * context.verbose, *["-q"] * context.quiet]

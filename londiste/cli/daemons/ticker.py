@@ -9,8 +9,6 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.cli import options, output
-from londiste.daemon.pidfile import control
-from londiste.daemon.process import process
 from londiste.db.connection import masked
 from londiste.errors import BadOption
 from londiste.metrics.endpoint import listening
@@ -43,10 +41,7 @@ def ticker(
     dsns: Sequence[str],
     discover: bool,
     once: bool,
-    daemon: bool,
-    reload: bool,
-    stop: bool,
-    kill: bool,
+    daemon: options.DaemonCall,
     as_json: bool,
 ) -> None:
     """Run the ticker: create ticks and maintain queues.
@@ -82,10 +77,8 @@ def ticker(
             discover=settings.discover,
         )
 
-    settings = ctx.in_background(read(), daemon or reload or stop or kill)
-    pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
-    if pid is not None:
-        output.message(f"sent signal to process {pid}")
+    settings = ctx.in_background(read(), daemon)
+    if daemon.signalled(settings.pidfile):
         return
     if once:
         counts = run_once(duty())
@@ -101,13 +94,7 @@ def ticker(
     duty()
     with (
         listening(settings.metrics) as endpoint,
-        process(
-            pid=settings.pidfile,
-            log=ctx.log_target(settings),
-            background=daemon,
-            quiet=ctx.quiet,
-            verbose=ctx.verbose,
-        ) as signals,
+        ctx.process(settings, pid=settings.pidfile, background=daemon.background) as signals,
     ):
         tally = TickerTally()
         service = Service(duty, signals, tally)

@@ -12,7 +12,6 @@ import click
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.daemon.logging import LogTarget
-from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.errors import BadOption
 from londiste.metrics.daemons import place, places
@@ -38,9 +37,7 @@ _SHORTEST_PASSWORD = 10
     help="Ask for a password, and print the line of the setting users; start nothing.",
 )
 @options.pass_context
-def web(
-    context: options.Context, daemon: bool, reload: bool, stop: bool, kill: bool, user: str | None
-) -> None:
+def web(context: options.Context, daemon: options.DaemonCall, user: str | None) -> None:
     """Show the cascade in a browser: nodes, tables, copies, queues, failed events, live.
 
     Prints its address. Without a login it changes nothing, and listens on 127.0.0.1 only. Needs the
@@ -49,10 +46,8 @@ def web(
     if user is not None:
         _print_user(user)
         return
-    own = context.in_background(context.settings(WebSettings), daemon or reload or stop or kill)
-    pid = control(own.pidfile, reload=reload, stop=stop, kill=kill)
-    if pid is not None:
-        output.message(f"sent signal to process {pid}")
+    own = context.in_background(context.settings(WebSettings), daemon)
+    if daemon.signalled(own.pidfile):
         return
     _require()
     from londiste.console import security, server
@@ -71,7 +66,7 @@ def web(
         with process(
             pid=own.pidfile,
             log=LogTarget.of(own),
-            background=daemon,
+            background=daemon.background,
             quiet=context.quiet,
             verbose=context.verbose,
         ) as signals:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 
 import click
 
 from londiste.cli import options, output
-from londiste.daemon.pidfile import control, running
-from londiste.daemon.process import process
+from londiste.daemon.pidfile import running
 from londiste.daemon.signals import Signals
 from londiste.errors import BadOption
 from londiste.metrics.endpoint import listening
@@ -41,10 +39,7 @@ def worker(
     once: bool,
     rewinding: bool,
     force_resync: bool,
-    daemon: bool,
-    reload: bool,
-    stop: bool,
-    kill: bool,
+    daemon: options.DaemonCall,
 ) -> None:
     """Apply the provider's batches to this node.
 
@@ -55,10 +50,8 @@ def worker(
     def read() -> WorkerSettings:
         return ctx.settings(WorkerSettings)
 
-    settings = ctx.in_background(read(), daemon or reload or stop or kill)
-    pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
-    if pid is not None:
-        output.message(f"sent signal to process {pid}")
+    settings = ctx.in_background(read(), daemon)
+    if daemon.signalled(settings.pidfile):
         return
     if force_resync and not rewinding:
         raise BadOption(
@@ -68,22 +61,20 @@ def worker(
         tick = rewind(settings, force_resync=force_resync)
         output.message(f"the provider's consumer is at tick {tick}")
         return
-    if daemon and not once and settings.pidfile and running(settings.pidfile) is None:
+    if daemon.background and not once and settings.pidfile and running(settings.pidfile) is None:
         # What is wrong at the start is said here, not in a log that nobody reads yet.
         with closing(Signals()) as none:
             Worker(read, none).try_out()
     with (
         listening("" if once else settings.metrics) as endpoint,
-        process(
+        ctx.process(
+            settings,
             pid=None if once else settings.pidfile,
-            log=ctx.log_target(settings),
-            background=daemon and not once,
-            quiet=ctx.quiet,
-            verbose=ctx.verbose,
+            background=daemon.background and not once,
             announced=not once,
         ) as signals,
     ):
-        copy_argv = [sys.executable, "-m", "londiste", *copy_arguments(ctx)]
+        copy_argv = [*ctx.program(), "copy"]
         tally = WorkerTally()
         work = Worker(read, signals, copy_argv=copy_argv, observe=tally.batch)
         if endpoint is not None:
@@ -94,15 +85,3 @@ def worker(
             work.run_once()
         else:
             work.run()
-
-
-def copy_arguments(ctx: options.Context) -> list[str]:
-    argv: list[str] = []
-    if ctx.config is not None:
-        # A daemon has another working directory.
-        argv += ["-c", str(ctx.config.resolve())]
-    if ctx.node is not None:
-        argv += ["--node", ctx.node]
-    for key, value in ctx.overrides.items():
-        argv += ["--set", f"{key}={value}"]
-    return [*argv, *["-v"] * ctx.verbose, *["-q"] * ctx.quiet, "copy"]

@@ -6,10 +6,8 @@ from typing import Any
 
 import click
 
-from londiste.cli import options, output
+from londiste.cli import options
 from londiste.cli.lake.common import lake_options, settings_of
-from londiste.daemon.pidfile import control
-from londiste.daemon.process import process
 from londiste.lake.worker import LakeWorker
 
 
@@ -17,26 +15,16 @@ from londiste.lake.worker import LakeWorker
 @lake_options
 @options.daemon
 @options.pass_context
-def run(
-    ctx: options.Context, /, daemon: bool, reload: bool, stop: bool, kill: bool, **given: Any
-) -> None:
+def run(ctx: options.Context, /, daemon: options.DaemonCall, **given: Any) -> None:
     """Keep the tables of a lake up to date until stopped.
 
     A table that fails does not stop the others; it is retried.
     """
-    settings = ctx.in_background(settings_of(ctx, given), daemon or reload or stop or kill)
-    pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
-    if pid is not None:
-        output.message(f"sent signal to process {pid}")
+    settings = ctx.in_background(settings_of(ctx, given), daemon)
+    if daemon.signalled(settings.pidfile):
         return
     with (
-        process(
-            pid=settings.pidfile,
-            log=ctx.log_target(settings),
-            background=daemon,
-            quiet=ctx.quiet,
-            verbose=ctx.verbose,
-        ) as signals,
+        ctx.process(settings, pid=settings.pidfile, background=daemon.background) as signals,
         LakeWorker(settings) as worker,
     ):
         worker.run(signals)
@@ -52,12 +40,7 @@ def once(ctx: options.Context, /, **given: Any) -> None:
     """
     settings = settings_of(ctx, given)
     with (
-        process(
-            log=ctx.log_target(settings),
-            quiet=ctx.quiet,
-            verbose=ctx.verbose,
-            announced=False,
-        ) as signals,
+        ctx.process(settings, announced=False) as signals,
         LakeWorker(settings) as worker,
     ):
         worker.once(lambda: signals.stopping)

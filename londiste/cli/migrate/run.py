@@ -10,7 +10,6 @@ from londiste.cli.migrate import common
 from londiste.cli.migrate.start import READY, begin, stay
 from londiste.cli.migrate.switch import carry
 from londiste.cli.migrate.verify import compare
-from londiste.daemon.process import process
 from londiste.migrate import daemons, switching
 from londiste.migrate.databases import Pair
 from londiste.migrate.phase import Phase
@@ -44,14 +43,8 @@ def run(
     pair = common.the_pair(context, source, target)
     begin(pair, common.Asked(way, pg_dump), False, False)
     with (
-        process(
-            pid=pair.settings.pidfile,
-            log=context.log_target(pair.settings),
-            background=False,
-            quiet=context.quiet,
-            verbose=context.verbose,
-            stop_timeout=STOP_SECONDS,
-            announced=False,
+        context.process(
+            pair.settings, pid=pair.settings.pidfile, stop_timeout=STOP_SECONDS, announced=False
         ) as signals,
         daemons.kept(pair, verbose=common.verbose(context)) as children,
     ):

@@ -13,8 +13,6 @@ from londiste.cli import options, output
 from londiste.cli.documents import Steps
 from londiste.cli.migrate import common
 from londiste.cli.sync_view import ViewLine, shown, sync_view
-from londiste.daemon.pidfile import control
-from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError, StateError, from_database
 from londiste.migrate import daemons, phase, setup
@@ -56,10 +54,7 @@ def start(
     pg_dump: str | None,
     until_ready: bool,
     no_daemons: bool,
-    daemon: bool,
-    reload: bool,
-    stop: bool,
-    kill: bool,
+    daemon: options.DaemonCall,
     explain: bool,
     as_json: bool,
 ) -> None:
@@ -71,22 +66,18 @@ def start(
     command to continue.
     """
     pair = common.the_pair(context, source, target)
-    settings = context.in_background(pair.settings, daemon or reload or stop or kill)
-    pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
-    if pid is not None:
-        output.message(f"sent signal to process {pid}")
+    settings = context.in_background(pair.settings, daemon)
+    if daemon.signalled(settings.pidfile):
         return
     begin(pair, common.Asked(way, pg_dump), explain, as_json)
     if explain or no_daemons:
         return
-    with process(
+    with context.process(
+        settings,
         pid=settings.pidfile,
-        log=context.log_target(settings),
-        background=daemon,
-        quiet=context.quiet,
-        verbose=context.verbose,
+        background=daemon.background,
         stop_timeout=STOP_SECONDS,
-        announced=daemon,
+        announced=daemon.background,
     ) as signals:
         with daemons.kept(pair, verbose=common.verbose(context)) as children:
             reached = stay(pair, signals, children, READY if until_ready else ())

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from contextlib import closing
 
 import click
 
 from londiste.cli import options, output
-from londiste.cli.daemons.worker import copy_arguments
 from londiste.cli.pair.common import Call, of_side, require_pair
 from londiste.daemon.loop import report
-from londiste.daemon.pidfile import control, running
-from londiste.daemon.process import process
+from londiste.daemon.pidfile import running
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError
 from londiste.replication.worker.worker import Worker
@@ -34,10 +31,7 @@ def replay(
     context: options.Context,
     rewinding: bool,
     once: bool,
-    daemon: bool,
-    reload: bool,
-    stop: bool,
-    kill: bool,
+    daemon: options.DaemonCall,
 ) -> None:
     """Replicate a pair: apply the provider's batches to the subscriber.
 
@@ -58,24 +52,20 @@ def replay(
         return context.settings(WorkerSettings)
 
     settings = read()
-    pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
-    if pid is not None:
-        output.message(f"sent signal to process {pid}")
+    if daemon.signalled(settings.pidfile):
         return
     for side in (SUBSCRIBER, PROVIDER):
         output.message(f"replay is now: {Call(side, words).text(context.config)}")
-    if daemon and not once and settings.pidfile and running(settings.pidfile) is None:
+    if daemon.background and not once and settings.pidfile and running(settings.pidfile) is None:
         with closing(Signals()) as none:
             Worker(read, none).try_out()
-    with process(
+    with context.process(
+        settings,
         pid=None if once else settings.pidfile,
-        log=context.log_target(settings),
-        background=daemon and not once,
-        quiet=context.quiet,
-        verbose=context.verbose,
+        background=daemon.background and not once,
         announced=not once,
     ) as signals:
-        copying = [sys.executable, "-m", "londiste", *copy_arguments(context)]
+        copying = [*context.program(), "copy"]
         work = Worker(read, signals, copy_argv=copying)
         if once:
             work.run_once()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from londiste.cli.options import Context
+from londiste.cli.options import Context, DaemonCall
 from londiste.errors import BadOption
 from londiste.lake.settings import LakeSettings
 from londiste.settings import (
@@ -223,17 +223,17 @@ def test_the_file_is_found_without_an_option(
 def test_files_of_a_daemon_are_named_after_file_node_and_program(file: Path) -> None:
     of = Context.make(str(file), quiet=False, verbose=0, overrides=(), node="c")
     worker = of.settings(WorkerSettings)
-    assert of.in_background(worker, False).pidfile is None
-    found = of.in_background(worker, True)
+    assert of.in_background(worker, DaemonCall(False, False, False, False)).pidfile is None
+    found = of.in_background(worker, DaemonCall(True, False, False, False))
     assert (found.pidfile, found.logfile) == (
         file.with_name("shop.c.pid"),
         file.with_name("shop.c.log"),
     )
-    ticker = of.in_background(of.settings(TickerSettings), True)
+    ticker = of.in_background(of.settings(TickerSettings), DaemonCall(True, False, False, False))
     assert ticker.pidfile == file.with_name("shop.ticker.pid")
     plain = file.with_name("leaf.toml")
     plain.write_text('[londiste]\ndb = "x"\nqueue_name = "q"\nlogfile = "/var/log/l"\n')
     of = Context.make(str(plain), quiet=False, verbose=0, overrides=())
-    found = of.in_background(of.settings(WorkerSettings), True)
+    found = of.in_background(of.settings(WorkerSettings), DaemonCall(True, False, False, False))
     assert found.pidfile == file.with_name("leaf.pid")
     assert str(found.logfile) == "/var/log/l"
