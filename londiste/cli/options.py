@@ -259,10 +259,6 @@ def json_output(*documents: type | Rows[Any]) -> Callable[[F], F]:
     )
 
 
-#: ``--json`` of commands that change something: their steps, to come or executed.
-json_changes = json_output(Steps, Done)
-
-
 class Renamed(click.Option):
     """An option that hidden names of earlier versions set, too.
 
@@ -344,6 +340,24 @@ def explain(function: F) -> F:
         earlier=("--explain",),
         help="Show the steps without executing them.",
     )(function)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """``--dry-run`` and ``--json`` of a command that changes something."""
+
+    explain: bool
+    as_json: bool
+
+
+def changes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--dry-run`` and ``--json``: the Execution ``how``."""
+
+    @functools.wraps(function)
+    def called(*context: Any, explain: bool, as_json: bool, **given: Any) -> Any:
+        return function(*context, how=Execution(explain, as_json), **given)
+
+    return explain(json_output(Steps, Done)(called))
 
 
 def seconds(flag: str, text: str, *, default: float = 60.0) -> Callable[[F], F]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from londiste.cli import errors, output
 from londiste.cli.documents import Done
+from londiste.cli.options import Execution
 from londiste.db.connection import Connection
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
@@ -32,28 +33,24 @@ def sites(settings: NodeSettings, *, bounded: bool = False) -> Connections:
     )
 
 
-def execute_plan(
-    steps: Sequence[Step], where: Connections, *, explain: bool, json_wanted: bool = False
-) -> int:
+def execute_plan(steps: Sequence[Step], where: Connections, how: Execution) -> int:
     """Prints the remaining steps, or executes them; the number of executed steps."""
-    if explain:
-        output.steps(plan.remaining(steps, where), json_wanted=json_wanted)
+    if how.explain:
+        output.steps(plan.remaining(steps, where), json_wanted=how.as_json)
         return 0
-    with reported(json_wanted) as report:
+    with reported(how.as_json) as report:
         return plan.execute(steps, where, report)
 
 
-def execute_changes(
-    conn: Connection, changes: Sequence[QueueChange], *, explain: bool, json_wanted: bool
-) -> None:
+def execute_changes(conn: Connection, changes: Sequence[QueueChange], how: Execution) -> None:
     """Prints the changes of queues, or makes them in one transaction; ``conn`` is in autocommit."""
-    if explain:
-        output.steps(changes, json_wanted=json_wanted)
+    if how.explain:
+        output.steps(changes, json_wanted=how.as_json)
         return
     with conn.transaction():
         for change in changes:
             change.act(conn)
-    with reported(json_wanted) as report:
+    with reported(how.as_json) as report:
         for change in changes:
             report(change)
 

@@ -11,7 +11,6 @@ from londiste.cli import options, output
 from londiste.cli.cascade.common import (
     cluster_state,
     finish,
-    output_options,
     rollback_option,
     timeout_option,
 )
@@ -39,7 +38,7 @@ _allow_resync = options.flag(
 @timeout_option
 @_allow_resync
 @rollback_option
-@output_options
+@options.changes
 def change_provider(
     context: options.Context,
     provider: str,
@@ -48,8 +47,7 @@ def change_provider(
     timeout: float,
     allow_resync: bool,
     rollback: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Switch a node to another provider.
 
@@ -73,8 +71,7 @@ def change_provider(
             finish(
                 steps,
                 where,
-                explain,
-                as_json,
+                how,
                 f"consumer {consumer} of node {name} reads from {provider}",
                 f"consumer {consumer} already reads from {provider}, nothing to do",
             )
@@ -84,9 +81,7 @@ def change_provider(
             steps = moving.rollback(
                 where, scene, name, timeout=timeout, warn=output.warning, guard=guard
             )
-            finish(
-                steps, where, explain, as_json, f"node {name} reads from its former provider", ""
-            )
+            finish(steps, where, how, f"node {name} reads from its former provider", "")
             return
         steps = moving.change_provider(
             where,
@@ -100,8 +95,7 @@ def change_provider(
         finish(
             steps,
             where,
-            explain,
-            as_json,
+            how,
             f"node {name} reads from {provider}",
             f"node {name} already reads from {provider}, nothing to do",
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -28,26 +27,19 @@ all_option = click.option(
 rollback_option = click.option("--rollback", is_flag=True, help="Undo an unfinished change.")
 
 
-def output_options(function: Any) -> Any:
-    """``--dry-run`` and ``--json``."""
-    for decorate in (options.json_changes, options.explain):
-        function = decorate(function)
-    return function
-
-
 def cluster_state(where: Connections, settings: NodeSettings) -> ClusterState:
     """The nodes as the node of the settings knows them, and as they answer."""
     return look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
 
 
 def finish(
-    steps: Sequence[Step], where: Connections, explain: bool, as_json: bool, done: str, nothing: str
+    steps: Sequence[Step], where: Connections, how: options.Execution, done: str, nothing: str
 ) -> None:
     """Prints or executes the steps, then prints ``done``, or ``nothing`` if none was left."""
-    if not explain:
+    if not how.explain:
         one_at_a_time(where, steps)
-    count = execute_plan(steps, where, explain=explain, json_wanted=as_json)
-    if not explain:
+    count = execute_plan(steps, where, how)
+    if not how.explain:
         output.message(done if count else nothing)
 
 

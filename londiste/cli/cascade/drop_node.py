@@ -6,7 +6,7 @@ import click
 
 from londiste.cascade.switching import drop_node as dropping
 from londiste.cli import options
-from londiste.cli.cascade.common import cluster_state, finish, output_options, tell_silent
+from londiste.cli.cascade.common import cluster_state, finish, tell_silent
 from londiste.cli.plan_output import sites
 from londiste.settings import NodeSettings
 
@@ -24,14 +24,13 @@ from londiste.settings import NodeSettings
     "Drop the consumers and sinks of the node's queue with their positions.",
     earlier="--force",
 )
-@output_options
+@options.changes
 def drop_node(
     context: options.Context,
     name: str,
     ignore_unreachable: bool,
     drop_consumers: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Remove a node from the cascade. Its tables keep their rows."""
     settings = context.settings(NodeSettings)
@@ -41,6 +40,4 @@ def drop_node(
             where, scene, name, force=ignore_unreachable, drop_consumers=drop_consumers
         )
         tell_silent(scene, (name,), "keeps the node in its list")
-        finish(
-            steps, where, explain, as_json, f"node {name} dropped", f"no node {name}, nothing to do"
-        )
+        finish(steps, where, how, f"node {name} dropped", f"no node {name}, nothing to do")

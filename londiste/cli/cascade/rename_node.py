@@ -6,7 +6,7 @@ import click
 
 from londiste.cascade.switching import rename_node as renaming
 from londiste.cli import options
-from londiste.cli.cascade.common import cluster_state, finish, output_options
+from londiste.cli.cascade.common import cluster_state, finish
 from londiste.cli.plan_output import sites
 from londiste.settings import NodeSettings
 
@@ -15,8 +15,8 @@ from londiste.settings import NodeSettings
 @options.pass_context
 @click.argument("old")
 @click.argument("new")
-@output_options
-def rename_node(context: options.Context, old: str, new: str, explain: bool, as_json: bool) -> None:
+@options.changes
+def rename_node(context: options.Context, old: str, new: str, how: options.Execution) -> None:
     """Rename a node on all nodes."""
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
@@ -24,8 +24,7 @@ def rename_node(context: options.Context, old: str, new: str, explain: bool, as_
         finish(
             steps,
             where,
-            explain,
-            as_json,
+            how,
             f"node {old} renamed to {new}",
             f"the node is already called {new}, nothing to do",
         )

@@ -14,7 +14,6 @@ from londiste.cli.cascade.common import (
     block_option,
     cluster_state,
     finish,
-    output_options,
     rollback_option,
     timeout_option,
 )
@@ -39,7 +38,7 @@ _allow_data_loss = options.flag(
 @block_option
 @_allow_data_loss
 @rollback_option
-@output_options
+@options.changes
 def switchover_(
     context: options.Context,
     new: str | None,
@@ -48,8 +47,7 @@ def switchover_(
     block: float,
     allow_data_loss: bool,
     rollback: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Make another node the root; the old root becomes a branch below it.
 
@@ -62,16 +60,14 @@ def switchover_(
         scene = cluster_state(where, settings)
         name = new or scene.topology.local
         if rollback:
-            roll_back(where, scene, name, explain, as_json)
+            roll_back(where, scene, name, how)
             return
-        switch_over(where, scene, name, move_all, timeout, block, allow_data_loss, explain, as_json)
+        switch_over(where, scene, name, move_all, timeout, block, allow_data_loss, how)
 
 
-def roll_back(
-    where: Connections, scene: ClusterState, new: str, explain: bool, as_json: bool
-) -> None:
+def roll_back(where: Connections, scene: ClusterState, new: str, how: options.Execution) -> None:
     steps = switchover.rollback(where, scene, new)
-    finish(steps, where, explain, as_json, "rolled back: the old root takes events again", "")
+    finish(steps, where, how, "rolled back: the old root takes events again", "")
 
 
 def switch_over(
@@ -82,14 +78,13 @@ def switch_over(
     timeout: float,
     block: float,
     allow_data_loss: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     away = switchover.begun_away_from(scene, new)
     if away is not None:
         # The old root is wanted as root, so the switchover away from it is rolled back.
         output.message(f"{away.describe()} is not finished")
-        roll_back(where, scene, away.new, explain, as_json)
+        roll_back(where, scene, away.new, how)
         return
     switch = switchover.prepare(
         where,
@@ -105,9 +100,9 @@ def switch_over(
         left: list[Step] = []
         if move_all:
             left = moving.left_over(where, scene, moving.moved(scene, new), new, output.warning)
-        if not explain:
+        if not how.explain:
             one_at_a_time(where, left)
-        execute_plan(left, where, explain=explain, json_wanted=as_json)
+        execute_plan(left, where, how)
         output.message(f"node {new} is already the root, nothing {'else ' if left else ''}to do")
         return
     if switch.closing:
@@ -123,10 +118,10 @@ def switch_over(
                     hint=f"{error.hint}; or roll back: londiste switchover --to {new} --rollback",
                 )
             raise
-    if explain:
-        execute_plan(switch.steps(), where, explain=True, json_wanted=as_json)
+    if how.explain:
+        execute_plan(switch.steps(), where, how)
         return
     one_at_a_time(where, switch.steps())
-    with reported(as_json) as report:
+    with reported(how.as_json) as report:
         switchover.execute(switch, where, report)
     output.message(f"node {new} is the root")

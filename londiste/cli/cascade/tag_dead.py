@@ -8,7 +8,7 @@ import click
 
 from londiste.cascade.switching import failover as marking
 from londiste.cli import options
-from londiste.cli.cascade.common import cluster_state, finish, output_options, tell_silent
+from londiste.cli.cascade.common import cluster_state, finish, tell_silent
 from londiste.cli.plan_output import sites
 from londiste.settings import NodeSettings
 
@@ -16,27 +16,23 @@ from londiste.settings import NodeSettings
 @click.command("tag-dead")
 @options.pass_context
 @click.argument("names", nargs=-1, required=True, metavar="NODE...")
-@output_options
-def tag_dead(
-    context: options.Context, names: tuple[str, ...], explain: bool, as_json: bool
-) -> None:
+@options.changes
+def tag_dead(context: options.Context, names: tuple[str, ...], how: options.Execution) -> None:
     """Mark nodes as failed on all nodes, so that no node waits for them."""
-    _tag(context, names, explain, as_json, dead=True)
+    _tag(context, names, how, dead=True)
 
 
 @click.command("tag-alive")
 @options.pass_context
 @click.argument("names", nargs=-1, required=True, metavar="NODE...")
-@output_options
-def tag_alive(
-    context: options.Context, names: tuple[str, ...], explain: bool, as_json: bool
-) -> None:
+@options.changes
+def tag_alive(context: options.Context, names: tuple[str, ...], how: options.Execution) -> None:
     """Clear the failed mark of nodes."""
-    _tag(context, names, explain, as_json, dead=False)
+    _tag(context, names, how, dead=False)
 
 
 def _tag(
-    context: options.Context, names: Sequence[str], explain: bool, as_json: bool, *, dead: bool
+    context: options.Context, names: Sequence[str], how: options.Execution, *, dead: bool
 ) -> None:
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
@@ -45,4 +41,4 @@ def _tag(
         tell_silent(scene, names, "does not get the mark")
         word = "dead" if dead else "alive"
         named = ", ".join(names)
-        finish(steps, where, explain, as_json, f"{named}: {word}", f"{named}: already {word}")
+        finish(steps, where, how, f"{named}: {word}", f"{named}: already {word}")

@@ -13,7 +13,6 @@ from londiste.cli.cascade.common import (
     block_option,
     cluster_state,
     finish,
-    output_options,
     rollback_option,
     timeout_option,
 )
@@ -72,7 +71,7 @@ _accept_loss = click.option(
 @_force
 @_accept_loss
 @rollback_option
-@output_options
+@options.changes
 def takeover(
     context: options.Context,
     old: str,
@@ -88,8 +87,7 @@ def takeover(
     force: bool,
     accept_loss: bool,
     rollback: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Replace a node by a branch: failover, or planned.
 
@@ -110,7 +108,7 @@ def takeover(
         scene.place(old)
         undo = failover.rollback(scene, old, name) if rollback else None
         if undo is not None:
-            finish(undo, where, explain, as_json, f"rolled back: node {old} keeps its position", "")
+            finish(undo, where, how, f"rolled back: node {old} keeps its position", "")
             return
         if gone and scene.answers(old):
             failover.refuse_live(scene, old, name)
@@ -138,10 +136,10 @@ def takeover(
                     guard=reroute.guard(where, scene, force=resync, warn=output.warning),
                 )
         elif rollback:
-            roll_back(where, scene, name, explain, as_json)
+            roll_back(where, scene, name, how)
             return
         elif _is_root(scene, old, name):
-            switch_over(where, scene, name, move_all, timeout, block, incomplete, explain, as_json)
+            switch_over(where, scene, name, move_all, timeout, block, incomplete, how)
             return
         else:
             steps = takeover_live.takeover(
@@ -157,8 +155,7 @@ def takeover(
         finish(
             steps,
             where,
-            explain,
-            as_json,
+            how,
             f"node {name} has replaced {old}",
             f"node {name} has already replaced {old}, nothing to do",
         )

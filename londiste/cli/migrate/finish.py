@@ -29,16 +29,14 @@ _QUIET_SECONDS = 30.0
     "--abandon", is_flag=True, help="Abandon the migration and keep using the old database."
 )
 @click.option("--keep-sql", is_flag=True, help="Keep the schemas of the queue.")
-@options.explain
-@options.json_changes
+@options.changes
 def finish(
     context: options.Context,
     source: str | None,
     target: str | None,
     abandon: bool,
     keep_sql: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Remove the replication of the migration from both databases; tables and rows stay.
 
@@ -47,14 +45,14 @@ def finish(
     """
     pair = common.the_pair(context, source, target)
     with pair.sites() as sites:
-        if explain:
+        if how.explain:
             steps: list[Step] = [
                 *ending.nodes_left(sites, pair, abandon=abandon),
                 *([] if keep_sql else ending.uninstalls(pair)),
             ]
-            output.steps(plan.remaining(steps, sites), json_wanted=as_json)
+            output.steps(plan.remaining(steps, sites), json_wanted=how.as_json)
             return
-        with reported(as_json) as report:
+        with reported(how.as_json) as report:
             count = ending.finish(
                 sites,
                 pair,

@@ -26,8 +26,7 @@ def _common(function: Any) -> Any:
             earlier="--force",
         ),
         click.option("--rollback", is_flag=True, help="Undo an unfinished switch."),
-        options.explain,
-        options.json_changes,
+        options.changes,
     )[::-1]:
         function = decorate(function)
     return function
@@ -65,16 +64,15 @@ def _switch(
     block: float,
     ignore_missing: bool,
     rollback: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     pair = common.the_pair(context, source, target)
     to = pair.new if to_new else pair.old
     with pair.sites() as sites:
         if rollback:
             steps = switching.rollback(sites, pair, to)
-            execute_plan(steps, sites, explain=explain, json_wanted=as_json)
-            if not explain:
+            execute_plan(steps, sites, how)
+            if not how.explain:
                 output.message(
                     f"rolled back: the {pair.other(to).name} database takes writes again"
                 )
@@ -83,14 +81,14 @@ def _switch(
             sites, pair, to, timeout=timeout, block=block, force=ignore_missing, warn=output.warning
         )
         if found is None:
-            execute_plan([], sites, explain=explain, json_wanted=as_json)
+            execute_plan([], sites, how)
             output.message(f"the {to.name} database already takes the writes, nothing to do")
             return
-        if explain:
-            execute_plan(found.steps(), sites, explain=True, json_wanted=as_json)
+        if how.explain:
+            execute_plan(found.steps(), sites, how)
             return
         with daemons.at_work(pair, verbose=common.verbose(context)) as children:
-            carry(sites, pair, to, found, as_json)
+            carry(sites, pair, to, found, how.as_json)
             if children.own:
                 output.warning(
                     "ticker and workers have stopped with this command: londiste migrate start"

@@ -38,8 +38,7 @@ def _creating(function: Any) -> Any:
         click.option(
             "--nocheck", is_flag=True, help="Skip the check of the public connection string."
         ),
-        options.explain,
-        options.json_changes,
+        options.changes,
     )[::-1]:
         function = decorate(function)
     return function
@@ -56,8 +55,7 @@ def create_root(
     public: str | None,
     worker: str | None,
     nocheck: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Make this database the root of a queue.
 
@@ -69,7 +67,7 @@ def create_root(
     with sites(settings, bounded=True) as where:
         steps = create_node.create_root(where, node, check=not nocheck)
         output.advise(node_findings(where.at(node.dsn), node.dsn))
-        _finish(steps, where, node, explain, as_json)
+        _finish(steps, where, node, how)
 
 
 @click.command("create-branch")
@@ -107,8 +105,7 @@ def _create_below(
     worker: str | None,
     provider: str | None,
     nocheck: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
     merge: str | None = None,
 ) -> None:
     settings = context.settings(
@@ -128,7 +125,7 @@ def _create_below(
         _examine(where, node.dsn, dsn)
         above = nodes.get_node_info(where.at(dsn), node.queue)
         steps.append(_registry_after(node, above, dsn, RegistrationFilter.of(settings)))
-        _finish(steps, where, node, explain, as_json)
+        _finish(steps, where, node, how)
 
 
 def _examine(where: Connections, node: str, provider: str) -> None:
@@ -174,10 +171,10 @@ def _new_node(
 
 
 def _finish(
-    steps: Sequence[Step], where: Connections, node: NewNode, explain: bool, as_json: bool
+    steps: Sequence[Step], where: Connections, node: NewNode, how: options.Execution
 ) -> None:
-    count = execute_plan(steps, where, explain=explain, json_wanted=as_json)
-    if explain:
+    count = execute_plan(steps, where, how)
+    if how.explain:
         return
     if count:
         output.message(f"node {node.name} is a {node.type.value} of queue {node.queue}")

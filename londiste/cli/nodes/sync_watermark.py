@@ -56,6 +56,6 @@ def sync_watermark(
             output.show(GROUP, [Grouped(node=other) for other in group], json_wanted=as_json)
             return
         steps = watermark.plan(scene, name, names)
-        count = execute_plan(steps, where, explain=explain, json_wanted=as_json)
+        count = execute_plan(steps, where, options.Execution(explain, as_json))
     if not explain and not count:
         output.message(f"node {name}: already set, nothing to do")

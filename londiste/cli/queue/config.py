@@ -53,7 +53,7 @@ def config(
         names = admin.find_queues(conn, [name or "*"], every=every)
         if values:
             changes = [change for one in names for change in admin.configuring(one, values)]
-            execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+            execute_changes(conn, changes, options.Execution(explain, as_json))
             return
         known = parameters.read(conn)
     if as_json:

@@ -30,8 +30,7 @@ _some = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
     help="Register this consumer, too; repeatable.",
 )
 @options.database
-@options.explain
-@options.json_changes
+@options.changes
 @options.pass_context
 def create(
     ctx: options.Context,
@@ -39,8 +38,7 @@ def create(
     assigned: Sequence[str],
     consumers: Sequence[str],
     db: str | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Create queues in one transaction.
 
@@ -53,8 +51,8 @@ def create(
             if queues.get_queue_info(conn, name):
                 output.message(f"queue {name} already exists")
             changes += admin.creating(conn, name, values, list(dict.fromkeys(consumers)))
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
-    if changes and not explain:
+        execute_changes(conn, changes, how)
+    if changes and not how.explain:
         register = (
             "" if consumers else f"londiste queue register {shlex.quote(names[0])} CONSUMER; "
         )
@@ -69,24 +67,24 @@ def create(
     earlier="--force",
 )
 @options.database
-@options.explain
-@options.json_changes
+@options.changes
 @options.pass_context
 def drop(
     ctx: options.Context,
     names: Sequence[str],
     drop_consumers: bool,
     db: str | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Drop queues with their events, in one transaction.
 
     A queue with consumers, or of a node, requires --drop-consumers. Prints what is lost.
     """
     with opened(ctx, db) as conn:
-        changes = admin.dropping(conn, names, force=drop_consumers or explain)
+        changes = admin.dropping(conn, names, force=drop_consumers or how.explain)
         for name in names:
             for line in admin.losses(conn, name):
-                output.warning(f"{line}: " + ("requires --drop-consumers" if explain else "lost"))
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+                output.warning(
+                    f"{line}: " + ("requires --drop-consumers" if how.explain else "lost")
+                )
+        execute_changes(conn, changes, how)

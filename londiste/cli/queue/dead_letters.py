@@ -119,8 +119,7 @@ def _changing(function: Any) -> Any:
             "--all", "every", is_flag=True, help="Apply to all dead letters of the consumer."
         ),
         options.database,
-        options.explain,
-        options.json_changes,
+        options.changes,
         options.pass_context,
     )[::-1]:
         function = decorate(function)
@@ -155,8 +154,7 @@ def _change(
     event_ids: Sequence[int],
     every: bool,
     db: str | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     if bool(event_ids) == every:
         raise BadOption(
@@ -179,7 +177,7 @@ def _change(
                 )
                 for event in dict.fromkeys(event_ids)
             ]
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+        execute_changes(conn, changes, how)
 
 
 def _require_known(conn: Connection, queue: str, consumer: str, event_ids: Sequence[int]) -> None:

@@ -68,16 +68,14 @@ def list_(
 @_queue
 @click.argument("event_ids", type=int, nargs=-1, required=True, metavar="EVENT...")
 @options.database
-@options.explain
-@options.json_changes
+@options.changes
 @options.pass_context
 def cancel(
     ctx: options.Context,
     queue_name: str,
     event_ids: Sequence[int],
     db: str | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Cancel delayed events, in one transaction."""
     with opened(ctx, db) as conn:
@@ -89,7 +87,7 @@ def cancel(
             )
             for event in dict.fromkeys(event_ids)
         ]
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+        execute_changes(conn, changes, how)
 
 
 def _cancel(conn: Connection, queue: str, event: int) -> None:

@@ -20,8 +20,7 @@ def _changing(function: Any) -> Any:
         click.argument("queue_name", metavar="QUEUE"),
         click.argument("names", nargs=-1, required=True, metavar="CONSUMER..."),
         options.database,
-        options.explain,
-        options.json_changes,
+        options.changes,
         options.pass_context,
     )[::-1]:
         function = decorate(function)
@@ -56,8 +55,7 @@ def _change(
     queue_name: str,
     names: Sequence[str],
     db: str | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     with opened(ctx, db) as conn:
         changes = []
@@ -69,4 +67,4 @@ def _change(
                     partial(act, queue=queue_name, consumer=name),
                 )
             )
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+        execute_changes(conn, changes, how)

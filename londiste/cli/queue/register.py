@@ -32,8 +32,7 @@ _worker = click.option(
 )
 @_worker
 @options.database
-@options.explain
-@options.json_changes
+@options.changes
 @options.pass_context
 def register(
     ctx: options.Context,
@@ -43,8 +42,7 @@ def register(
     copy: str | None,
     workers: Sequence[str],
     db: str | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Register consumers, in one transaction.
 
@@ -71,7 +69,7 @@ def register(
             changes += found
             if not found:
                 output.message(f"consumer {name} is already registered on queue {queue_name}")
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+        execute_changes(conn, changes, how)
 
 
 @click.command()
@@ -83,8 +81,7 @@ def register(
     "--close-batch", is_flag=True, help="Proceed even if a consumer loses its open batch."
 )
 @options.database
-@options.explain
-@options.json_changes
+@options.changes
 @options.pass_context
 def unregister(
     ctx: options.Context,
@@ -94,8 +91,7 @@ def unregister(
     workers: Sequence[str],
     close_batch: bool,
     db: str | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Drop consumers and their positions, in one transaction.
 
@@ -119,4 +115,4 @@ def unregister(
             ]
         else:
             changes = admin.unregistering(conn, queue_name, names, every=every)
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+        execute_changes(conn, changes, how)

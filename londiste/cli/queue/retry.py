@@ -83,8 +83,7 @@ def retry_list(
     help="Delay of the delivery in seconds (0 = immediately).",
 )
 @options.database
-@options.explain
-@options.json_changes
+@options.changes
 @options.pass_context
 def retry_event(
     ctx: options.Context,
@@ -92,8 +91,7 @@ def retry_event(
     event_ids: Sequence[int],
     seconds: int,
     db: str | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Schedule events of an open batch for a retry, in one transaction."""
     if seconds < 0:
@@ -112,4 +110,4 @@ def retry_event(
             )
             for one in dict.fromkeys(event_ids)
         ]
-        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+        execute_changes(conn, changes, how)

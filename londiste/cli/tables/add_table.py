@@ -170,8 +170,7 @@ class _Resolution(click.Choice[str]):
 )
 @wait_option
 @timeout_option
-@options.explain
-@options.json_changes
+@options.changes
 def add_table(
     context: options.Context,
     names: Sequence[str],
@@ -209,8 +208,7 @@ def add_table(
     ignore_old_workers: bool,
     wait_sync: bool,
     timeout: float | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Replicate tables, with the sequences of their columns.
 
@@ -282,10 +280,10 @@ def add_table(
                 " change-handler"
             )
         _examine(reach, settings, plan.steps)
-        added = execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
+        added = execute_plan(plan.steps, reach, how)
         if added and not wait_sync:
             output.next_step(_next(nodes.get_node_info(reach.at(settings.db), settings.queue_name)))
-        if wait_sync and not explain:
+        if wait_sync and not how.explain:
             wait_until_synced(reach.at(settings.db), settings.queue_name, timeout)
 
 

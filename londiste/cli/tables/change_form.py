@@ -28,16 +28,14 @@ from londiste.settings import NodeSettings
     "Proceed even if a worker of Londiste 3 may still read the queue.",
     earlier="--force",
 )
-@options.explain
-@options.json_changes
+@options.changes
 def change_form(
     context: options.Context,
     names: Sequence[str],
     trigger: str | None,
     every: bool,
     ignore_old_workers: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Set the capture mode of tables on the root, or their trigger. Alias: change-capture.
 
@@ -66,4 +64,4 @@ def change_form(
                 where, settings.db, settings.queue_name, names[:-1], names[-1] if names else ""
             )
             already(plan, f"captured in mode {names[-1]}")
-        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, how)

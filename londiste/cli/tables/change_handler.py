@@ -45,8 +45,7 @@ from londiste.settings import NodeSettings
     is_flag=True,
     help="Change nothing; only finish what an interrupted change has left to do.",
 )
-@options.explain
-@options.json_changes
+@options.changes
 def change_handler(
     context: options.Context,
     names: Sequence[str],
@@ -56,8 +55,7 @@ def change_handler(
     columns: str | None,
     skip_columns: str | None,
     resume: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Set the handler or the filter of tables on this node.
 
@@ -82,4 +80,4 @@ def change_handler(
         plan = changing.plan(reach, settings.db, settings.queue_name, names, stored, filters)
         for name in plan.already:
             output.message(f"{name}: already set, nothing to do")
-        execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, reach, how)

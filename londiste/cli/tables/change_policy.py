@@ -15,11 +15,8 @@ from londiste.settings import NodeSettings
 @click.command("change-policy")
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="TABLE... {error|keep_local|apply_remote|skip_and_log}")
-@options.explain
-@options.json_changes
-def change_policy(
-    context: options.Context, names: Sequence[str], explain: bool, as_json: bool
-) -> None:
+@options.changes
+def change_policy(context: options.Context, names: Sequence[str], how: options.Execution) -> None:
     """Set the conflict resolution of tables: what the worker does with a conflicting event.
 
     error: stop at the event until an operator decides. keep_local: skip the event, keep the row of
@@ -33,4 +30,4 @@ def change_policy(
         )
         for name in plan.already:
             output.message(f"{name}: already set, nothing to do")
-        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, how)

@@ -50,7 +50,7 @@ def columns(
     with sites(settings) as reach:
         if add or explain:
             plan = comparing.plan_add(reach, settings.db, settings.queue_name, wanted)
-            execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
+            execute_plan(plan.steps, reach, options.Execution(explain, as_json))
             for line in plan.notes:
                 output.warning(line)
             return 0

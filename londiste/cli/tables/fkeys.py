@@ -59,7 +59,7 @@ def fkeys(
             plan = keys.plan(reach, settings.db, settings.queue_name, wanted)
             for line in plan.skipped:
                 output.warning(f"{line}, skipped")
-            execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
+            execute_plan(plan.steps, reach, options.Execution(explain, as_json))
         return
     with session(settings.db, name="londiste fkeys", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)

@@ -19,15 +19,13 @@ from londiste.settings import NodeSettings
 @table_names
 @all_of_them
 @ignore_missing
-@options.explain
-@options.json_changes
+@options.changes
 def remove_table(
     context: options.Context,
     names: Sequence[str],
     every: bool,
     ignore_missing: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Stop replicating tables: on the root for all nodes, elsewhere for this node.
 
@@ -45,4 +43,4 @@ def remove_table(
             followed=lambda name: auto_add.follows(settings, name),
         )
         already(plan, "removed")
-        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, how)

@@ -37,8 +37,7 @@ from londiste.settings import NodeSettings
 @copy_node_option
 @wait_option
 @timeout_option
-@options.explain
-@options.json_changes
+@options.changes
 def resync(
     context: options.Context,
     names: Sequence[str],
@@ -48,8 +47,7 @@ def resync(
     copy_node: str | None,
     wait_sync: bool,
     timeout: float | None,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Copy tables again while replication continues."""
     settings = context.settings(NodeSettings)
@@ -64,6 +62,6 @@ def resync(
             copy_node=copy_node_of(find_copy_node, copy_node),
         )
         already(plan, "waiting for its copy")
-        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
-        if wait_sync and not explain:
+        execute_plan(plan.steps, where, how)
+        if wait_sync and not how.explain:
             wait_until_synced(where.at(settings.db), settings.queue_name, timeout)

@@ -43,16 +43,14 @@ _sequences = click.argument("names", nargs=-1, metavar="SEQUENCE...")
     "--skip-non-existing", is_flag=True, help="Skip sequences that do not exist on this node."
 )
 @click.option("--create", is_flag=True, help="Create missing sequences as defined on the provider.")
-@options.explain
-@options.json_changes
+@options.changes
 def add_seq(
     context: options.Context,
     names: Sequence[str],
     every: bool,
     skip_non_existing: bool,
     create: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Replicate sequences; other nodes keep values ahead of the root."""
     settings = context.settings(NodeSettings)
@@ -68,7 +66,7 @@ def add_seq(
             wanted=RegistrationFilter.of(settings),
         )
         already(plan, "added")
-        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, how)
 
 
 @click.command("remove-seq")
@@ -76,15 +74,13 @@ def add_seq(
 @_sequences
 @all_of_them
 @ignore_missing
-@options.explain
-@options.json_changes
+@options.changes
 def remove_seq(
     context: options.Context,
     names: Sequence[str],
     every: bool,
     ignore_missing: bool,
-    explain: bool,
-    as_json: bool,
+    how: options.Execution,
 ) -> None:
     """Stop replicating sequences: on the root for all nodes, elsewhere for this node."""
     settings = context.settings(NodeSettings)
@@ -93,7 +89,7 @@ def remove_seq(
             where, settings.db, settings.queue_name, names, every=every, force=ignore_missing
         )
         already(plan, "removed")
-        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, how)
 
 
 @click.command()

@@ -56,7 +56,7 @@ def triggers(
             plan = firing.plan(reach, settings.db, settings.queue_name, wanted)
             for line in plan.notes:
                 output.warning(line)
-            execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
+            execute_plan(plan.steps, reach, options.Execution(explain, as_json))
         return
     with session(settings.db, name="londiste triggers", autocommit=True) as conn:
         found = firing.collect(conn, settings.queue_name, wanted)
