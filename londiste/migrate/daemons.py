@@ -8,13 +8,7 @@ from collections.abc import Iterator, Sequence
 from londiste.db.connection import Connection, session
 from londiste.migrate.databases import MigrateSettings, Pair
 from londiste.orchestration import daemons
-from londiste.orchestration.daemons import (
-    TICKER,
-    Daemons,
-    Need,
-    ticker_runs,
-    worker_runs,
-)
+from londiste.orchestration.daemons import TICKER, Daemons, Need, ticker_runs, worker_runs
 from londiste.settings import TickerSettings
 
 _KEYS = frozenset(MigrateSettings.model_fields) | frozenset(TickerSettings.model_fields)

@@ -21,13 +21,7 @@ from londiste.db.structure.introspect import read, there
 from londiste.db.structure.render import make as make_tables
 from londiste.db.structure.render import others
 from londiste.db.structure.types import WHOLE
-from londiste.errors import (
-    BadOption,
-    LondisteError,
-    StateError,
-    UsageError,
-    from_database,
-)
+from londiste.errors import BadOption, LondisteError, StateError, UsageError, from_database
 from londiste.migrate import rights
 from londiste.migrate.databases import Pair
 from londiste.migrate.pg_dump import Dumper, dump, find_dumper, named_dumper, statements

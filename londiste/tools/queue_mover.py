@@ -10,13 +10,7 @@ from typing import ClassVar
 from psycopg import sql
 from pydantic import Field
 
-from londiste.consumer import (
-    EXACTLY_ONCE_ELSEWHERE,
-    Batch,
-    Context,
-    Delivery,
-    Events,
-)
+from londiste.consumer import EXACTLY_ONCE_ELSEWHERE, Batch, Context, Delivery, Events
 from londiste.pgq.consumers import ConsumerKind
 from londiste.tools import mover_base, parallel_events
 from londiste.tools.parallel_batches import JobConsumer, JobSettings

@@ -8,14 +8,7 @@ from psycopg import sql
 from pydantic import Field, field_validator
 
 from londiste.changes.decode import shown
-from londiste.consumer import (
-    EXACTLY_ONCE_ELSEWHERE,
-    Batch,
-    Context,
-    Delivery,
-    Event,
-    Events,
-)
+from londiste.consumer import EXACTLY_ONCE_ELSEWHERE, Batch, Context, Delivery, Event, Events
 from londiste.errors import EventError, UnknownQueue
 from londiste.pgq.consumers import ConsumerKind
 from londiste.tools import mover_base, parallel_events

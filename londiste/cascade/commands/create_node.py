@@ -26,12 +26,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import location_check, queue_settings
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import describe_dsn, masked
-from londiste.errors import (
-    BadOption,
-    StateError,
-    UnknownNode,
-    UsageError,
-)
+from londiste.errors import BadOption, StateError, UnknownNode, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.pgq import queues

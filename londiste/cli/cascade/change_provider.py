@@ -8,12 +8,7 @@ from londiste.cascade.switching import change_provider as moving
 from londiste.cascade.switching import failover, move_consumer
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cli import options, output
-from londiste.cli.cascade.common import (
-    cluster_state,
-    finish,
-    rollback_option,
-    timeout_option,
-)
+from londiste.cli.cascade.common import cluster_state, finish, rollback_option, timeout_option
 from londiste.cli.plan_output import sites
 from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections

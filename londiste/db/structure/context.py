@@ -8,13 +8,7 @@ from dataclasses import dataclass, field
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
 from londiste.db.structure.names import follow, free, mentions
-from londiste.db.structure.types import (
-    ColumnSequence,
-    Part,
-    Structure,
-    Structures,
-    There,
-)
+from londiste.db.structure.types import ColumnSequence, Part, Structure, Structures, There
 
 
 @dataclass

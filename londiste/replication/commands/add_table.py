@@ -19,10 +19,7 @@ from londiste.db import catalog, owner
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.structure.types import Part
-from londiste.errors import (
-    BadOption,
-    StateError,
-)
+from londiste.errors import BadOption, StateError
 from londiste.handlers import condition
 from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections

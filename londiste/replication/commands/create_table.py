@@ -18,15 +18,7 @@ from londiste.db.names import TableName, quote
 from londiste.db.queries import fetch, query
 from londiste.db.structure.introspect import read, there
 from londiste.db.structure.render import lacking, make, others
-from londiste.db.structure.types import (
-    BARE,
-    WHOLE,
-    Made,
-    Part,
-    PendingKey,
-    Structures,
-    There,
-)
+from londiste.db.structure.types import BARE, WHOLE, Made, Part, PendingKey, Structures, There
 from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table

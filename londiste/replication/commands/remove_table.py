@@ -27,12 +27,7 @@ from londiste.replication.patterns import (
     settled,
     unknown_table,
 )
-from londiste.replication.tablesync.cancel import (
-    StopCopy,
-    copy_consumer,
-    leftovers,
-    without_work,
-)
+from londiste.replication.tablesync.cancel import StopCopy, copy_consumer, leftovers, without_work
 
 
 def plan(

@@ -15,12 +15,7 @@ from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable, with_copy_mode
 from londiste.replication.model import copy_mode as mode_of
-from londiste.replication.patterns import (
-    Selected,
-    require_names,
-    select,
-    unknown_table,
-)
+from londiste.replication.patterns import Selected, require_names, select, unknown_table
 from londiste.replication.tablesync import copy_source
 from londiste.replication.tablesync.cancel import reset_copy, terminate_work
 

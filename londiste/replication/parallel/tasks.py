@@ -17,13 +17,7 @@ from londiste.daemon import crash
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import translated
 from londiste.engine.base import Engine
-from londiste.errors import (
-    EventError,
-    LondisteError,
-    SparkUnavailable,
-    Superseded,
-    TransientError,
-)
+from londiste.errors import EventError, LondisteError, SparkUnavailable, Superseded, TransientError
 from londiste.pgq import batches
 from londiste.pgq.batches import BlockRange
 from londiste.pgq.types import Batch

@@ -8,9 +8,7 @@ from uuid import UUID
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import OperationKind
-from londiste.errors import (
-    StateError,
-)
+from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 
 

@@ -11,12 +11,7 @@ from londiste.cascade.switching.steps.notes import AtNode
 from londiste.cascade.switching.steps.waits import POLL_SECONDS, newest_tick
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
-from londiste.errors import (
-    LondisteError,
-    StateError,
-    TransientError,
-    UsageError,
-)
+from londiste.errors import LondisteError, StateError, TransientError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 

@@ -11,11 +11,7 @@ from londiste.cascade.commands.create_node import AnnounceParts
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.steps.notes import AtNode, EndsRecord, NodeAddress, Ticket
-from londiste.errors import (
-    Deadlock,
-    LockTimeout,
-    StateError,
-)
+from londiste.errors import Deadlock, LockTimeout, StateError
 from londiste.orchestration.connections import Connections
 
 #: Seconds of one attempt to close a root, which blocks writers, and of the pause after it.

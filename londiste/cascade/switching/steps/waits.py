@@ -13,10 +13,7 @@ from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.steps.notes import AtNode, NodeAddress
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
-from londiste.errors import (
-    StateError,
-    TransientError,
-)
+from londiste.errors import StateError, TransientError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 
