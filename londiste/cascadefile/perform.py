@@ -14,7 +14,7 @@ from londiste.cascade.commands.create_node import NewNode
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import change_provider, drop_node, switchover
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, look
-from londiste.cascade.switching.exclusive import one_at_a_time
+from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.cascadefile.action import Action, Kind
 from londiste.db.names import TableName
 from londiste.handlers import registry, table_rules

@@ -9,7 +9,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause as pausing
 from londiste.cascade.switching import operation_log, switchover
 from londiste.cascade.switching.cluster_state import ClusterState
-from londiste.cascade.switching.exclusive import one_at_a_time
+from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.copy.sqlapi import control
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError

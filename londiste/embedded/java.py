@@ -26,7 +26,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from londiste.embedded.cache import user_caches
+from londiste.embedded.homes import user_caches
 from londiste.errors import JavaMissing
 
 _MODULE = "--add-modules=jdk.incubator.vector"

@@ -39,7 +39,7 @@ from londiste.embedded import files, process, watcher
 from londiste.embedded.account import Account, require_reach, server_account, short_temp_dir
 from londiste.embedded.binaries import Binaries, find_binaries, within_reach
 from londiste.embedded.homes import is_shared, leave_home, ready_home, throwaway_home, was_made
-from londiste.embedded.watch import Watch
+from londiste.embedded.process import Watch
 from londiste.errors import BadOption, StateError
 
 StopMode: TypeAlias = Literal["smart", "fast", "immediate"]

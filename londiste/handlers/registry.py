@@ -20,13 +20,12 @@ from urllib.parse import quote, unquote_plus
 from londiste.errors import BadOption, UsageError
 from londiste.handlers.applyfn import ApplyFunction, MultiMaster
 from londiste.handlers.base import Handler
-from londiste.handlers.bulk import Bulk
 from londiste.handlers.dispatch import PRESETS, Dispatch
 from londiste.handlers.noop import Nop, QueueTable, Virtual
 from londiste.handlers.obfuscate import Obfuscate
 from londiste.handlers.qsplitter import QueueSplitter
 from londiste.handlers.shard import Shard
-from londiste.handlers.table import Table
+from londiste.handlers.table import Bulk, Table
 
 _OWN: tuple[type[Handler], ...] = (
     Table,

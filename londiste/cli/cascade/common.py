@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cascade.switching.cluster_state import ClusterState, look
-from londiste.cascade.switching.exclusive import one_at_a_time
+from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan
 from londiste.orchestration.connections import Connections

@@ -7,7 +7,7 @@ import click
 from londiste.cascade.switching import change_provider as moving
 from londiste.cascade.switching import switchover
 from londiste.cascade.switching.cluster_state import ClusterState
-from londiste.cascade.switching.exclusive import one_at_a_time
+from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.cli import options, output
 from londiste.cli.cascade.common import (
     all_option,

@@ -14,7 +14,7 @@ from londiste.handlers.table_rules import ON_ERROR, resolution
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import change_form as forms
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.tablesync import current
+from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste tables", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)
-        stale = current.find(conn, settings.queue_name)
+        stale = wait.find(conn, settings.queue_name)
         found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
         captured = forms.capturing(conn, settings.queue_name) if verbose else {}
         choices = _copy_choices(conn, settings.queue_name) if verbose else {}

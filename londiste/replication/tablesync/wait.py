@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import NodeInfo
+from londiste.cascade.daemons import Life
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.errors import StateError, TransientError, UnknownTable
+from londiste.errors import LondisteError, StateError, TransientError, UnknownTable
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
+from londiste.replication.apply import errors
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import table_meant
-from londiste.replication.tablesync import current
 
 _POLL_SECONDS = 0.2
 #: Seconds in which a ticker that runs makes a tick it was asked for.
@@ -51,7 +54,7 @@ def wait_sync(
             mine = [t for t in mine if t.name in only]
         progress(mine)
         left = [t for t in mine if t.state != "ok"]
-        stale = current.find(conn, queue) if mine and not left else None
+        stale = find(conn, queue) if mine and not left else None
         if not left and stale is None:
             return mine
         if deadline is not None and time.monotonic() >= deadline:
@@ -109,7 +112,7 @@ def _why(conn: Connection, queue: str, info: NodeInfo) -> str:
     errors = _errors(conn, queue)
     if errors:
         return "; ".join(errors)
-    stale = current.find(conn, queue)
+    stale = find(conn, queue)
     if stale is not None:
         return stale.reason
     return f"it is at tick {info.last_tick}"
@@ -139,3 +142,51 @@ def tick_now(conn: Connection, queue: str, *, timeout: float = TICK_SECONDS) -> 
                 hint="start the ticker of that database: londiste ticker",
             )
         time.sleep(_POLL_SECONDS)
+
+
+_STOPPED = (Life.GONE, Life.HUNG, Life.STOPPED)
+
+
+@dataclass(frozen=True)
+class NotCurrent:
+    """Why a node applies nothing.
+
+    state -- instead of ``ok`` for its tables: halted (an event), failing (another error), paused,
+        or stale (no worker runs).
+    """
+
+    state: str
+    reason: str
+
+
+def find(conn: Connection, queue: str) -> NotCurrent | None:
+    """Why the node of ``conn`` applies nothing; None: it does, or is the root."""
+    node = nodes.get_node_info(conn, queue)
+    if node.type is NodeType.ROOT:
+        return None
+    return _halted(conn, queue, node) or _ended(conn, queue, node)
+
+
+def _halted(conn: Connection, queue: str, node: NodeInfo) -> NotCurrent | None:
+    try:
+        found = errors.get_apply_errors(conn, queue, every=False)
+    except LondisteError:
+        found = []
+    for one in found:
+        if one.state == "halted" and one.consumer == node.worker:
+            return NotCurrent(
+                "halted", f"halted at event {one.address} of {one.table}: londiste events show"
+            )
+    for consumer in nodes.get_consumer_info(conn, queue):
+        if consumer.name == node.worker and consumer.cur_error:
+            return NotCurrent("failing", f"{consumer.name}: {consumer.cur_error.splitlines()[0]}")
+    return None
+
+
+def _ended(conn: Connection, queue: str, node: NodeInfo) -> NotCurrent | None:
+    if node.paused:
+        return NotCurrent("paused", f"paused: londiste resume --node {node.name}")
+    worker = daemons.running(
+        daemons.find(conn, queue), "worker", name=node.worker, start="londiste -c FILE worker"
+    )
+    return NotCurrent("stale", worker.text) if worker.life in _STOPPED else None

@@ -131,7 +131,7 @@ def test_a_cache_that_cannot_be_written_is_replaced(
 def test_cache_writable_by_others_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from londiste.embedded.cache import user_caches
+    from londiste.embedded.homes import user_caches
 
     shared = tmp_path / "shared"
     shared.mkdir()

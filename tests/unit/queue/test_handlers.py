@@ -98,7 +98,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 def test_a_module_brings_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "from tests.unit.queue.test_handlers import Mine\n__londiste_handlers__ = [Mine]\n"
     name = module(tmp_path, monkeypatch, "my_handlers", text)
-    registry.load([name, "londiste.handlers.bulk"])
+    registry.load([name, "londiste.handlers.table"])
     registry.load([name])
     stored = registry.parse("mine", ["key=a", "count=5", "names=x, y", "sort=small"])
     assert registry.make(stored) == Mine("a", 5, ("x", "y"), Sort.SMALL)

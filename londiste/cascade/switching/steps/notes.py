@@ -1,15 +1,18 @@
-"""Steps that record, finish and undo a change, and that mark nodes as failed."""
+"""Steps that record, finish and undo a change, and mark nodes as failed; locks of their nodes."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import OperationKind
-from londiste.errors import StateError
+from londiste.errors import StateError, TransientError
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 
 
 @dataclass(frozen=True)
@@ -134,3 +137,17 @@ class TagDead(AtNode):
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             nodes.register_location(conn, self.queue, self.node, None, dead=self.dead)
+
+
+def one_at_a_time(where: Connections, steps: Sequence[Step]) -> None:
+    """Locks the command at each node that takes part; nodes that do not answer are ignored.
+
+    In the order of their names, so that of two commands one succeeds.
+    """
+    for step in steps:
+        if isinstance(step, Begin):
+            operation_log.require_notes(where.at(step.at.dsn), step.at.name)
+    places = {(s.at.name, s.at.dsn, s.queue) for s in steps if isinstance(s, AtNode)}
+    for name, dsn, queue in sorted(places):
+        with contextlib.suppress(TransientError):
+            where.alone(dsn, name, queue)
