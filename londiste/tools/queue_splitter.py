@@ -71,9 +71,8 @@ class QueueSplitter(JobConsumer):
                 try:
                     ctx.stats[queue] += mover_base.put(ctx.db, queue, part)
                 except UnknownQueue as error:
-                    raise self._refused(
-                        part[0], batch, mover_base.unknown(queue, self.settings)
-                    ) from error
+                    no = mover_base.unknown(queue, self.settings)
+                    raise self._refused(part[0], batch, no.message, no.detail, no.hint) from error
 
     def _of_group(self, group: Group, batch: Batch, ctx: Context) -> str:
         """``_target`` for the first event of a group, with a short error."""
@@ -86,35 +85,35 @@ class QueueSplitter(JobConsumer):
         field = self.settings.queue_field
         name: str = getattr(event, field) or self.settings.default_queue
         if not name:
-            raise EventError(
-                f"event {event.id} of queue {batch.queue}: it names no target queue",
-                detail=f"{field} is {shown(getattr(event, field))}, type {shown(event.type)}",
-                hint="set default_queue for such events, or queue_field to the field with the"
+            raise self._refused(
+                event,
+                batch,
+                "it names no target queue",
+                f"{field} is {shown(getattr(event, field))}, type {shown(event.type)}",
+                "set default_queue for such events, or queue_field to the field with the"
                 " queue's name",
-                queue=batch.queue,
-                batch_id=batch.id,
-                event_id=event.id,
             )
         if name == batch.queue:
             if self._same_database is None:
                 self._same_database = mover_base.same_database(self.settings, ctx.db)
             if self._same_database:
-                raise EventError(
-                    f"event {event.id} of queue {batch.queue}: its target is the same queue",
-                    detail=f"{field} names the source queue",
-                    hint="correct the program that writes such events, or set target_db to"
-                    " another database",
-                    queue=batch.queue,
-                    batch_id=batch.id,
-                    event_id=event.id,
+                raise self._refused(
+                    event,
+                    batch,
+                    "its target is the same queue",
+                    f"{field} names the source queue",
+                    "correct the program that writes such events, or set target_db to another"
+                    " database",
                 )
         return name
 
-    def _refused(self, event: Event, batch: Batch, error: UnknownQueue) -> EventError:
+    def _refused(
+        self, event: Event, batch: Batch, message: str, detail: str, hint: str
+    ) -> EventError:
         return EventError(
-            f"event {event.id} of queue {batch.queue}: {error.message}",
-            detail=error.detail,
-            hint=error.hint,
+            f"event {event.id} of queue {batch.queue}: {message}",
+            detail=detail,
+            hint=hint,
             queue=batch.queue,
             batch_id=batch.id,
             event_id=event.id,

@@ -11,7 +11,6 @@ Ordinary comments and empty lines may stand between them; the first line of SQL 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -134,9 +133,6 @@ def hide(script: str, names: Sequence[str]) -> str:
     for name in names:
         script = script.replace(f"@{name}@", "x" * (len(name) + 2))
     return script
-
-
-_FUNCTION = re.compile(r"^(.*?)\s*\(\s*(\d+)\s*\)$")
 
 
 def _condition(key: str, where: str) -> Condition:
