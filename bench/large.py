@@ -22,7 +22,7 @@ from bench.support import common
 from londiste import engine
 from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
 from londiste.cascade.model import NodeType
-from londiste.changes.types import columns_digest
+from londiste.changes.keyed import columns_digest
 from londiste.daemon.signals import Signals
 from londiste.embedded.postgres import Cluster
 from londiste.engine.base import Engine

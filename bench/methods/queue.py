@@ -104,8 +104,8 @@ class Ways:
                 conn.execute(
                     "update pgq.queue set queue_switch_time = now() - queue_rotation_period * 2"
                 )
-                queues.maint_rotate_tables_step1(conn, "q")
-                queues.maint_rotate_tables_step2(conn)
+                conn.execute("select pgq.maint_rotate_tables_step1(%s)", ["q"])
+                conn.execute("select pgq.maint_rotate_tables_step2()")
             conn.execute("truncate public.plain, public.job")
             conn.execute("vacuum pgq.tick, pgq.queue")
             conn.execute("checkpoint")
