@@ -1,5 +1,21 @@
-"""``python -m londiste`` is the same as the ``londiste`` command."""
+"""The program ``londiste``, also ``python -m londiste``; Ctrl-C ends it while it is loaded, too."""
 
-from londiste.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Runs a command and ends the process with its exit code."""
+    try:
+        # Imported here, so that an interrupted import is no traceback.
+        from londiste.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

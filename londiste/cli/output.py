@@ -68,7 +68,7 @@ def show(
     if json_wanted:
         as_json({document.key: rows})
     elif empty and not rows:
-        message(pasteable(empty))
+        message(empty)
     else:
         shown = document.columns if columns is None else columns
         table(shown, [[_value(row, column) for column in shown] for row in rows])
@@ -132,24 +132,29 @@ def is_quiet() -> bool:
 
 
 def message(text: str) -> None:
-    """A message to stderr, unless ``-q`` is given; in the background to the log."""
+    """A message to stderr, unless ``-q`` is given; in the background to the log.
+
+    Its commands get the options of this call.
+    """
+    text = phrase(pasteable(text))
     if logcontext.is_detached():
-        log.info("%s", phrase(text))
+        log.info("%s", text)
     elif not _quiet:
-        click.echo(phrase(text), err=True)
+        click.echo(text, err=True)
 
 
 def next_step(commands: str) -> None:
-    """What to type next, with the options of this call."""
-    message(pasteable(f"next: {commands}"))
+    """What to type next."""
+    message(f"next: {commands}")
 
 
 def warning(text: str) -> None:
     """A warning to stderr, also with ``-q``; in the background to the log."""
+    text = phrase(pasteable(text))
     if logcontext.is_detached():
-        log.warning("%s", phrase(text))
+        log.warning("%s", text)
         return
-    click.echo(f"warning: {phrase(text)}", err=True)
+    click.echo(f"warning: {text}", err=True)
 
 
 def advise(findings: Iterable[Finding]) -> None:

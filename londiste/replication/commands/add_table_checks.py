@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
-from londiste.errors import UnknownTable, UsageError
+from londiste.db.queries import fetch
+from londiste.errors import StateError, UnknownTable, UsageError
 from londiste.replication.commands import add_table_options
 from londiste.replication.model import ReplicatedTable, TableOptions
 from londiste.replication.patterns import (
@@ -102,6 +103,13 @@ def check_table(
     if options.wants.events is not None:
         # What its handler makes of events may have no key: a history of the rows, for one.
         return True
+    for row in fetch(conn, "keys_dropped_by_copy", name=str(table)):
+        raise StateError(
+            f"table {table} is being copied, and its key is dropped until the copy ends",
+            detail="nothing was added",
+            hint=f"with the settings of queue {row['queue_name']}: londiste wait-sync; then repeat"
+            " the command",
+        )
     raise UsageError(
         f"table {table} has no primary key",
         detail="without one an UPDATE or DELETE cannot be replicated",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from londiste.cascade import sqlapi as nodes
 from londiste.db.names import TableName
+from londiste.errors import StateError, UsageError
 from londiste.replication import sqlapi as tables
+from londiste.replication.commands.add_table_checks import check_table
+from londiste.replication.model import TableOptions
 from tests.fixtures.cascade import QUEUE, CommandLine, Node
 from tests.integration.commands.test_add_table import local
 
@@ -82,6 +87,22 @@ def test_resync_keeps_the_stored_ddl_to_restore(
         assert londiste(leaf.db, "resync", "one").code == 0
         (table,) = tables.get_table_list(conn, QUEUE)
     assert (table.state, table.dropped_ddl, table.snapshot) == ("in-copy", "select 1", None)
+
+
+def test_a_key_that_a_copy_has_dropped_is_not_reported_as_missing(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    londiste(root.db, "add-table", "one", "two")
+    londiste(leaf.db, "add-table", "one", "--create")
+    leaf.db.execute("create table two (like one)")
+    with leaf.connect() as conn:
+        tables.local_set_table_struct(conn, QUEUE, TableName("public", "one"), "select 1")
+        leaf.db.execute("alter table one drop constraint one_pkey")
+        with pytest.raises(StateError, match="key is dropped until the copy ends") as caught:
+            check_table(conn, TableName("public", "one"), TableOptions())
+        assert "settings of queue q: londiste wait-sync" in caught.value.hint
+        with pytest.raises(UsageError, match="has no primary key"):
+            check_table(conn, TableName("public", "two"), TableOptions())
 
 
 def test_waiting_for_tables_has_a_limit_and_a_reason(

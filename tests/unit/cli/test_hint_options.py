@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from londiste.cli import main
+from londiste.cli import cli, main, output
+from londiste.cli.errors import run
 from londiste.cli.hints import Given, completed, given
 
 COMMANDS = {"wait-sync": {"--json"}, "config": set(), "members": set()}
@@ -67,3 +68,19 @@ def test_the_command_line_prints_completed_hints(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         main(["-c", "leaf.toml", "tabls"])
     assert "hint: did you mean: londiste -c leaf.toml tables" in capsys.readouterr().err
+
+
+def test_commands_in_messages_and_warnings_repeat_them_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call = ["-c", "my leaf.toml", "--node", "n2", "version"]
+    assert run(cli, call) == 0
+    output.message("copies paused; resume: londiste copy resume")
+    output.warning("durations of the copies: londiste copy status --done")
+    output.next_step("londiste wait-sync")
+    front = "londiste -c 'my leaf.toml' --node n2"
+    assert capsys.readouterr().err.splitlines() == [
+        f"copies paused; resume: {front} copy resume",
+        f"warning: durations of the copies: {front} copy status --done",
+        f"next: {front} wait-sync",
+    ]
