@@ -17,7 +17,7 @@ from londiste.applier.plan import ReplayChanges, TableChange, TablePlan
 from londiste.changes.types import RowChange, Truncate
 from londiste.db import owner
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import query
 from londiste.db.relation import Relation
 from londiste.errors import ApplyError, EventError, from_database
@@ -138,7 +138,7 @@ class EventErrors:
                 shape,
                 f"the table has no {word} {', '.join(lacking)}",
                 hint=f"add them with the settings of node {self._node}:"
-                f" londiste columns {change.table} --add; or by hand: alter table"
+                f" londiste columns {argument(change.table)} --add; or by hand: alter table"
                 f" {shape.name.quoted} add column …",
             )
         for name in change.key:
@@ -199,4 +199,7 @@ def hint_for(state: str, table: TableName) -> str:
             f"change the definition of {table} to match the provider's; the worker then continues"
             " automatically"
         )
-    return f"compare the table: londiste compare {table}; or copy it again: londiste resync {table}"
+    return (
+        f"compare the table: londiste compare {argument(table)}; or copy it again: londiste"
+        f" resync {argument(table)}"
+    )

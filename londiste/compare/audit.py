@@ -26,6 +26,7 @@ from londiste.compare.row_diff import drill, narrow
 from londiste.daemon.loop import pause
 from londiste.daemon.signals import Signals
 from londiste.db.connection import session
+from londiste.db.names import argument
 from londiste.errors import StateError
 from londiste.settings import WorkerSettings
 
@@ -182,7 +183,7 @@ def _step(
                     return started, True
         count = _look(parties, conn, asked, Piece(table, one.number, one.condition, one.buckets))
         if count:
-            say(f"table {name}: {count} rows differ; londiste compare {name}")
+            say(f"table {name}: {count} rows differ; londiste compare {argument(name)}")
     return started, True
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from londiste.db import catalog
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.errors import StateError, UnknownTable
 from londiste.handlers.base import ALL, TableRules
 
@@ -186,7 +186,7 @@ def pairing(
     if not names and not count_only:
         raise StateError(
             f"table {pair.table}: no column in common with the root",
-            hint="compare row counts only: londiste compare {pair.dest} --count-only",
+            hint="compare row counts only: londiste compare {argument(pair.dest)} --count-only",
         )
     return Pairing(
         pair,
@@ -221,7 +221,7 @@ def _columns(
     info = catalog.info(conn, table)
     if info is None:
         raise UnknownTable(
-            f"table {table} does not exist {where}", hint=f"londiste remove-table {table}"
+            f"table {table} does not exist {where}", hint=f"londiste remove-table {argument(table)}"
         )
     return catalog.columns(conn, table), info.kind
 

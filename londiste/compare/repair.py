@@ -32,7 +32,7 @@ from londiste.daemon import crash
 from londiste.db import catalog, owner
 from londiste.db.connection import Connection, describe_dsn, keep_role, session
 from londiste.db.ddl import literal
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import query, translated
 from londiste.engine.tasks import key_hash
 from londiste.errors import StateError, TransientError, from_database
@@ -64,14 +64,15 @@ def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> lis
             if result.more:
                 raise StateError(
                     f"table {table.name}: more than {asked.limit} rows differ",
-                    hint=f"raise --limit, or copy the table again: londiste resync {table.name}",
+                    hint="raise --limit, or copy the table again: londiste resync"
+                    f" {argument(table.name)}",
                 )
             if table.unknown and result.counts()[MISSING]:
                 raise StateError(
                     f"table {table.name}: missing rows cannot be restored completely",
                     detail="other nodes change values on the way:"
                     f" {', '.join(sorted(table.unknown))}",
-                    hint=f"copy it again: londiste resync {table.name}",
+                    hint=f"copy it again: londiste resync {argument(table.name)}",
                 )
             others = conn.execute(
                 query("other_queues_of_table"),
@@ -220,7 +221,7 @@ def _suspects(conn: Connection, table: Pairing, plan: Sequence[RepairChange]) ->
     if any(len(key) != width for key in keys):
         raise StateError(
             f"table {table.name}: its columns have changed since the plan was created",
-            hint=f"create the plan again: londiste repair {table.name}",
+            hint=f"create the plan again: londiste repair {argument(table.name)}",
         )
     types = [table.type_of(name) for name in table.found_by]
     found: list[Suspect] = []

@@ -22,6 +22,7 @@ from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Row, RowDifference
 from londiste.db.connection import TEXT_SETTINGS
 from londiste.db.ddl import LINE_BREAKS, line_literal, line_name, literal
+from londiste.db.names import argument
 from londiste.errors import BadOption
 
 VERSION = "-- londiste repair plan 1"
@@ -82,7 +83,7 @@ def verify(table: Pairing, plan: Sequence[RepairChange], rules: Rules, where: st
     """
     hint = (
         "do not edit values: remove the row with every statement of the same -- row line, or"
-        f" create the plan again: londiste repair {table.name} --plan FILE"
+        f" create the plan again: londiste repair {argument(table.name)} --plan FILE"
     )
     given = Counter((change.difference, change.statement) for change in plan)
     for change in plan:

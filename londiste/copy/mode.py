@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from londiste.db.names import argument
 from londiste.errors import UsageError
 
 SNAPSHOT, RESUMABLE = "snapshot", "resumable"
@@ -74,7 +75,8 @@ def choose(facts: ModeFacts) -> CopyMode:
             raise UsageError(
                 f"table {facts.table}: a resumable copy is not possible",
                 detail=obstacle,
-                hint=f"copy it in one snapshot: londiste resync {facts.table} --copy-mode auto",
+                hint=f"copy it in one snapshot: londiste resync {argument(facts.table)}"
+                " --copy-mode auto",
             )
         return CopyMode(RESUMABLE, "requested")
     if facts.bytes < facts.threshold:

@@ -16,7 +16,7 @@ from psycopg import sql
 from londiste.copy.sqlapi import attempts
 from londiste.db import catalog, ddl, owner
 from londiste.db.connection import Connection, run_stored
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import translated
 from londiste.engine.spec import Chunk
 from londiste.errors import NoKey, Superseded, UsageError
@@ -143,7 +143,8 @@ def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
         raise UsageError(
             f"table {table.dest}: also filled from {', '.join(others)}",
             detail=f"the copy of {table.name} would empty it first",
-            hint=f"londiste remove-table {table.name}; then londiste add-table {table.name}"
+            hint=f"londiste remove-table {argument(table.name)}; then londiste add-table"
+            f" {argument(table.name)}"
             f" --dest-table {table.dest} --skip-truncate",
         )
 

@@ -33,7 +33,7 @@ from londiste.daemon import logcontext, loop
 from londiste.daemon.signals import Signals
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, session
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.server_text import connected_to
 from londiste.errors import (
     LondisteError,
@@ -399,7 +399,9 @@ class CopyProcess:
             if name not in known:
                 raise UnknownTable(
                     f"table {name}: not replicated on this node",
-                    hint=table_meant(str(name), known, f"add it: londiste add-table {name}"),
+                    hint=table_meant(
+                        str(name), known, f"add it: londiste add-table {argument(name)}"
+                    ),
                 )
             if sync.from_text(known[name].state) == sync.Missing():
                 raise StateError(

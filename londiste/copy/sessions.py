@@ -17,7 +17,7 @@ from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection, connect, session
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.engine.base import Engine
 from londiste.engine.session_pool import SessionPool
 from londiste.errors import StateError
@@ -201,7 +201,9 @@ class CopySessions:
     @property
     def resync_name(self) -> str:
         """The table's name in the command that copies it again."""
-        return str(self.name) if self.consumer == self.job.copy_consumer(self.name) else "TABLE"
+        if self.consumer != self.job.copy_consumer(self.name):
+            return "TABLE"
+        return argument(self.name)
 
     def close(self) -> None:
         """Closes the sessions; the next use opens new ones."""

@@ -7,6 +7,8 @@ expressed; a table with a dot can.
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import NamedTuple
 
 from psycopg import sql
@@ -57,6 +59,27 @@ class TableName(NamedTuple):
         tree -- it is partitioned: with its partitions, in which all its rows are.
         """
         return sql.SQL("{}" if tree else "only {}").format(self.sql)
+
+
+def escaped(name: TableName | str) -> str:
+    """The pattern that matches this object only: a backslash before ``*``, ``?``, backslash."""
+    return re.sub(r"([\\*?])", r"\\\1", str(name))
+
+
+def argument(name: TableName | str) -> str:
+    """The name as one word of a command, to be pasted into a shell; it matches this object only."""
+    text = escaped(name)
+    if text.isprintable():
+        return shlex.quote(text)
+    shown = "".join(
+        f"\\{c}"
+        if c in "\\'"
+        else c
+        if c.isprintable()
+        else "".join(f"\\x{byte:02x}" for byte in c.encode())
+        for c in text
+    )
+    return f"$'{shown}'"
 
 
 def quote(identifier: str) -> str:

@@ -20,7 +20,7 @@ from londiste.changes.decode import decode_all
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db import catalog
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import BadOption, EventError
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, partial
@@ -234,7 +234,8 @@ class Dispatching(EventWork):
                 detail=f"its value is {'NULL or missing' if text is None else 'not a date'};"
                 " it selects the partition",
                 hint="capture the table by row, so that DELETE events contain it: on the root"
-                f" londiste change-form {change.table} row; or skip deletes: event_types=I,U",
+                f" londiste change-form {argument(change.table)} row; or skip deletes:"
+                " event_types=I,U",
                 event_id=event.id,
             ) from None
 

@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import EventError, StateError
 from londiste.lake.versions import Version
 
 
 def hint_for(table: TableName, mode: str, hint: str) -> str:
     """What to do about an error of reading, in settings of this job."""
-    resync = f"londiste lake resync {table}"
+    resync = f"londiste lake resync {argument(table)}"
     if "newColumns=" in hint:
         more = "" if mode == "append" else f"; or read the rows again: {resync}"
         return f"set unknown_columns = ignore to continue without its values{more}"
@@ -44,7 +44,7 @@ def require_key(table: TableName, version: Version, key: Sequence[str]) -> None:
     if tuple(key) != version.key:
         raise StateError(
             f"table {table}: the primary key is ({', '.join(key)}), was ({', '.join(version.key)})",
-            hint=f"mode state: londiste lake resync {table}; mode history: start with"
+            hint=f"mode state: londiste lake resync {argument(table)}; mode history: start with"
             " another lake_path",
         )
 
@@ -57,13 +57,13 @@ def require_mergeable(table: TableName, facts: Any, passed_scripts: Collection[i
             f"script event {scripts[0]}: its row changes are not in events",
             detail=f"table {table} stops before it",
             hint=f"if it changed no row of the table: --set passed_scripts={scripts[0]};"
-            f" else: londiste lake resync {table}",
+            f" else: londiste lake resync {argument(table)}",
             event_id=scripts[0],
         )
     if facts.keyless:
         raise EventError(
             f"table {table}: {facts.keyless} events do not contain its primary key",
             detail="the table had another key, or is captured with another one (pkey=…)",
-            hint=f"read the rows again: londiste lake resync {table}; londiste check"
+            hint=f"read the rows again: londiste lake resync {argument(table)}; londiste check"
             " shows how it is captured",
         )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from londiste.db import catalog
+from londiste.db.names import argument
 from londiste.engine.spark.stream.types import StreamColumn, StreamShape
 from londiste.errors import StateError
 
@@ -95,7 +96,9 @@ def evolve(
                 f"table {table}: column {column.name} changed its type: {now.type} is"
                 f" {now.column.shown} in the lake, {column.type} was {column.column.shown}",
                 detail="existing files have the old type",
-                hint=f"mode state: londiste lake resync {table}; otherwise start with another"
+                hint=f"mode state: londiste lake resync {argument(str(table))}; otherwise start"
+                " with"
+                " another"
                 " lake_path (string_columns stores it as text, which accepts every type)",
             )
         if column.dropped is None and now.number == column.number:

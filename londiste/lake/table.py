@@ -17,7 +17,7 @@ from typing import Any
 
 from londiste.daemon import crash
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
@@ -324,7 +324,7 @@ class LakeTable:
         newest = ticks.newest(conn, self.settings.queue_name)
         assert newest is not None and start.tick is not None
         described = self._describe(conn)
-        resync = f"londiste lake resync {table}"
+        resync = f"londiste lake resync {argument(table)}"
         if version.by_key:
             checks.require_key(self.table, version, described.key)
         if version.is_whole and described.oid != version.oid:

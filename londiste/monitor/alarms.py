@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from londiste.cascade.model import Subscriber, consumer_kind
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.names import argument
 from londiste.db.queries import query, translated
 from londiste.errors import InstallError, LondisteError
 from londiste.monitor.queues import collect, rules
@@ -92,7 +93,7 @@ def drift_findings(queue: str, differing: dict[str, int]) -> list[Finding]:
             "drift",
             f"table {table}: {rows:,} rows differ from the root's",
             "the audit (compare --continuous) found them",
-            f"londiste repair {table}",
+            f"londiste repair {argument(table)}",
             queue,
         )
         for table, rows in sorted(differing.items())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,7 +15,7 @@ import psycopg
 from londiste.applier import statements
 from londiste.db import owner
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.db.relation import shapes
 from londiste.errors import BadOption, UsageError
 from londiste.handlers.base import literal
@@ -147,7 +146,7 @@ def known(address: str, of_node: Mapping[str, ApplyError]) -> ApplyError:
 
 def choices(error: ApplyError) -> Iterator[Decision]:
     """Possible decisions about a failed event, the best first."""
-    table = shell_word(error.table) if error.table else "TABLE"
+    table = argument(error.table) if error.table else "TABLE"
     retry = "londiste events retry"
     match error.kind:
         case "missing":
@@ -195,21 +194,6 @@ def choices(error: ApplyError) -> Iterator[Decision]:
     if error.kind not in {"refused", "structure", "shared", "unproven"}:
         yield Decision("find other differences", f"londiste compare {table}")
         yield Decision("copy the table again", f"londiste resync {table}")
-
-
-def shell_word(text: str) -> str:
-    """A name quoted for a shell, on one line."""
-    if text.isprintable():
-        return shlex.quote(text)
-    escaped = "".join(
-        f"\\{c}"
-        if c in "\\'"
-        else c
-        if c.isprintable()
-        else "".join(f"\\x{byte:02x}" for byte in c.encode())
-        for c in text
-    )
-    return f"$'{escaped}'"
 
 
 def as_sql(error: ApplyError) -> str:

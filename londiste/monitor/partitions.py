@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.monitor.queues.model import Finding, Severity
 
 
@@ -35,7 +35,7 @@ def find(conn: Connection, queue: str) -> tuple[Changed, ...]:
 def remedy(table: TableName, queue: str) -> str:
     """The commands that settle them."""
     return (
-        f"on the nodes below: londiste resync {table} (or change the rows there,"
+        f"on the nodes below: londiste resync {argument(table)} (or change the rows there,"
         f" and londiste compare); then on this node:"
         f" select londiste.settle_partitions('{queue}', '{table}')"
     )

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
+from londiste.db.names import escaped as escaped
 from londiste.errors import BadOption, LondisteError, UnknownTable
 
 #: A name or pattern as users write it; or one object, whose name may contain * and ?.
@@ -84,11 +85,6 @@ def parsed(text: Pattern) -> TableName:
     return TableName.parse("".join(char for char, _ in _characters(text)))
 
 
-def escaped(name: TableName) -> str:
-    """The pattern that matches this object only."""
-    return re.sub(r"([\\*?])", r"\\\1", str(name))
-
-
 def table_meant(text: Pattern, known: Iterable[TableName], otherwise: str) -> str:
     """The hint for a name that is none of these: the nearest of them, else ``otherwise``.
 
@@ -101,7 +97,7 @@ def table_meant(text: Pattern, known: Iterable[TableName], otherwise: str) -> st
     close = [one for one in names if one.name == wanted.name]
     for name in difflib.get_close_matches(wanted.name, [one.name for one in names], n=1):
         close += [one for one in names if one.name == name]
-    return f"did you mean {close[0]}?" if close else otherwise
+    return f"did you mean {argument(close[0])}?" if close else otherwise
 
 
 def unknown_table(

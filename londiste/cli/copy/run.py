@@ -19,7 +19,7 @@ from londiste.copy.progress import Progress
 from londiste.copy.sessions import Builds, CopyJob
 from londiste.daemon.child import die_with_parent
 from londiste.db.connection import session
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import NodeBusy, StateError
 from londiste.replication import sqlapi as tables
 from londiste.replication.patterns import parsed
@@ -117,7 +117,9 @@ def _copied_with_worker(
     states = _states(settings)
     for name in wanted:
         if name in states and isinstance(states[name], sync.Ok):
-            output.message(f"table {name} is in sync; to copy it again: londiste resync {name}")
+            output.message(
+                f"table {name} is in sync; to copy it again: londiste resync {argument(name)}"
+            )
     if not any(isinstance(states.get(name), sync.Missing) for name in wanted):
         return False
     # Not imported where the worker starts this process.

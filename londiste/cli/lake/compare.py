@@ -9,6 +9,7 @@ import click
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.lake.common import lake_options, settings_of
+from londiste.db.names import argument
 from londiste.lake import compare as comparing
 
 
@@ -107,7 +108,8 @@ def _announce(result: comparing.Result) -> None:
         output.message(f"{result.table}: damaged: {text}")
     if result.damaged:
         output.message(
-            f"{result.table}: no row was compared; londiste lake resync {result.table} reads the"
+            f"{result.table}: no row was compared; londiste lake resync {argument(result.table)}"
+            " reads the"
             " table again"
         )
     if result.torn:

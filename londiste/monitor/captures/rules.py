@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from londiste.db.names import argument
 from londiste.monitor.queues.model import Finding, Severity
 
 #: What is safe: above it a statement of the application may meet PostgreSQL's limit on one text.
@@ -85,7 +86,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 "its changes are not captured",
                 f"it {one.lost}" if one.lost else "it was added without triggers, or lost them",
                 f"select londiste.create_capture('{queue}', '{one.table}'); then on the nodes"
-                f" below: londiste resync {one.table}",
+                f" below: londiste resync {argument(one.table)}",
             )
         )
     if one.captures and one.trigger == "capture" and one.unreadable:
@@ -95,7 +96,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 "capture-unreadable",
                 f"{', '.join(one.unreadable)} cannot read its events",
                 "the worker of Londiste 3 fails at the first packed event or TRUNCATE",
-                f"londiste change-form {one.table} --trigger logutriga",
+                f"londiste change-form {argument(one.table)} --trigger logutriga",
             )
         )
     if one.stale:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from londiste.cascade.daemons import Life, Running
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.monitor.queues.model import Finding, Severity
 
 
@@ -110,7 +110,10 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
     found = _at_work(node, queue)
     for name, table in node.tables.items():
         if table.copy_below:
-            do = f"with the settings of {node.name}: londiste change-handler {name} --continue"
+            do = (
+                f"with the settings of {node.name}: londiste change-handler {argument(name)}"
+                " --continue"
+            )
             why = "change-handler or apply was interrupted: the nodes below have rows of before"
             what = f"table {name} {STALE_BELOW}"
             found.append(_finding(Severity.CRITICAL, "subscribers", node, what, why, do, queue))
@@ -172,12 +175,17 @@ def _doubt(
         case "missing":
             what = f"table {table} does not exist"
             why = "it is replicated, and was dropped or renamed"
-            return Severity.CRITICAL, what, why, f"create it, then londiste resync {table}"
+            return (
+                Severity.CRITICAL,
+                what,
+                why,
+                f"create it, then londiste resync {argument(table)}",
+            )
         case "sequence":
             what = f"sequence {detail} of table {table} is not replicated"
             why = "after a takeover it would return values that rows already have"
             first = "" if root else "on the root, then on this node: "
-            return Severity.WARNING, what, why, f"{first}londiste add-seq {detail}"
+            return Severity.WARNING, what, why, f"{first}londiste add-seq {argument(detail)}"
         case "unlogged":
             what = f"table {table} is unlogged"
             why = "a crash of this server truncates it without an event"
@@ -186,7 +194,10 @@ def _doubt(
             what = f"table {table} {REWRITTEN}, found {detail}"
             why = "such DDL sends no event: other nodes may have other values in old rows"
             accept = f"select londiste.accept_rewrite('{queue}', '{table}')"
-            here = f"londiste compare {table}, and londiste resync {table} where it differs"
+            here = (
+                f"londiste compare {argument(table)}, and londiste resync {argument(table)}"
+                " where it differs"
+            )
             do = (
                 f"on each node below: {here}; then here: {accept}"
                 if root
@@ -214,12 +225,15 @@ def _doubt(
             why = (
                 "other nodes do not know them as tables of the queue: their rows are not replicated"
             )
-            do = f"londiste triggers --restore {table}; on the nodes below: londiste resync {table}"
+            do = (
+                f"londiste triggers --restore {argument(table)}; on the nodes below: londiste"
+                f" resync {argument(table)}"
+            )
             return Severity.CRITICAL, what, why, do
         case _:
             what = f"table {detail} refers to table {table} and is not replicated"
             why = "its rows may refer to rows deleted elsewhere, or block deletes on this node"
-            return Severity.WARNING, what, why, f"londiste add-table {detail}"
+            return Severity.WARNING, what, why, f"londiste add-table {argument(detail)}"
 
 
 def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
@@ -236,7 +250,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 "not-kept",
                 f"table {name} of node {provider.name} is not replicated",
                 "it was not added on this node",
-                f"londiste add-table {name}",
+                f"londiste add-table {argument(name)}",
             )
     for name, ours in node.tables.items():
         theirs_now = provider.tables.get(name)
@@ -248,7 +262,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 "unknown-above",
                 f"table {name} is replicated, but unknown on its provider {provider.name}",
                 "the provider sends no changes of it",
-                f"add it on the root, or: londiste remove-table {name}",
+                f"add it on the root, or: londiste remove-table {argument(name)}",
             )
         elif not theirs_now.local:
             add(
@@ -256,7 +270,8 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 "not-above",
                 f"table {name} is replicated, but its provider {provider.name} has no copy of it",
                 "its changes arrive, but it cannot be copied from there again",
-                f"on {provider.name}: londiste add-table {name}; or londiste resync {name}"
+                f"on {provider.name}: londiste add-table {argument(name)}; or londiste resync"
+                f" {argument(name)}"
                 " --find-copy-node",
             )
         elif ours.columns and theirs_now.columns and ours.whole:
@@ -266,7 +281,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                     "columns",
                     f"table {name}: {text} as on node {provider.name}",
                     "its values stop the worker, or are skipped",
-                    f"with the settings of {node.name}: londiste columns {name} --add;"
+                    f"with the settings of {node.name}: londiste columns {argument(name)} --add;"
                     " or londiste execute",
                 )
     for name, value in provider.sequences.items():
@@ -276,7 +291,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 "sequence-not-kept",
                 f"sequence {name} of node {provider.name} is not replicated",
                 "after a takeover it would return old values again",
-                f"londiste add-seq {name}",
+                f"londiste add-seq {argument(name)}",
             )
     return found
 

@@ -18,7 +18,7 @@ from londiste.applier.plan import Net, RowSet, TableChange, TablePlan, Verb
 from londiste.changes import jsonrow
 from londiste.changes.keyed import KeyedType, read_type
 from londiste.changes.types import Malformed, Op, RowChange, Truncate
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.relation import Folding, Relation
 from londiste.db.snapshot import Snapshot
 from londiste.errors import ApplyError, BadOption, EventError, PartialEvent
@@ -63,7 +63,7 @@ class Upsert:
                 f" {', '.join(self.key)})",
                 detail="a resumable copy replays events as row states, which needs full row images",
                 hint="copy the table in one snapshot:"
-                f" londiste resync {change.table} --copy-mode snapshot",
+                f" londiste resync {argument(change.table)} --copy-mode snapshot",
                 event_id=event.id,
             )
         return change._replace(op=_AFTER[change.op], state=True)
@@ -98,7 +98,9 @@ class ByFilter:
                 f"event {event.id}: table {change.table}: row image is incomplete",
                 detail="this node filters rows of the table, and an update may add a row",
                 hint="capture the table on the root with whole rows: londiste remove-table"
-                f" {change.table}, then londiste add-table {change.table} --trigger capture",
+                f" {argument(change.table)}, then londiste add-table {argument(change.table)}"
+                " --trigger"
+                " capture",
                 event_id=event.id,
             )
         return change._replace(op=_AFTER[change.op], state=True)
@@ -340,7 +342,7 @@ def missing_table(
     renamed -- its present name, and the statement that restores the old one.
     """
     gone = f"table {dest} does not exist on node {node}"
-    hint = f"create the table, or stop replicating it: londiste remove-table {dest}"
+    hint = f"create the table, or stop replicating it: londiste remove-table {argument(dest)}"
     if renamed is not None:
         gone = f"it was renamed to {renamed[0]} on node {node}"
         hint = renamed[1]

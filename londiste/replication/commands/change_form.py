@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import query
 from londiste.errors import BadOption, UsageError
 from londiste.orchestration.connections import Connections
@@ -97,7 +97,7 @@ def plan(
             raise UsageError(
                 f"table {name} has no capture mode: its trigger is {how.trigger}",
                 detail="row and statement are modes of the native capture; nothing was changed",
-                hint=f"londiste change-form {name} --trigger capture",
+                hint=f"londiste change-form {argument(name)} --trigger capture",
             )
         step = ChangeForm(node.name, dsn, queue, name, known[name], form)
         if how.asked == form:

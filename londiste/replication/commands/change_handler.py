@@ -16,7 +16,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import query, translated
 from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.handlers import registry, table_rules
@@ -102,7 +102,8 @@ def plan(
             raise StateError(
                 f"table {name} was added with --skip-truncate",
                 detail="a copy would duplicate the rows of the target; nothing was changed",
-                hint=f"londiste remove-table {name}, then londiste add-table with the new filter",
+                hint=f"londiste remove-table {argument(name)}, then londiste add-table with the"
+                " new filter",
             )
         if again and not wants.whole:
             provider = sites.reach(node.provider_location)
@@ -174,7 +175,8 @@ def _copied_below(
                 f"table {name} of node {node}, below this one, was added with --skip-truncate",
                 detail="it has to be copied again, and a copy would duplicate its rows; nothing"
                 " was changed",
-                hint=f"with the settings of {node}: londiste remove-table {name}; add it again"
+                hint=f"with the settings of {node}: londiste remove-table {argument(name)}; add"
+                " it again"
                 " after the change",
             )
         found.append(CopyAgain(node, dsn, queue, name, when=", after its provider"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Column
 from londiste.errors import StateError, UnknownTable, UsageError
@@ -92,7 +92,7 @@ def plan_add(
             name = pair.table.name
             notes.append(
                 f"table {name}: existing rows have NULL in the new columns: londiste compare"
-                f" {name}, and londiste resync {name} where they differ"
+                f" {name}, and londiste resync {argument(name)} where they differ"
             )
     return CommandPlan(tuple(steps), notes=tuple(notes))
 

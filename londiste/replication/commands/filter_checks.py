@@ -10,7 +10,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import upstream
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import query, translated
 from londiste.errors import BadOption, StateError, UsageError
 from londiste.handlers import condition
@@ -117,6 +117,7 @@ def refuse_rows_below(
             raise StateError(
                 f"table {table} is replicated on node {name}, below the branch {node.name}",
                 detail=f"{then}; nothing was changed",
-                hint=f"with the settings of {name}, first: londiste remove-table {table}; to change"
-                f" the filter of {node.name} instead: londiste change-handler {table}",
+                hint=f"with the settings of {name}, first: londiste remove-table"
+                f" {argument(table)}; to change"
+                f" the filter of {node.name} instead: londiste change-handler {argument(table)}",
             )

@@ -16,7 +16,7 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.db import owner
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import query, records, translated
 from londiste.errors import LondisteError, StateError, UnknownTable
 from londiste.orchestration.connections import Connections
@@ -61,7 +61,7 @@ class KeyState:
 
 def judge(one: KeyFacts) -> KeyState:
     """The state of a key, and how it is restored."""
-    mend = f"londiste fkeys --restore {one.from_table}"
+    mend = f"londiste fkeys --restore {argument(one.from_table)}"
     if one.there and not one.enforced:
         return KeyState("not enforced", "created NOT ENFORCED")
     if one.there and one.valid:
@@ -138,7 +138,7 @@ def left_off(conn: Connection, queue: str, dests: Sequence[TableName]) -> tuple[
     return tuple(
         f"table {one.from_table}: foreign key {one.name} was dropped for a copy; the worker cannot"
         f" restore it without {one.to_table if one.to_table in gone else one.from_table}; when its"
-        f" rows are valid: londiste fkeys --restore {one.from_table}"
+        f" rows are valid: londiste fkeys --restore {argument(one.from_table)}"
         for one in collect(conn, queue)
         if one.pending and gone & {one.from_table, one.to_table}
     )

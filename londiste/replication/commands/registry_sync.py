@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import StateError, TransientError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import browse
@@ -83,7 +83,8 @@ def require_not_combined(local: Connection, node: NodeInfo, table: TableName) ->
         f"table {table} is in combined queue {combined} already; a copy from queue {node.queue}"
         " is not possible",
         detail=f"the subscribers of {combined} would not get the copied rows; nothing was added",
-        hint=f"remove it from {combined} with its settings: londiste remove-table {table}; then"
+        hint=f"remove it from {combined} with its settings: londiste remove-table"
+        f" {argument(table)}; then"
         " add-table --no-merge here, which adds it there too, and add-table on the"
         " subscribers",
     )
@@ -131,7 +132,8 @@ def require_kept(node: NodeInfo, table: TableName, theirs: ReplicatedTable | Non
         raise StateError(
             f"node {node.provider} does not have table {table}",
             detail=f"it is the provider of {node.name}, from which the rows would be copied",
-            hint=f"on {node.provider}: londiste add-table {table}; or, if this node already has"
+            hint=f"on {node.provider}: londiste add-table {argument(table)}; or, if this node"
+            " already has"
             " the rows: --expect-sync",
         )
     if not theirs.keeps_rows:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
@@ -67,15 +67,16 @@ def plan(
                 f"table {name} has handler {mine[name].attrs.get('handler')}",
                 detail="with this handler replication does not change its rows, so nothing is"
                 " copied",
-                hint=f"londiste change-handler {name}",
+                hint=f"londiste change-handler {argument(name)}",
             )
         if "skip_truncate" in mine[name].attrs and mine[name].state not in {None, "in-copy"}:
             # Only while it is copied is known which rows came with the copy.
             raise StateError(
                 f"table {name} was added with --skip-truncate",
                 detail="a copy would duplicate the rows of the target; nothing was changed",
-                hint=f"londiste remove-table {name}, delete the provider's rows on this node,"
-                f" then londiste add-table {name} --skip-truncate",
+                hint=f"londiste remove-table {argument(name)}, delete the provider's rows on"
+                " this node,"
+                f" then londiste add-table {argument(name)} --skip-truncate",
             )
         if copy_node:
             copy_source.find(sites.at, sites.reach, node.provider_location, queue, name, copy_node)

@@ -18,7 +18,7 @@ from londiste.cascade.model import NodeType
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.ddl import rename_back
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import query, translated
 from londiste.errors import UnknownTable
 from londiste.orchestration.connections import Connections
@@ -80,7 +80,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         kind = captured.get(table.dest, change_form.Capturing("none")).trigger
         found = catalog.triggers(conn, table.dest)
         ours = [one for one in found if one.function.startswith(_SCHEMAS)]
-        mend = f"londiste triggers --restore {table.name}"
+        mend = f"londiste triggers --restore {argument(table.name)}"
         if table.name in renamed:
             now = renamed[table.name]
             gone = kind in TRIGGERS and kind != "capture"
@@ -141,11 +141,12 @@ def after_rename(
     """
     back = rename_back(dest, now)
     if lost:
-        back += f"; then on each node below: londiste resync {name}"
+        back += f"; then on each node below: londiste resync {argument(name)}"
     if not root:
         return f"{back}; to keep the new name on all nodes, start with londiste check on the root"
     return (
-        f"{back}; or keep the new name: londiste remove-table {name}, londiste add-table {now}, and"
+        f"{back}; or keep the new name: londiste remove-table {argument(name)}, londiste"
+        f" add-table {argument(now)}, and"
         " on each node below: londiste wait-root, then rename the table there, londiste add-table"
         f" {now}"
     )
@@ -176,7 +177,7 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
         if not stale and node.type is not NodeType.LEAF:
             notes.append(
                 f"table {table.name}: changes since its capture was lost are not in the queue; on"
-                f" every node below: londiste resync {table.name}"
+                f" every node below: londiste resync {argument(table.name)}"
             )
     return CommandPlan(tuple(steps), notes=tuple(notes))
 

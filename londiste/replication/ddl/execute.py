@@ -20,7 +20,7 @@ from londiste.db.connection import (
     use_own_names,
     use_script_role,
 )
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import BadOption, ScriptFailed, TransientError, from_database
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
@@ -237,7 +237,8 @@ def _check(
                 node,
                 f"table {table}: a script cannot drop or rename a replicated table",
                 "changes under another name would not be captured",
-                f"remove it first, on the root: londiste remove-table {table}; add a renamed"
+                f"remove it first, on the root: londiste remove-table {argument(table)}; add a"
+                " renamed"
                 " table again after the script",
                 event_id,
             )

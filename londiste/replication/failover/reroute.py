@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching.cluster_state import ClusterState, Warn
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import BadOption, StateError
 from londiste.handlers.table_rules import COLUMNS, HANDLER, SKIP_COLUMNS, WHERE
 from londiste.orchestration.connections import Connections
@@ -197,7 +197,8 @@ def guard(
                     f"table {table.name} of node {name} was added with --skip-truncate",
                     detail="it has to be copied again, and a copy would duplicate its rows;"
                     " nothing was changed",
-                    hint=f"with the settings of {name}: londiste remove-table {table.name}; add"
+                    hint=f"with the settings of {name}: londiste remove-table"
+                    f" {argument(table.name)}; add"
                     " it again after the move",
                 )
         steps: list[Step] = []

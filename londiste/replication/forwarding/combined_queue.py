@@ -18,7 +18,7 @@ from londiste.cascade.model import WorkerState
 from londiste.changes.decode import decode_all
 from londiste.changes.types import SystemEvent, Truncate
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import query
 from londiste.errors import ApplyError, EventError, StateError
 from londiste.pgq import batches, queues
@@ -193,7 +193,8 @@ def say_choices(conn: Connection, queue: str, error: EventError) -> None:
             f"table {table} is also filled from queue {', '.join(others)}",
             hint="if two sources have the same key, change it at the source that is wrong, then"
             f" skip the event: londiste events skip {error.event_id}; or use a separate"
-            f" table for this queue: londiste remove-table {table}, then add-table {table}"
+            f" table for this queue: londiste remove-table {argument(table)}, then add-table"
+            f" {argument(table)}"
             " --no-merge --dest-table OTHER; londiste events show prints the rows",
         )
 
@@ -237,7 +238,7 @@ def refuse_truncate(conn: Connection, queue: str, change: Truncate, dest: TableN
         detail=f"it is also filled from {', '.join(others)}; nothing of the batch was applied",
         hint="delete the rows of this source on this node, because new ones may have their keys,"
         f" and skip the event: londiste events skip {number}; to ignore every TRUNCATE:"
-        f" londiste change-handler {change.table} --handler londiste --handler-arg"
+        f" londiste change-handler {argument(change.table)} --handler londiste --handler-arg"
         " ignore_truncate=1",
         event_id=number,
         finding=ApplyError("shared", table=str(change.table), dest=str(dest), op="truncate"),
@@ -266,6 +267,7 @@ def require_in_step(state: WorkerState, known: Sequence[ReplicatedTable]) -> Non
                 f" its rows come through queue {state.combined_queue}",
                 detail=f"the combined root had to copy it, and node {state.name} is below that"
                 " root now",
-                hint=f"londiste remove-table {table.name}, then add-table {table.name} again; the"
+                hint=f"londiste remove-table {argument(table.name)}, then add-table"
+                f" {argument(table.name)} again; the"
                 f" rows are copied by the worker of {state.combined_queue}",
             )

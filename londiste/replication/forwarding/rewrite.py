@@ -27,7 +27,7 @@ from londiste.changes.rewrite import Rows
 from londiste.changes.types import Malformed, Op
 from londiste.db import owner
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.relation import Relation
 from londiste.errors import BadOption, EventError, PartialEvent, from_database
 from londiste.handlers.base import TableRules
@@ -129,7 +129,7 @@ class EventRewriter:
                 detail=f"node {self._node} replicates a subset of the table and must rewrite"
                 " events, which needs full rows; pgq.sqltriga writes fragments of SQL",
                 hint="capture the table on the root with whole rows: londiste remove-table"
-                f" {table}, then londiste add-table {table} --trigger capture",
+                f" {argument(table)}, then londiste add-table {argument(table)} --trigger capture",
                 event_id=int(fields[0]),
             )
         try:
@@ -167,7 +167,8 @@ class EventRewriter:
                 raise EventError(
                     f"event {number}: table {table}: node {self._node} cannot forward it: table"
                     f" {mine.dest} does not exist",
-                    hint=f"create the table, or stop replicating it: londiste remove-table {table}",
+                    hint="create the table, or stop replicating it: londiste remove-table"
+                    f" {argument(table)}",
                     event_id=number,
                 )
             unknown = [name for name in columns if name not in shape.by_name]

@@ -17,7 +17,7 @@ import psycopg
 from londiste.changes.types import Op
 from londiste.db import catalog
 from londiste.db.connection import Connection, session
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import query
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.options import CHANGE_NAMES
@@ -242,7 +242,8 @@ class FileTable(LakeTable):
                 f"table {self.table}: DELETE events do not contain {work.part_field}, which"
                 " selects the folder",
                 detail="the table is captured by statement, so they contain only the key",
-                hint=f"capture it by row: on the root londiste change-form {self.table} row; or"
+                hint="capture it by row: on the root londiste change-form"
+                f" {argument(self.table)} row; or"
                 " skip deletes: event_types = I,U",
             )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
-from londiste.db.names import TableName
+from londiste.applier.event_errors import hint_for
+from londiste.db.names import TableName, argument
 from londiste.errors import UnknownTable
 from londiste.replication.model import decode_attrs, encode_attrs
 from londiste.replication.patterns import escaped, is_pattern, matches, parsed, select, table_meant
@@ -112,3 +115,43 @@ def test_a_backslash_makes_one_character_ordinary_and_no_other() -> None:
     assert parsed(r"a\b") == TableName("public", r"a\b")
     assert matches(TableName("public", r"a\b"), [r"a\?", r"*\b"])
     assert escaped(A) == "public.a"
+
+
+STRANGE = (
+    "a*",
+    "a?",
+    "a\\*",
+    "b\\",
+    "two words",
+    "it's",
+    '"x"',
+    "$HOME",
+    "a.b",
+    "Große",
+    "🐘",
+    "100%",
+)
+TABLES = [TableName("public", name) for name in (*STRANGE, "ab", "line\nbreak")]
+
+
+def pasted(command: str) -> list[str]:
+    """The words that bash makes of a command, without the first."""
+    script = f"set -- {command}; printf '%s\\0' \"$@\""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.split("\0")[1:-1]
+
+
+@pytest.mark.parametrize("name", TABLES, ids=str)
+def test_a_name_in_a_command_means_this_table_only(name: TableName) -> None:
+    found = pasted(f"x {argument(name)}")
+    assert select(found, TABLES, [], unknown).chosen == (name,)
+
+
+def test_a_plain_name_has_no_quotes() -> None:
+    assert argument(TableName("sales", "order_2")) == "sales.order_2"
+
+
+def test_hints_name_a_table_as_a_shell_reads_it() -> None:
+    name = TableName("public", "a* b")
+    assert "resync 'public.a\\* b'" in hint_for("23505", name)
+    assert table_meant("public.a b", [name], "") == "did you mean 'public.a\\* b'?"
