@@ -7,7 +7,7 @@ import shlex
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -19,7 +19,7 @@ from londiste.cli.sync_view import sync_view
 from londiste.daemon import child, pidfile
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED
-from londiste.dsn import masked, secrets_of
+from londiste.dsn import masked, secrets_of, without_secrets
 from londiste.errors import BadOption, StateError, TransientError
 from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
@@ -34,19 +34,43 @@ _QUIET_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Asked:
-    """The databases as they were given, for commands that are printed."""
+    """The databases and tables as they were given, for commands that are printed."""
 
     source: str
     targets: tuple[str, ...]
     queue: str | None
+    selection: Selection = field(default_factory=Selection)
 
     def command(self, *more: str) -> str:
-        """The command with other options; without passwords."""
-        words = [masked(self.source), masked(self.targets[0])]
+        """The command with other options, for the same databases; without passwords."""
+        return self._command([], more)
+
+    def repeated(self, *more: str) -> str:
+        """The same, also for the same tables and rows: it sets up no others."""
+        chosen, words = self.selection, list(self.selection.patterns)
+        for option, values in (("--exclude", chosen.exclude), ("--schema", chosen.schemas)):
+            for value in values:
+                words += [option, value]
+        words += ["--where", chosen.where] if chosen.where else []
+        words += ["--allow-code"] if chosen.allow_code else []
+        return self._command(words, more)
+
+    @property
+    def has_passwords(self) -> bool:
+        """Whether the printed commands lack passwords that were given."""
+        return any(map(secrets_of, (self.source, *self.targets)))
+
+    def _command(self, chosen: Sequence[str], more: Sequence[str]) -> str:
+        words = [_printed(self.source), _printed(self.targets[0]), *chosen]
         for dsn in self.targets[1:]:
-            words += ["--also", masked(dsn)]
+            words += ["--also", _printed(dsn)]
         words += ["--queue", self.queue] if self.queue else []
         return "londiste replicate " + " ".join(shlex.quote(word) for word in (*words, *more))
+
+
+def _printed(dsn: str) -> str:
+    """A connection string that can be pasted, where ~/.pgpass has its password."""
+    return without_secrets(dsn) if secrets_of(dsn) else masked(dsn)
 
 
 @click.command()
@@ -134,7 +158,8 @@ def replicate(
         )
     source, *targets = _without_passwords([source, target, *also])
     settings = context.settings(ReplicateSettings, queue_name=queue)
-    asked = Asked(source, tuple(targets), queue)
+    selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)
+    asked = Asked(source, tuple(targets), queue, selection)
     if stop:
         _stop(settings, asked)
         return 0
@@ -146,7 +171,6 @@ def replicate(
     if status:
         live_state.status(replication)
         return 0
-    selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)
     content = save.text(replication, selection)
     if file is not None:
         save.require_free(file, content)
@@ -328,7 +352,9 @@ def _set_up(replication: Replication, selection: Selection, *, explain: bool) ->
 
 def _say_how_to_continue(asked: Asked) -> None:
     output.message("stopped; changes are not replicated until the command runs again")
-    output.message(f"continue:          {asked.command()}")
-    output.message(f"keep as a service: {asked.command('--detach')}")
+    output.message(f"continue:          {asked.repeated()}")
+    output.message(f"keep as a service: {asked.repeated('--detach')}")
     output.message(f"remove everything: {asked.command('--remove')}")
+    if asked.has_passwords:
+        output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
     output.message("tables stay; --remove --drop-tables also drops those that were created")

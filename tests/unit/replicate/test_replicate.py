@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import stat
 import tomllib
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
+from londiste.cli.setup.replicate import Asked
 from londiste.db.names import TableName
 from londiste.errors import BadOption, UnknownTable
 from londiste.replicate import save
@@ -204,3 +206,18 @@ def test_a_file_that_is_no_text_is_not_replaced(tmp_path: Path) -> None:
         save.write(path, "x")
     with pytest.raises(BadOption, match="Not a directory"):
         save.require_free(path / "x", "x")
+
+
+def test_the_command_to_continue_repeats_tables_and_rows_but_no_password() -> None:
+    chosen = Selection(("a*", "S x.y"), ("b",), ("s",), "id > 3", True)
+    asked = Asked("dbname=x host=a password=geheim", ("service=b", "dbname='c d'"), "q", chosen)
+    assert shlex.split(asked.repeated("--detach")) == [
+        *("londiste", "replicate", "dbname=x host=a", "service=b", "a*", "S x.y"),
+        *("--exclude", "b", "--schema", "s", "--where", "id > 3", "--allow-code"),
+        *("--also", "dbname='c d'", "--queue", "q", "--detach"),
+    ]
+    # About the replication as a whole: no tables.
+    assert shlex.split(asked.command("--status"))[4:] == [
+        *("--also", "dbname='c d'", "--queue", "q", "--status")
+    ]
+    assert asked.has_passwords and not Asked("host=a", ("service=b",), None).has_passwords
