@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -113,6 +114,11 @@ class Context:
 
     def cascade_file(self) -> CascadeFile:
         """The file of a whole cascade.  Raises BadOption without one."""
+        if self.config is not None and not self.config.exists():
+            raise BadOption(
+                f"{self.config}: no such file",
+                hint=f"print a template: londiste config cascade > {shlex.quote(str(self.config))}",
+            )
         found = None if self.config is None else cascade_file.read(self.config)
         if found is None:
             raise BadOption(

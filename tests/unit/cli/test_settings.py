@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from londiste import settings
+from londiste.cli import cli
+from londiste.cli.errors import run
 from londiste.errors import BadOption
 from londiste.settings import NodeSettings, TickerSettings, WorkerSettings, load
 from londiste.settings.earlier import LONDISTE3_NAMES, OTHER_NAMES, RENAMED
@@ -228,3 +230,14 @@ def test_a_file_of_pgqd_means_all_databases_of_the_local_server(tmp_path: Path) 
     assert of("databases = dbname=x\n") == (("dbname=x",), ())
     with pytest.raises(BadOption, match="no database given for the ticker"):
         places(settings.load(settings.TickerSettings, None))
+
+
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_a_missing_file_of_a_cascade_is_named_with_its_template(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "two words.toml"
+    assert run(cli, ["-c", str(file), command]) == 2
+    assert capsys.readouterr().err == (
+        f"error: {file}: no such file\nhint: print a template: londiste config cascade > '{file}'\n"
+    )
