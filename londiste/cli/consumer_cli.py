@@ -6,8 +6,10 @@ daemon, ``--register`` and ``--unregister``.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from londiste import settings as settings_module
 from londiste.cli import options, output
 from londiste.cli.errors import run
 from londiste.daemon.pidfile import running
+from londiste.errors import BadOption
 
 if TYPE_CHECKING:
     from londiste.consumer import Consumer, ConsumerSettings
@@ -185,15 +188,60 @@ class Program:
         if background and settings.pidfile and running(settings.pidfile) is None:
             # Errors at the start are printed here, not only in the log.
             consumer.try_out()
-        with self.context.process(
-            settings,
-            pid=None if once else settings.pidfile,
-            background=background,
-            stop_timeout=settings.stop_timeout,
-            break_off_on_second=True,
-            announced=not once,
-        ) as signals:
+        with (
+            _counted(consumer, settings, once=once) as serve,
+            self.context.process(
+                settings,
+                pid=None if once else settings.pidfile,
+                background=background,
+                stop_timeout=settings.stop_timeout,
+                break_off_on_second=True,
+                announced=not once,
+            ) as signals,
+        ):
             if once:
                 consumer.run_once(signals)
             else:
+                serve()
                 consumer.run(signals)
+
+
+@contextlib.contextmanager
+def _counted(
+    consumer: Consumer, settings: ConsumerSettings, *, once: bool
+) -> Iterator[Callable[[], None]]:
+    """Counts the batches for an endpoint, or for ``londiste run``; what answers requests.
+
+    Without either of them nothing is imported.
+    """
+    if once or not (settings.metrics or "LONDISTE_TALLY_FILE" in os.environ):
+        yield lambda: None
+        return
+    try:
+        from londiste.metrics.endpoint import listening
+        from londiste.metrics.tally import ConsumerTally, inherited
+    except ImportError:
+        raise BadOption(
+            "metrics: not a part of londiste4-client", hint='pip install "londiste4[web]"'
+        ) from None
+    tally = ConsumerTally(consumer.listed_as.value, inherited())
+    consumer._observe = tally.batch
+    with listening(settings.metrics) as endpoint:
+
+        def serve() -> None:
+            if endpoint is None:
+                return
+            from londiste.metrics.daemons import of_consumer
+
+            names = {settings.consumer, f"{settings.consumer}.{settings.subconsumer_name}"}
+            endpoint.serve(
+                of_consumer(
+                    lambda: consumer.settings.db,
+                    settings.queue_name,
+                    names.__contains__,
+                    tally,
+                    settings.metrics_max_lag,
+                )
+            )
+
+        yield serve

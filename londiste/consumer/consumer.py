@@ -121,6 +121,8 @@ class Consumer:
         self._parts = self.parts_class(type(self), self.settings, self._stopping)
         self._runner: Runner | None = None
         self._started = False
+        #: Called with the events and the seconds of each batch.
+        self._observe: Callable[[int, float], None] | None = None
         self._beat = Beat(
             self.listed_as.value,
             self.settings.queue_name,
@@ -328,6 +330,7 @@ class Consumer:
     def _running(self) -> Runner:
         if self._runner is None:
             self._runner = self._parts.runner(self.process_batch)
+            self._runner.statistics.observe = self._observe
         return self._runner
 
     def _start(self) -> None:

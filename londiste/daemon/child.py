@@ -51,9 +51,11 @@ class Child:
         *,
         env: Mapping[str, str] | None = None,
         output: IO[bytes] | None = None,
+        files: Mapping[str, int] | None = None,
     ) -> Child:
         """Starts a program that calls ``die_with_parent`` first thing.
 
+        files -- open files for it: variable of its environment -> number of the file.
         Its stdin is empty; stdout and stderr are inherited, or go to ``output``.  It is in a
         process group of its own: Ctrl-C reaches the parent only, which then decides.
         """
@@ -72,8 +74,9 @@ class Child:
                     _FILE: str(reader),
                     _PID: str(os.getpid()),
                     _SIGNAL: "1" if by_kernel else "",
+                    **{name: str(number) for name, number in (files or {}).items()},
                 },
-                pass_fds=(reader,),
+                pass_fds=(reader, *(files or {}).values()),
                 process_group=0,
             )
         except OSError:

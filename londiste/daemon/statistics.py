@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +22,8 @@ class BatchStatistics:
     ) -> None:
         self.period = period
         self.keepalive = keepalive
+        #: Called with the events and the seconds of each batch.
+        self.observe: Callable[[int, float], None] | None = None
         self._always = tuple(always)
         self._start()
 
@@ -31,6 +33,8 @@ class BatchStatistics:
         self._events += events
         self._seconds += seconds
         self._counters.update(counters)
+        if self.observe is not None:
+            self.observe(events, seconds)
 
     def log_when_due(self, *, now: bool = False) -> None:
         """Logs and resets the sums at the end of the period; ``now``: at once, if there are any."""

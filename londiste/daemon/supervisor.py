@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -113,6 +113,7 @@ class Supervisor:
     longest -- maximum seconds before a failed daemon is started again.
     output -- where the lines of the daemons go (``lines``).
     form -- of a line: text or json.
+    files -- open files for a daemon, by its name: variable -> number.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Supervisor:
         longest: float,
         output: Sequence[logging.Handler],
         form: str = "text",
+        files: Callable[[str], Mapping[str, int]] = lambda name: {},
     ) -> None:
         self._read = read
         self._signals = signals
@@ -131,6 +133,7 @@ class Supervisor:
         self._longest = longest
         self._output = output
         self._formatter = formatter(form)
+        self._files = files
         self._running: dict[str, _Running] = {}
 
     def run(self) -> None:
@@ -179,13 +182,13 @@ class Supervisor:
         log.info("%s started with process id %d", one.daemon.name, one.child.pid)
         crash.point("run.started")
 
-    @staticmethod
-    def _child(daemon: Daemon) -> tuple[Child, BinaryIO]:
+    def _child(self, daemon: Daemon) -> tuple[Child, BinaryIO]:
         """A new process and its output.  Raises OSError."""
         reader, writer = os.pipe()
         try:
             with os.fdopen(writer, "wb") as output:
-                return Child.start(daemon.argv, output=output), os.fdopen(reader, "rb")
+                child = Child.start(daemon.argv, output=output, files=self._files(daemon.name))
+                return child, os.fdopen(reader, "rb")
         except OSError:
             os.close(reader)
             raise

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from londiste.settings import CommaList, DatabaseSettings, SparkSettings
+from londiste.settings.fields import ReadyFields
 
 
 def _a_directory(value: Path) -> Path:
@@ -21,7 +22,7 @@ def _a_directory(value: Path) -> Path:
 Directory = Annotated[Path, AfterValidator(_a_directory)]
 
 
-class LakeSettings(DatabaseSettings):
+class LakeSettings(ReadyFields, DatabaseSettings):
     """A lake: tables of one queue in a directory."""
 
     sections: ClassVar[tuple[str, ...]] = ("lake",)

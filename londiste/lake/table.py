@@ -52,6 +52,8 @@ class LakeTable:
         self.options = source.options(settings, table)
         self.driver = Driver(self.options)
         self._swept = False
+        #: Changes that this process has published.
+        self.changes = 0
 
     def close(self) -> None:
         """Gives sessions and locks back."""
@@ -414,6 +416,7 @@ class LakeTable:
             )
         )
         crash.point("lake.published")
+        self.changes += changes
         if self.settings.lake_format == "delta":
             delta.catch_up(self.store, made)
         if what != "compact":

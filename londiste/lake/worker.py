@@ -29,6 +29,8 @@ class LakeWorker:
         self.settings = settings
         self.tables = [self.table(table) for table in source.tables(settings)]
         self._vacuumed = time.monotonic()
+        #: Called with the changes and the seconds of each epoch.
+        self.observe: Callable[[int, float], None] | None = None
 
     def table(self, name: TableName) -> LakeTable:
         """What keeps a table."""
@@ -76,9 +78,12 @@ class LakeWorker:
         """
         more, failure = False, None
         for table in self.tables:
+            started, before = time.monotonic(), table.changes
             try:
                 if table.work():
                     more = True
+                    if self.observe is not None:
+                        self.observe(table.changes - before, time.monotonic() - started)
                     table.tidy()
             except Exception as error:
                 ours = as_londiste(error)

@@ -15,6 +15,8 @@ OTHERS = "(others)"
 _NODE = ("queue", "node")
 _QUEUE = ("database", "queue")
 _CONSUMER = ("database", "queue", "consumer")
+#: The kind of the process; of a child of ``run`` its name.
+_DAEMON = ("daemon",)
 
 
 class Kind(StrEnum):
@@ -30,9 +32,10 @@ class Group(StrEnum):
 
     PROCESS = "Every endpoint"
     CASCADE = "Cascade: `worker`, `run`, `londiste metrics --once`"
-    QUEUES = "Queues: all of these and `ticker`"
-    TICKER = "Process of the ticker"
-    WORKER = "Process of the worker"
+    QUEUES = "Queues: all of these, `ticker`; of a consumer, lake or dispatcher its own queue"
+    TICKER = "Process of the ticker; of `run` those that it starts"
+    WORKER = "Process of the worker; of `run` those that it starts"
+    CONSUMER = "Process of a consumer, lake or dispatcher; of `run` those that it starts"
     RUN = "Process of `londiste run`"
 
 
@@ -225,25 +228,29 @@ METRICS = (
         "londiste_ticks_total",
         Group.TICKER,
         "Ticks that this process created.",
-        kind=Kind.COUNTER,
+        _DAEMON,
+        Kind.COUNTER,
     ),
     Metric(
         "londiste_tick_duration_seconds",
         Group.TICKER,
         "Duration of a round of ticks of one database.",
-        kind=Kind.HISTOGRAM,
+        _DAEMON,
+        Kind.HISTOGRAM,
     ),
     Metric(
         "londiste_ticker_retries_total",
         Group.TICKER,
         "Events that this process moved back into their queue.",
-        kind=Kind.COUNTER,
+        _DAEMON,
+        Kind.COUNTER,
     ),
     Metric(
         "londiste_ticker_maintenance_total",
         Group.TICKER,
         "Operations of maintenance of this process.",
-        kind=Kind.COUNTER,
+        _DAEMON,
+        Kind.COUNTER,
     ),
     Metric(
         "londiste_ticker_databases",
@@ -255,19 +262,43 @@ METRICS = (
         "londiste_worker_batches_total",
         Group.WORKER,
         "Batches that this process applied.",
-        kind=Kind.COUNTER,
+        _DAEMON,
+        Kind.COUNTER,
     ),
     Metric(
         "londiste_worker_events_total",
         Group.WORKER,
         "Events of these batches.",
-        kind=Kind.COUNTER,
+        _DAEMON,
+        Kind.COUNTER,
     ),
     Metric(
         "londiste_worker_batch_duration_seconds",
         Group.WORKER,
         "Duration of a batch.",
-        kind=Kind.HISTOGRAM,
+        _DAEMON,
+        Kind.HISTOGRAM,
+    ),
+    Metric(
+        "londiste_consumer_batches_total",
+        Group.CONSUMER,
+        "Batches that this process finished; of a lake epochs of tables.",
+        _DAEMON,
+        Kind.COUNTER,
+    ),
+    Metric(
+        "londiste_consumer_events_total",
+        Group.CONSUMER,
+        "Events of these batches.",
+        _DAEMON,
+        Kind.COUNTER,
+    ),
+    Metric(
+        "londiste_consumer_batch_duration_seconds",
+        Group.CONSUMER,
+        "Duration of a batch.",
+        _DAEMON,
+        Kind.HISTOGRAM,
     ),
     Metric(
         "londiste_run_daemon_up",

@@ -98,6 +98,16 @@ def databases(dsns: Iterable[str]) -> Databases:
     return Databases(found)
 
 
+def readers(dsn: str, queue: str, is_own: Callable[[str], bool]) -> Databases:
+    """A queue, and those of its consumers that are a program's own."""
+    with session(
+        dsn, name="londiste metrics", autocommit=True, answer_seconds=_ANSWER_SECONDS
+    ) as conn:
+        facts = queues.collect(conn, queue)
+    own = tuple(one for one in facts.consumers if is_own(one.name))
+    return Databases({describe_dsn(dsn): dataclasses.replace(facts, consumers=own)})
+
+
 class CopiedBytes:
     """Sums the bytes of copies over their ends and new starts."""
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Iterator
 from londiste import settings
 from londiste.daemon.supervisor import Supervisor
 from londiste.db.connection import describe_dsn
+from londiste.lake.settings import LakeSettings
 from londiste.metrics import collect, pages
 from londiste.metrics.cache import Cache
 from londiste.metrics.catalog import Sample
 from londiste.metrics.collect import Cascade, Counted
 from londiste.metrics.endpoint import Routes
-from londiste.metrics.tally import TickerTally, WorkerTally
+from londiste.metrics.tally import ChildTallies, ConsumerTally, TickerTally, WorkerTally
 from londiste.monitor.place import Place
 from londiste.settings import WorkerSettings
 from londiste.settings.cascade_file import CascadeFile
@@ -57,10 +58,38 @@ def of_ticker(service: Service, tally: TickerTally) -> Routes:
     return pages.of_ticker(Cache(lambda: collect.databases(service.served())), own, late)
 
 
+def of_consumer(
+    dsn: Callable[[], str],
+    queue: str,
+    is_own: Callable[[str], bool],
+    tally: ConsumerTally,
+    max_lag: float,
+) -> Routes:
+    """The pages of a consumer: its position in its queue, and its batches.
+
+    is_own -- whether a consumer of the queue is this one; a lake has one for each table.
+    """
+    cache = Cache(lambda: collect.readers(dsn(), queue, is_own))
+    return pages.of_consumer(cache, tally.samples, max_lag)
+
+
+def of_lake(settings: LakeSettings, tally: ConsumerTally) -> Routes:
+    """The pages of a lake, or of a dispatcher into files: a consumer for each table."""
+    own = f"{settings.consumer}."
+    return of_consumer(
+        lambda: settings.db,
+        settings.queue_name,
+        lambda name: name.startswith(own),
+        tally,
+        settings.metrics_max_lag,
+    )
+
+
 def of_run(
     places: Callable[[], list[Place]],
     chosen: Collection[str],
     supervisor: Supervisor,
+    tallies: ChildTallies,
     max_lag: float,
 ) -> Routes:
     """The pages of ``londiste run``: the whole cascade, and its processes.
@@ -76,6 +105,7 @@ def of_run(
         for name, (runs, failed) in sorted(supervisor.health().items()):
             yield Sample("londiste_run_daemon_up", runs, {"daemon": name})
             yield Sample("londiste_run_failures_total", failed, {"daemon": name})
+        yield from tallies.samples()
 
     return pages.of_cascade(Cache[Counted](collect.counting(found)), own, lambda: max_lag)
 

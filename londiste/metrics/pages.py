@@ -60,6 +60,45 @@ def of_ticker(
     return _routes(metrics, ready)
 
 
+def of_consumer(
+    cache: Cache[Databases], own: Callable[[], Iterator[Sample]], max_lag: float
+) -> Routes:
+    """Pages of a consumer, a lake or a dispatcher; max_lag -- seconds up to which it is ready."""
+
+    def metrics() -> Iterator[Sample]:
+        outcome = cache.get()
+        yield from samples.process(outcome)
+        for database, facts in (outcome.value.facts if outcome.value else {}).items():
+            if facts is not None:
+                yield from samples.queues(database, facts)
+        yield from own()
+
+    def ready() -> list[str]:
+        return consumer_not_ready(cache.get(), max_lag)
+
+    return _routes(metrics, ready)
+
+
+def consumer_not_ready(outcome: Outcome[Databases], max_lag: float) -> list[str]:
+    """Pure: why a consumer is not up to date within the limit."""
+    if outcome.value is None or not outcome.ok:
+        return ["the database does not answer"]
+    (facts,) = outcome.value.facts.values()
+    if facts is None or not facts.consumers:
+        return ["not registered"]
+    found = []
+    for one in facts.consumers:
+        if one.lost:
+            found.append(f"consumer {one.name}: its position is lost")
+        elif one.paused is not None:
+            found.append(f"consumer {one.name}: paused")
+        elif one.lag is not None and one.pending and one.lag > max_lag:
+            found.append(
+                f"consumer {one.name}: behind by {dhms(one.lag)}, allowed: {dhms(max_lag)}"
+            )
+    return found
+
+
 def not_ready(outcome: Outcome[Counted], max_lag: float) -> list[str]:
     """Pure: why the nodes are not in sync within the limit; names and numbers only."""
     if outcome.value is None or not outcome.ok:

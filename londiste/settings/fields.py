@@ -198,10 +198,10 @@ class MetricsFields(BaseModel):
 
 
 class ReadyFields(MetricsFields):
-    """The HTTP endpoint of a daemon that reports about nodes."""
+    """The HTTP endpoint of a daemon that reports about nodes or consumers."""
 
     metrics_max_lag: float = Field(
-        60.0, gt=0, description="Lag in seconds up to which a node is ready (/readyz)."
+        60.0, gt=0, description="Lag in seconds up to which a node or consumer is ready (/readyz)."
     )
 
 

@@ -163,7 +163,7 @@ class WorkerSettings(LoopFields, BatchFields, EngineFields, ReadyFields, NodeSet
     )
 
 
-class ConsumerSettings(LoopFields, BatchFields, QueueFields, DatabaseSettings):
+class ConsumerSettings(LoopFields, BatchFields, QueueFields, ReadyFields, DatabaseSettings):
     """A consumer of one queue; subclass it for settings of your own."""
 
     sections: ClassVar[tuple[str, ...]] = ("consumer",)

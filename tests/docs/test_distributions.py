@@ -13,8 +13,13 @@ import londiste
 from tests.docs.test_layers import PACKAGE, ROOT
 from tests.docs.test_layout import MODULE_PATHS, imported
 
-#: Imports of the client that only commands of the full distribution reach, or type checkers.
-REACHED_BY_COMMANDS = {"londiste.handlers.registry", "londiste.monitor.queues.model"}
+#: Imports of the client that only commands of the full distribution reach, or type checkers;
+#: and those of an endpoint, whose absence the client reports.
+REACHED_BY_COMMANDS = {
+    "londiste.handlers.registry",
+    "londiste.monitor.queues.model",
+    *(f"londiste.metrics.{name}" for name in ("daemons", "endpoint", "tally")),
+}
 #: Import names of what the client requires.
 REQUIRED = {"psycopg", "click", "pydantic", "pydantic_settings", "londiste"}
 

@@ -9,6 +9,8 @@ import click
 from londiste.cli import output
 from londiste.cli.consumer_cli import Program, command
 from londiste.errors import BadOption
+from londiste.metrics.endpoint import listening
+from londiste.metrics.tally import ConsumerTally, inherited
 from londiste.tools.dispatch.program import Dispatcher
 
 if TYPE_CHECKING:
@@ -57,15 +59,24 @@ class DispatchProgram(Program):
         else:
             worker.check()
             once = given["once"]
-            with self.context.process(
-                settings,
-                pid=None if once else settings.pidfile,
-                background=self.daemon.background and not once,
-                announced=not once,
-            ) as signals:
+            with (
+                listening("" if once else settings.metrics) as endpoint,
+                self.context.process(
+                    settings,
+                    pid=None if once else settings.pidfile,
+                    background=self.daemon.background and not once,
+                    announced=not once,
+                ) as signals,
+            ):
                 if once:
                     worker.once(lambda: signals.stopping)
                 else:
+                    tally = ConsumerTally("dispatch", inherited())
+                    worker.observe = tally.batch
+                    if endpoint is not None:
+                        from londiste.metrics.daemons import of_lake
+
+                        endpoint.serve(of_lake(worker.settings, tally))
                     worker.run(signals)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from londiste.cascadefile.daemons import daemons, refuse_shared
 from londiste.cli import options
 from londiste.daemon.supervisor import Daemon, Supervisor, lines
 from londiste.metrics.endpoint import listening
+from londiste.metrics.tally import ChildTallies
 from londiste.settings import RunSettings, WorkerSettings
 from londiste.settings.cascade_file import CascadeFile
 from londiste.settings.fields import ENV_PREFIX
@@ -57,6 +59,8 @@ def run(
     def read() -> list[Daemon]:
         file = context.cascade_file()
         addresses = [("[run]", own.metrics), ("[ticker]", _metrics_of_ticker(file))]
+        for kind, jobs in file.jobs.items():
+            addresses += [(f"{kind} {name}", _metrics_of(keys)) for name, keys in jobs.items()]
 
         def of_worker(node: str) -> WorkerSettings:
             found = settings.load(WorkerSettings, file.path, of_children, node=node)
@@ -78,6 +82,7 @@ def run(
             stop_timeout=_GROUPS * own.stop_timeout + 5,
         ) as signals,
     ):
+        tallies = ChildTallies()
         supervisor = Supervisor(
             read,
             signals,
@@ -85,6 +90,7 @@ def run(
             longest=own.max_retry_delay,
             output=lines(own.logfile, console=not daemon),
             form=own.log_format,
+            files=tallies.file if endpoint is not None else lambda name: {},
         )
         if endpoint is not None:
             from londiste.metrics.daemons import of_run, places
@@ -94,6 +100,7 @@ def run(
                     lambda: places(context.cascade_file(), of_children),
                     chosen,
                     supervisor,
+                    tallies,
                     own.metrics_max_lag,
                 )
             )
@@ -101,4 +108,8 @@ def run(
 
 
 def _metrics_of_ticker(file: CascadeFile) -> str:
-    return str(file.common["ticker"].get("metrics", ""))
+    return _metrics_of(file.common["ticker"])
+
+
+def _metrics_of(section: Mapping[str, Any]) -> str:
+    return str(section.get("metrics", ""))

@@ -12,7 +12,7 @@ from londiste.cli import options, output
 from londiste.db.connection import masked
 from londiste.errors import BadOption
 from londiste.metrics.endpoint import listening
-from londiste.metrics.tally import TickerTally
+from londiste.metrics.tally import TickerTally, inherited
 from londiste.settings import TickerSettings
 from londiste.settings.loading import taken_over
 from londiste.ticker.database import Counts, Periods
@@ -96,7 +96,7 @@ def ticker(
         listening(settings.metrics) as endpoint,
         ctx.process(settings, pid=settings.pidfile, background=daemon.background) as signals,
     ):
-        tally = TickerTally()
+        tally = TickerTally("ticker", inherited())
         service = Service(duty, signals, tally)
         if endpoint is not None:
             from londiste.metrics.daemons import of_ticker

@@ -11,7 +11,7 @@ from londiste.daemon.pidfile import running
 from londiste.daemon.signals import Signals
 from londiste.errors import BadOption
 from londiste.metrics.endpoint import listening
-from londiste.metrics.tally import WorkerTally
+from londiste.metrics.tally import WorkerTally, inherited
 from londiste.replication.worker.rewind import rewind
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
@@ -75,7 +75,7 @@ def worker(
         ) as signals,
     ):
         copy_argv = [*ctx.program(), "copy"]
-        tally = WorkerTally()
+        tally = WorkerTally("worker", inherited())
         work = Worker(read, signals, copy_argv=copy_argv, observe=tally.batch)
         if endpoint is not None:
             from londiste.metrics.daemons import of_worker

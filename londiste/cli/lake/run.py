@@ -9,6 +9,8 @@ import click
 from londiste.cli import options
 from londiste.cli.lake.common import lake_options, settings_of
 from londiste.lake.worker import LakeWorker
+from londiste.metrics.endpoint import listening
+from londiste.metrics.tally import ConsumerTally, inherited
 
 
 @click.command()
@@ -24,9 +26,16 @@ def run(ctx: options.Context, /, daemon: options.DaemonCall, **given: Any) -> No
     if daemon.signalled(settings.pidfile):
         return
     with (
+        listening(settings.metrics) as endpoint,
         ctx.process(settings, pid=settings.pidfile, background=daemon.background) as signals,
         LakeWorker(settings) as worker,
     ):
+        tally = ConsumerTally("lake", inherited())
+        worker.observe = tally.batch
+        if endpoint is not None:
+            from londiste.metrics.daemons import of_lake
+
+            endpoint.serve(of_lake(settings, tally))
         worker.run(signals)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import stat
 import sys
 import urllib.error
@@ -14,6 +16,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import QUEUE, Command, Line
+from tests.fixtures.one_file import OneFile
 from tests.support.scenarios.processes import Process
 
 pytest.importorskip("prometheus_client", reason="needs the extra web")
@@ -74,8 +77,8 @@ def test_worker_and_ticker_show_what_they_do(line: Line, command: Command, tmp_p
     assert value(text, f'londiste_tables{{{place},state="ok"}}') == 1
     assert value(text, f'londiste_daemon_up{{daemon="worker",{place}}}') == 1
     assert value(text, f"londiste_applied_events_total{{{place}}}") >= 1
-    assert value(text, "londiste_worker_batches_total") >= 1
-    assert value(text, "londiste_worker_batch_duration_seconds_count") >= 1
+    assert value(text, 'londiste_worker_batches_total{daemon="worker"}') >= 1
+    assert value(text, 'londiste_worker_batch_duration_seconds_count{daemon="worker"}') >= 1
     assert value(text, "londiste_collect_success") == 1
     # Its own node only.
     assert 'node="root"' not in text
@@ -84,8 +87,8 @@ def test_worker_and_ticker_show_what_they_do(line: Line, command: Command, tmp_p
     line.wait(lambda: get(f"{ticking}/readyz") == (200, "ok\n"), "readiness of the ticker")
     text = get(f"{ticking}/metrics")[1]
     assert value(text, 'londiste_ticker_databases{state="ok"}') == 1
-    assert value(text, "londiste_ticks_total") >= 1
-    assert value(text, "londiste_tick_duration_seconds_count") >= 1
+    assert value(text, 'londiste_ticks_total{daemon="ticker"}') >= 1
+    assert value(text, 'londiste_tick_duration_seconds_count{daemon="ticker"}') >= 1
     pending = re.findall(r"londiste_queue_events_pending\{(.*)\}", text)
     assert any(f'consumer="leaf_worker",database="{root.database.name}@' in one for one in pending)
 
@@ -123,6 +126,93 @@ def test_worker_and_ticker_show_what_they_do(line: Line, command: Command, tmp_p
         assert first.startswith("error: ")
         assert words in first
         assert "Traceback" not in "".join(rest)
+
+
+READER = """
+import sys, londiste
+class Reader(londiste.Consumer):
+    queue, name = "line", "reader"
+    def process_event(self, event, ctx):
+        if event.type == "halt":
+            raise londiste.LondisteError("no")
+Reader.main(sys.argv[1:])
+"""
+
+
+def test_a_consumer_shows_its_position_and_its_batches(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT)
+    dsn = root.database.dsn
+    argv = [sys.executable, "-c", READER, "--db", dsn]
+    assert line.processes.run([*argv, "--register"]).code == 0
+    root.database.execute("select pgq.register_consumer(%s, 'another')", QUEUE)
+    options = ["--set", "metrics=127.0.0.1:0", "--set", "poll_interval=0.1"]
+    reader = line.processes.start("reader", [*argv, *options, "--set", "metrics_max_lag=0.5"])
+    url = base(reader, line)
+    root.database.execute("select pgq.insert_event(%s, 'x', 'secret')", QUEUE)
+    line.tick()
+    series = 'londiste_consumer_batches_total{daemon="consumer"}'
+    text = line.wait(
+        lambda: (found := get(f"{url}/metrics")[1]) and value(found, series) >= 1 and found,
+        "a batch",
+    )
+    assert value(text, 'londiste_consumer_events_total{daemon="consumer"}') == 1
+    assert value(text, 'londiste_consumer_batch_duration_seconds_count{daemon="consumer"}') >= 1
+    place = f'consumer="reader",database="{root.database.name}@'
+    assert f"londiste_queue_events_pending{{{place}" in text
+    assert 'consumer="another"' not in text
+    assert "secret" not in text
+    line.wait(lambda: get(f"{url}/readyz") == (200, "ok\n"), "readiness")
+
+    reader.send(signal.SIGSTOP)
+    root.database.execute("select pgq.insert_event(%s, 'x', 'y')", QUEUE)
+    line.tick()
+    reader.send(signal.SIGCONT)
+    line.wait(lambda: get(f"{url}/readyz") == (200, "ok\n"), "readiness again")
+    assert line.processes.run([*argv, "--pause"]).code == 0
+    paused = (503, "consumer reader: paused\n")
+    line.wait(lambda: get(f"{url}/readyz") == paused, "that it is paused")
+    assert reader.stop() == 0
+
+
+def test_run_shows_the_histograms_of_its_children(line: Line, one_file: OneFile) -> None:
+    more = '\n[tables]\ninclude = ["public.*"]\n[worker]\nengine = "local"\npoll_interval = 0.1\n'
+    job = (
+        '[dispatchers.spread]\nnode = "n1"\n'
+        'table_filter = "public.none"\nconsumer_name = "spread"\n'
+    )
+    one_file.write({"n1": "root", "n2": "leaf of n1"}, f"{more}{job}")
+    root, leaf = one_file.db["n1"], one_file.db["n2"]
+    root.execute("create table t (id int primary key, v text)")
+    assert one_file("apply").code == 0
+    assert one_file("--node", "spread", "dispatch", "--register").code == 0
+    argv = [sys.executable, "-m", "londiste", "-c", str(one_file.path)]
+    run = line.processes.start("run", [*argv, "--set", "metrics=127.0.0.1:0", "run"])
+    url = base(run, line)
+    root.execute("insert into t values (1, 'a')")
+    line.wait(lambda: leaf.value("select count(*) from t") == 1, "the row", 60)
+    names = ("worker_batches_total", "consumer_batches_total", "ticks_total")
+    daemons = ("worker n2", "dispatch spread", "ticker")
+    series = [f'londiste_{a}{{daemon="{b}"}}' for a, b in zip(names, daemons, strict=True)]
+
+    def counted() -> list[float]:
+        text = get(f"{url}/metrics")[1]
+        return [value(text, one) for one in series]
+
+    line.wait(lambda: min(counted()) >= 1, "counters of all")
+    before = counted()
+    (pid,) = re.findall(r"worker n2 started with process id (\d+)", run.said())
+    os.kill(int(pid), signal.SIGKILL)
+    root.execute("insert into t values (2, 'b')")
+    line.wait(lambda: leaf.value("select count(*) from t") == 2, "the next row", 60)
+    line.wait(lambda: counted()[0] > before[0], "a counter that continues")
+    text = get(f"{url}/metrics")[1]
+    buckets = re.findall(
+        r'worker_batch_duration_seconds_bucket\{daemon="worker n2",le="([^"]*)"', text
+    )
+    assert len(buckets) == 15
+    assert value(text, 'londiste_run_failures_total{daemon="worker n2"}') == 1
+    assert run.said().count("metrics at ") == 1
+    assert run.stop() == 0
 
 
 def test_a_cascade_that_does_not_answer_is_said(

@@ -19,8 +19,8 @@ from londiste.metrics import samples
 from londiste.metrics.cache import Cache, Outcome
 from londiste.metrics.catalog import BY_NAME, METRICS, MOST_CONSUMERS, OTHERS, Kind, Sample
 from londiste.metrics.collect import Cascade, CopiedBytes, Counted, Databases, NodeMeasures
-from londiste.metrics.pages import not_ready, of_ticker
-from londiste.metrics.tally import TickerTally, WorkerTally
+from londiste.metrics.pages import consumer_not_ready, not_ready, of_ticker
+from londiste.metrics.tally import ConsumerTally, TickerTally, WorkerTally
 from londiste.monitor.alarms import DatabaseFacts
 from londiste.monitor.lag import Behind, Latency
 from londiste.monitor.queues.model import ConsumerFacts, MonitorFacts, QueueFacts
@@ -59,7 +59,9 @@ def values(found: list[Sample], name: str, label: str = "node") -> dict[str, obj
 def everything() -> list[Sample]:
     """A sample of each metric of a cascade, and of processes."""
     held = NodeMeasures("d@h:1", DatabaseFacts("q", QUEUES, (), {"public.t": 2}), (COPY,))
-    ticker, worker = TickerTally(), WorkerTally()
+    ticker, worker = TickerTally("ticker"), WorkerTally("worker")
+    consumer = ConsumerTally("consumer")
+    consumer.batch(3, 0.3)
     ticker.round("d", 0.003)
     ticker.count(Counts(1, 2, 3))
     worker.batch(10, 0.003)
@@ -71,6 +73,7 @@ def everything() -> list[Sample]:
         *samples.databases(Databases({"e@h:1": late, "f@h:1": None})),
         *ticker.samples(),
         *worker.samples(),
+        *consumer.samples(),
     ]
 
 
@@ -157,6 +160,30 @@ def test_a_node_is_ready_when_it_is_in_sync(changes: dict[str, object], reason: 
     assert "; ".join(not_ready(Outcome(counted(ROOT, node), True, 1.0, 0.1), 10.0)) == reason
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"lag": 9.0}, ""),
+        # Without events there are few ticks.
+        ({"lag": 99.0, "pending": 0}, ""),
+        ({"lag": 99.0}, "consumer reader: behind by 1m39s, allowed: 10s"),
+        ({"paused": "x"}, "consumer reader: paused"),
+        ({"lost": True}, "consumer reader: its position is lost"),
+    ],
+)
+def test_a_consumer_is_ready_when_it_is_up_to_date(changes: dict[str, object], reason: str) -> None:
+    facts = replace(QUEUES, consumers=(replace(CONSUMER, **changes),))  # type: ignore[arg-type]
+    found = consumer_not_ready(Outcome(Databases({"d": facts}), True, 1.0, 0.1), 10.0)
+    assert "; ".join(found) == reason
+
+
+def test_a_consumer_without_a_registration_or_an_answer_is_not_ready() -> None:
+    nothing = Databases({"d": replace(QUEUES, consumers=())})
+    assert consumer_not_ready(Outcome(nothing, True, 1.0, 0.1), 10.0) == ["not registered"]
+    silent = ["the database does not answer"]
+    assert consumer_not_ready(Outcome(nothing, False, 1.0, 0.1), 10.0) == silent
+
+
 def test_nothing_is_ready_without_an_answer() -> None:
     silent = ["the databases do not answer"]
     assert not_ready(Outcome(None, False, 1.0, 0.1), 10.0) == silent
@@ -200,8 +227,8 @@ def test_promtool_finds_nothing_in_the_metrics() -> None:
 
     text = exposition.render(everything())
     assert b'londiste_lag_seconds{node="leaf",queue="q"} 12.5\n' in text
-    assert b'londiste_worker_batch_duration_seconds_bucket{le="60.0"} 1.0\n' in text
-    assert b'londiste_worker_batch_duration_seconds_bucket{le="+Inf"} 2.0\n' in text
+    assert b'londiste_worker_batch_duration_seconds_bucket{daemon="worker",le="60.0"} 1.0\n' in text
+    assert b'londiste_worker_batch_duration_seconds_bucket{daemon="worker",le="+Inf"} 2.0\n' in text
     promtool("check", "metrics", stdin=text)
 
 
