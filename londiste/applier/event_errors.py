@@ -20,7 +20,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.db.queries import query
 from londiste.db.relation import Relation
-from londiste.errors import ApplyError, EventError, from_database
+from londiste.errors import ApplyError, EventError, LondisteError, from_database
 
 
 class EventErrors:
@@ -185,6 +185,18 @@ def format_error(error: psycopg.Error) -> str:
     if (error.sqlstate or "").startswith("22"):
         text = re.sub(r'"(?:[^"]|"")*"', "***", text)
     return text
+
+
+def stored_error(error: LondisteError) -> str:
+    """What is stored of an error for ``status`` and its readers: without values of rows."""
+    message, cause = error.message, error.__cause__
+    if isinstance(cause, psycopg.Error) and (cause.sqlstate or "").startswith("22"):
+        message = re.sub(r'"(?:[^"]|"")*"', "***", message)
+    if not error.detail:
+        return message
+    detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", error.detail)
+    detail = re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail)
+    return f"{message} ({detail})"
 
 
 def hint_for(state: str, table: TableName) -> str:

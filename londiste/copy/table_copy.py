@@ -22,6 +22,7 @@ import contextlib
 import logging
 from collections.abc import Collection, Mapping
 
+from londiste.applier.event_errors import stored_error
 from londiste.cascade import sqlapi as nodes
 from londiste.copy import step_timings
 from londiste.copy.catchup import JOIN_EVENTS, Replay
@@ -99,8 +100,8 @@ class TableCopy:
 
     def note_error(self, error: LondisteError) -> None:
         """Stores why the copy does not continue, for status."""
-        text = error.message + (f" ({error.detail})" if error.detail else "")
-        text += f"; {error.hint or 'correct it; the copy then continues automatically'}"
+        hint = error.hint or "correct it; the copy then continues automatically"
+        text = f"{stored_error(error)}; {hint}"
         self._noted = True
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             nodes.set_consumer_error(conn, self.queue, self.consumer, text)

@@ -387,7 +387,8 @@ def _daemons(
     if info.type is not NodeType.LEAF and ticker.life not in (Life.NEVER, Life.UNKNOWN):
         lines.append(ticker)
     for one in found or ():
-        if one.kind == "copy" and daemons.judge(one).runs:
+        # A copy that has ended is started again by the worker; one that hangs is not.
+        if one.kind == "copy" and daemons.judge(one) not in (Life.GONE, Life.STOPPED):
             lines.append(daemons.running([one], "copy"))
         elif one.kind == "notify" and daemons.judge(one) is not Life.STOPPED:
             lines.append(daemons.running([one], "notify", start="londiste notify"))

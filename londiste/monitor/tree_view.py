@@ -168,6 +168,7 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
         # Its event is named, and the message may be long.
         if consumer not in halted
     ]
+    facts += [paint(f"{one.severity.word.upper()}: {one.what}") for one in node.alarms]
     return facts
 
 

@@ -127,7 +127,12 @@ def status(
 
     def collect() -> Status:
         return dataclasses.replace(
-            monitor.collect(settings.db, settings.queue_name, extra=settings.remote_extra_connstr),
+            monitor.collect(
+                settings.db,
+                settings.queue_name,
+                extra=settings.remote_extra_connstr,
+                limits=Limits(),
+            ),
             large_from=settings.parallel_apply_min_events,
             engine=settings.engine,
         )

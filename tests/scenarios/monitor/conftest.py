@@ -29,18 +29,27 @@ class Watched:
     root: LineNode
     leaf: LineNode
     leaf_server: Cluster
+    root_server: Cluster | None = None
+    #: Limits of seconds are waited for; those of hours are moved on.
+    patient: bool = False
     ticker: Process = field(init=False)
+    notifier: Process = field(init=False)
 
     def start_ticker(self) -> None:
         """Starts the ticker of the root's database."""
         argv = [sys.executable, "-m", "londiste", "ticker", "--db", self.root.database.dsn]
         self.ticker = self.line.processes.start("ticker", argv)
 
-    def age_reports(self, node: LineNode, seconds: int = 3600) -> None:
+    def age_reports(self, node: LineNode, seconds: int = 3600, *, name: str = "%") -> None:
         """As if this time had passed since the last reports in a database."""
-        node.database.execute(
-            "update pgq.daemon set dm_seen = dm_seen - make_interval(secs => %s)", seconds
-        )
+        age = "update pgq.daemon set dm_seen = dm_seen - make_interval(secs => %s)"
+        if not self.patient:
+            node.database.execute(f"{age} where dm_name like %s", seconds, name)
+
+    def shorten_periods(self, node: LineNode) -> None:
+        """Reports of daemons are due at once, so that a test need not wait."""
+        if not self.patient:
+            node.database.execute("update pgq.daemon set dm_period = 0.1")
 
     @contextmanager
     def aged_ticks(self, seconds: int = 3600) -> Iterator[None]:
@@ -65,21 +74,21 @@ class Watched:
         self.line.wait_position(self.leaf, tick)
 
 
-@pytest.fixture(scope="module")
-def watched(
-    cluster: Server,
-    own_servers: Callable[..., Cluster],
-    tmp_path_factory: pytest.TempPathFactory,
+def watch(
+    directory: Path,
+    root_server: Server,
+    leaf_server: Cluster,
+    *,
+    patient: bool = False,
 ) -> Iterator[Watched]:
-    directory: Path = tmp_path_factory.mktemp("watched")
-    server = own_servers("leaf")
+    """The cascade, with its root on one server and its leaf on another."""
 
     def make(*, on: Any = None, pgq: bool = False) -> Database:
-        return create_database(on or cluster, pgq=pgq)
+        return create_database(on or root_server, pgq=pgq)
 
     line = Line(directory, make, Processes(directory))
     root = line.node("root", NodeType.ROOT, schema=TABLES)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=TABLES, on=server)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=TABLES, on=leaf_server)
     line.add(root, "t", "other", "late")
     line.add(leaf, "t", "other")
     root.database.execute(
@@ -90,10 +99,20 @@ def watched(
     )
     line.start(root)
     line.start(leaf)
-    scene = Watched(line, root, leaf, server)
+    own = root_server if isinstance(root_server, Cluster) and patient else None
+    scene = Watched(line, root, leaf, leaf_server, own, patient)
     scene.start_ticker()
     root.database.execute("insert into t values (1, 'a'), (2, 'b')")
     line.wait(lambda: leaf.database.value("select count(*) from t") == 2, "first rows")
     yield scene
     assert not line.processes.close()
     root.database.drop()
+
+
+@pytest.fixture(scope="module")
+def watched(
+    cluster: Server,
+    own_servers: Callable[..., Cluster],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Watched]:
+    yield from watch(tmp_path_factory.mktemp("watched"), cluster, own_servers("leaf"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from londiste.cli.nodes.status import shown
 from londiste.daemon.durations import dhms
+from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.status import NodeStatus, Status, TableCounts
 from londiste.monitor.tree_view import compact, tree
 
@@ -88,6 +89,13 @@ def test_trouble_is_painted() -> None:
     assert "n (root, svc)" in text
     assert "Lag: <1m1s>, Tick: 1, NOT UPTODATE" in text
     assert "<ERR: w: broken>" in text
+
+
+def test_alarms_about_a_queue_are_shown() -> None:
+    alarm = Finding(Severity.CRITICAL, "drift", "table t: 2 rows differ", "", "")
+    node = NodeStatus("n", "root", tick=1, alarms=(alarm,))
+    found = tree(Status("q", "n", (node,)), lambda text: f"<{text}>")
+    assert found[-1].strip() == "<CRITICAL: table t: 2 rows differ>"
 
 
 def test_spans_of_time_are_short() -> None:
