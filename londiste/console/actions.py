@@ -10,6 +10,7 @@ from londiste.cascade.commands import pause as pausing
 from londiste.cascade.switching import operation_log, switchover
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.steps.notes import one_at_a_time
+from londiste.console import repairing
 from londiste.copy.sqlapi import control
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
@@ -142,6 +143,13 @@ def _resync(place: Place, values: Mapping[str, str]) -> Ready:
     return Ready([step.describe() for step in plan.remaining(steps, place.sites)], run)
 
 
+def _repair(place: Place, values: Mapping[str, str]) -> Ready:
+    steps, run = repairing.prepare(
+        place.conn, place.dsn, place.queue, place.sites.extra, values["table"]
+    )
+    return Ready([f"{place.node}: {step}" for step in steps], run)
+
+
 def _copy_pause(place: Place, values: Mapping[str, str]) -> Ready:
     def run() -> str:
         paused = control.copy_pause(place.conn, place.queue)
@@ -272,6 +280,14 @@ ACTIONS = {
             ("node", "table"),
             lambda values: _settings_of(values, "resync", values["table"]),
             _resync,
+            (REASON,),
+        ),
+        Action(
+            "repair",
+            "Repair a table",
+            ("node", "table"),
+            lambda values: _settings_of(values, "repair", "--apply", values["table"]),
+            _repair,
             (REASON,),
         ),
         Action(

@@ -49,7 +49,7 @@ class Connections:
         self.lock_timeout = lock_timeout
         self.answer_seconds = answer_seconds
         self._name = name
-        self._extra = extra
+        self.extra = extra
         self._known = dict(known or {})
         self._names: dict[str, str] = {}
         self._unless_busy = False
@@ -167,7 +167,7 @@ class Connections:
 
     def reach(self, location: str) -> str:
         """The connection string for a stored location: the known one, or with ``extra``."""
-        return self._known.get(location) or reach(location, self._extra)
+        return self._known.get(location) or reach(location, self.extra)
 
     @contextlib.contextmanager
     def transaction(self, dsn: str) -> Iterator[Connection]:

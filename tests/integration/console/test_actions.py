@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -151,6 +152,48 @@ def test_a_table_is_copied_again_and_copies_are_limited(
     page.goto(f"{acting}/copies")
     page.get_by_text("All tables are in sync.").wait_for()
     assert logged(pair, "resync")[1] == "done"
+
+
+def test_rows_that_differ_are_repaired_after_the_steps_were_shown(
+    pair: Pair, acting: str, browse: Browse
+) -> None:
+    pair.root.database.execute("insert into orders values (600, 'right-secret')")
+    rows = "select note from orders where id = 600"
+    pair.line.wait(lambda: pair.leaf.database.value(rows) == "right-secret", "the row")
+    pair.leaf.database.execute(
+        "set session_replication_role = replica;"
+        " update orders set note = 'wrong-secret' where id = 600;"
+        " insert into orders values (601, 'extra-secret')"
+    )
+    audit = ("compare", "orders", "--continuous", "--once", "--share", "1")
+    assert pair.line.run(pair.leaf, *audit).code == 3
+    page = log_in(browse, acting)
+    page.get_by_role("link", name="Drift").click()
+    link = page.get_by_role("link", name="Repair", exact=True)
+    pair.line.wait(lambda: page.reload() and link.count() == 1, "the drift on the page", 60)
+    link.click()
+    page.get_by_text("table public.orders: delete 1 rows").wait_for()
+    # With the event that another test has skipped.
+    page.get_by_text(re.compile(r"table public.orders: update [12] rows")).wait_for()
+    assert "londiste --node branch repair --apply public.orders" in page.content()
+    assert "secret" not in page.content()
+    # Nothing has been written yet.
+    assert pair.leaf.database.value(rows) == "wrong-secret"
+    page.get_by_label("Reason").fill("restored by hand")
+    page.get_by_role("button", name="Repair a table").click()
+    page.get_by_text(re.compile(r"wrote [23] rows at tick")).wait_for()
+    page.get_by_text("equal now").wait_for()
+    assert "secret" not in page.content()
+    assert pair.leaf.database.value(rows) == "right-secret"
+    assert pair.leaf.database.value("select count(*) from orders where id = 601") == 0
+    assert logged(pair, "repair")[1:] == ("done", "restored by hand")
+
+    page.goto(f"{acting}/action/repair?node=branch&table=public.orders")
+    page.get_by_text("nothing to do", exact=False).first.wait_for()
+    page.goto(f"{acting}/action/repair?node=branch&table=nothing")
+    page.get_by_role("alert").get_by_text("nothing").first.wait_for()
+    page.goto(f"{acting}/action/repair?node=root&table=public.orders")
+    page.get_by_role("alert").wait_for()
 
 
 def test_dead_letters_are_retried(pair: Pair, acting: str, browse: Browse) -> None:
