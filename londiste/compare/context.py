@@ -101,7 +101,7 @@ def meet(
     info = require_subscriber(settings, conn)
     size = sum(catalog.require(conn, t.dest).total_bytes for t in chosen)
     kind = settings.engine if size >= settings.spark_min_bytes else "local"
-    carrier = engine.create(kind, settings.spark)
+    carrier = engine.begun_locally(kind, settings.spark, settings.spark_min_bytes, tell=say)
     try:
         yield Parties(
             settings,

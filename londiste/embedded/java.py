@@ -60,9 +60,17 @@ class Java(NamedTuple):
         return ".".join(map(str, self.version))
 
 
-@functools.cache
 def find_java() -> Path:
     """The JAVA_HOME for Spark.
+
+    Raises JavaMissing with the reason for every Java that was checked.
+    """
+    return find().home
+
+
+@functools.cache
+def find() -> Java:
+    """The Java for Spark; its home may be the one of the wrapper.
 
     Raises JavaMissing with the reason for every Java that was checked.
     """
@@ -80,10 +88,10 @@ def find_java() -> Path:
             reasons.append(f"{origin}: {java.number} {reason}")
             continue
         if java.has_module:
-            return java.home
+            return java
         home = _shim(java)
         if home is not None:
-            return home
+            return java._replace(home=home)
         reasons.append(f"{origin}: no directory for a wrapper script, writable and executable")
     raise JavaMissing(
         "no Java that Spark can run on",

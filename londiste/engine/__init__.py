@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from londiste.engine.base import Engine
 from londiste.errors import BadOption
+
+if TYPE_CHECKING:
+    from londiste.engine.local.engine import LocalEngine
 
 NAMES = ("spark", "local")
 
@@ -45,7 +49,29 @@ def by_size(
         return local
     from londiste.engine.size_router import BySize
 
-    return BySize(local, create(name, spark_settings), threshold)
+    return BySize(local, begun_locally(name, spark_settings, threshold, local=local), threshold)
 
 
-__all__ = ["NAMES", "Engine", "by_size", "create"]
+def begun_locally(
+    name: str,
+    spark_settings: Mapping[str, str] | None,
+    threshold: int,
+    *,
+    local: LocalEngine | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Engine:
+    """The engine of this name; Spark takes over what this host has begun.
+
+    threshold -- with 0 the first task waits for Spark.
+    tell -- gets the steps of the start.
+    """
+    if name != "spark" or threshold == 0:
+        return create(name, spark_settings)
+    from londiste.engine.local.engine import LocalEngine
+    from londiste.engine.local_first import LocalFirst
+    from londiste.engine.spark.engine import SparkEngine
+
+    return LocalFirst(local or LocalEngine(), SparkEngine(spark_settings or {}), tell)
+
+
+__all__ = ["NAMES", "Engine", "begun_locally", "by_size", "create"]

@@ -47,7 +47,7 @@ class Engine(Protocol):
         ...
 
     def starting(self) -> str:
-        """What it starts before it can work, for messages; '' when it works."""
+        """The step of its start, for messages; '' when there is none to report."""
         ...
 
     def close(self) -> None:

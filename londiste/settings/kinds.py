@@ -115,7 +115,8 @@ class WorkerSettings(LoopFields, BatchFields, EngineFields, ReadyFields, NodeSet
     spark_min_bytes: int = Field(
         64 * 1024 * 1024,
         ge=0,
-        description="Tables below this size in bytes are copied and compared without Spark.",
+        description="Tables below this size in bytes are copied and compared without Spark"
+        " (0 = all by Spark, from the first chunk).",
     )
     parallel_copies: int = Field(
         2, ge=1, description="Parallel tables, and parallel chunks of a table."

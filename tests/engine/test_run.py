@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from londiste import engine
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
+from londiste.engine.spark import jobs, session
 from londiste.errors import BadOption, LondisteError, TransientError
 
 
@@ -67,6 +69,27 @@ def test_processes_of_the_local_engine_end_with_it() -> None:
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(BadOption, match="engine flink: unknown"):
         engine.create("flink")
+
+
+@pytest.mark.spark
+def test_a_job_of_spark_has_a_form_with_a_context_and_one_for_spark_connect(spark: Any) -> None:
+    for carrier in (spark.sparkContext, spark):
+        assert session.has_context(carrier) is (carrier is not spark)
+        assert sorted(jobs.run(carrier, operator.neg, [1, 2, 3], 2)) == [-3, -2, -1]
+        with pytest.raises(BadOption, match="not a table name"):
+            list(jobs.run(carrier, TableName.parse, ["public.t", "."], 2))
+
+
+@pytest.mark.spark
+def test_tasks_of_a_lost_process_are_told_in_one_line(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Both end their process the first time.
+    once = "__import__('os').path.exists({0!r}) or (open({0!r}, 'x'), __import__('os')._exit(3))"
+    items = [once.format(str(tmp_path / name)) for name in ("a", "b")]
+    assert list(jobs.run(spark.sparkContext, eval, items, 2)) == [True, True]
+    (line,) = [r.getMessage() for r in caplog.records if "lost" in r.getMessage()]
+    assert line.startswith("Spark: 2 tasks were lost")
 
 
 @pytest.mark.slow

@@ -49,8 +49,8 @@ def run(sides: CopySessions, spec: CopySpec, table: ReplicatedTable, *, keep: bo
     worker.start()
     while worker.is_alive():
         worker.join(WATCH)
-        engine = sides.job.engine.starting() if worker.is_alive() else ""
-        waits.note([table.name], f"starting {engine}" if engine else None)
+        step = sides.job.engine.starting() if worker.is_alive() else ""
+        waits.note([table.name], step or None)
         reason = unwanted(sides, table, spec.attempt) if worker.is_alive() else None
         if reason is not None:
             _break_off(sides, spec, table, keep=keep)

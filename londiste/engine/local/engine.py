@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -76,11 +77,24 @@ class LocalEngine:
             self._pool, self._size = pool, size
 
     def run(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
-        if len(items) == 1 or parallel <= 1:
-            for item in items:
-                yield _patiently(task, item)
+        yield from self.run_while(task, deque(items), parallel, lambda: True)
+
+    def run_while(
+        self,
+        task: Callable[[T], R],
+        todo: deque[T],
+        parallel: int,
+        more: Callable[[], bool],
+    ) -> Iterator[R]:
+        """Results of the tasks that it takes from ``todo``: no further one when ``more`` is false.
+
+        Those that run then end and are among the results.
+        """
+        if len(todo) == 1 or parallel <= 1:
+            while todo and more():
+                yield _patiently(task, todo.popleft())
             return
-        yield from self._in_pool(task, items, parallel)
+        yield from self._in_pool(task, todo, parallel, more)
 
     def copy(self, spec: CopySpec, parallel: int) -> Iterator[ChunkDone]:
         yield from self.run(tasks.copy_chunk, tasks.chunk_tasks(spec), parallel)
@@ -89,8 +103,14 @@ class LocalEngine:
         yield from self.run(group_task.copy_members, shares, parallel)
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
+        yield from self.checksum_while(deque(specs), parallel, lambda: True)
+
+    def checksum_while(
+        self, todo: deque[CompareSpec], parallel: int, more: Callable[[], bool]
+    ) -> Iterator[Checksum]:
+        """See ``run_while``."""
         # The servers do the work and a task only waits for them: threads, which cost no start.
-        yield from threads.run(partial(_patiently, tasks.checksum), specs, parallel)
+        yield from threads.run(partial(_patiently, tasks.checksum), todo, parallel, more)
 
     def starting(self) -> str:
         return ""
@@ -101,14 +121,21 @@ class LocalEngine:
         if pool is not None:
             _kill(pool)
 
-    def _in_pool(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
+    def _in_pool(
+        self,
+        task: Callable[[T], R],
+        todo: deque[T],
+        parallel: int,
+        more: Callable[[], bool],
+    ) -> Iterator[R]:
         pool = self._started(parallel)
-        todo = list(reversed(items))
         running: set[Future[R]] = set()
         try:
-            while todo or running:
-                while todo and len(running) < parallel:
-                    running.add(pool.submit(_patiently, task, todo.pop()))
+            while True:
+                while todo and len(running) < parallel and more():
+                    running.add(pool.submit(_patiently, task, todo.popleft()))
+                if not running:
+                    return
                 done, running = concurrent.futures.wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield future.result()

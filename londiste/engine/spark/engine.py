@@ -34,7 +34,7 @@ class SparkEngine:
 
     def run(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
         if items:
-            yield from jobs.run(session.get(self._settings), task, items, parallel)
+            yield from jobs.run(session.carrier(self._settings), task, items, parallel)
 
     def copy(self, spec: CopySpec, parallel: int) -> Iterator[ChunkDone]:
         # The results come when the job has ended; done-marks show earlier.
@@ -46,8 +46,16 @@ class SparkEngine:
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
         yield from self.run(tasks.checksum, specs, parallel)
 
+    def start(self) -> None:
+        """Starts the session, which the first job would do.  Raises what ``session`` raises."""
+        session.carrier(self._settings)
+
+    def ready(self) -> bool:
+        """Whether a job would begin at once."""
+        return session.is_ready()
+
     def starting(self) -> str:
-        return "Spark" if session.starting() else ""
+        return session.news()
 
     def close(self) -> None:
         session.stop()

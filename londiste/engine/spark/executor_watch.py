@@ -11,13 +11,10 @@ import threading
 import time
 import uuid
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from londiste.engine.spark.failures import no_executor
 from londiste.errors import LondisteError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: The setting of Spark that says how long; with its units in seconds.
 SETTING = "spark.scheduler.maxRegisteredResourcesWaitingTime"
@@ -31,9 +28,9 @@ class Patience:
     exhausted -- the error to raise then, None otherwise.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, carrier: Any) -> None:
         self.exhausted: LondisteError | None = None
-        self._context = _cluster(spark)
+        self._context = _cluster(carrier)
         self._tag = f"londiste-{uuid.uuid4().hex}"
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -81,10 +78,8 @@ def seconds(text: str) -> float:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def _cluster(spark: SparkSession) -> Any:
-    """The context of a session whose executors are processes of their own; None without one."""
-    try:
-        context: Any = spark.sparkContext
-    except Exception:  # Spark Connect has none.
-        return None
-    return None if context.master.startswith("local[") or context.master == "local" else context
+def _cluster(carrier: Any) -> Any:
+    """The context whose executors are processes of their own; None without one."""
+    # Spark Connect has none.
+    master = getattr(carrier, "master", "local")
+    return None if master.startswith("local[") or master == "local" else carrier

@@ -1,9 +1,9 @@
 """Runs picklable tasks as one Spark job and returns their results or errors.
 
 A task travels as a few bytes in the job's closure, one partition per task (or per group of
-tasks), through mapInArrow, which Spark Connect has as well.  Rows of tables never enter
-Spark.  Errors of ours come back as values: Spark would retry what cannot get better, and
-turn the error into a Java stack trace.
+tasks).  Rows of tables never enter Spark, so the job is one of RDDs, which needs nothing of SQL;
+Spark Connect has only DataFrames, and there it is mapInArrow.  Errors of ours come back as
+values: Spark would retry what cannot get better, and turn the error into a Java stack trace.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import londiste
 from londiste.engine import tasks
@@ -25,7 +25,6 @@ from londiste.errors import LondisteError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +35,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def run(
-    spark: SparkSession, task: Callable[[T], R], items: Sequence[T], parallel: int
-) -> Iterator[R]:
+def run(carrier: Any, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
     """Results in the order of the tasks' partitions, when the job has ended.
 
+    carrier -- see ``session.carrier``.
     parallel -- at most so many tasks at a time; more than the executors have cores means all
         of those.
 
@@ -50,30 +48,24 @@ def run(
     if not items:
         return
     groups = [list(items[number :: max(1, parallel)]) for number in range(max(1, parallel))]
-    if parallel >= len(items) or parallel >= _slots(spark):
+    if parallel >= len(items) or parallel >= _slots(carrier):
         groups = [[item] for item in items]
     groups = [group for group in groups if group]
     execute = _program(packed(task, groups), session.shipped())
-    ids = spark.range(0, len(groups), 1, len(groups))
+    collect = by_rdd if session.has_context(carrier) else by_frame
     try:
-        with Patience(spark) as patience:
-            rows = ids.mapInArrow(execute, "result binary, problem string").collect()
+        with Patience(carrier) as patience:
+            rows = collect(carrier, execute, len(groups))
     except Exception as error:
         raise patience.exhausted or translated(
             error, [", ".join(map(tasks.label, group)) for group in groups]
         ) from error
-    for row in rows:
-        if row[1]:
-            raise unusable(row[1])
-    answers = [pickle.loads(bytes(row[0])) for row in rows]
+    for _, problem in rows:
+        if problem:
+            raise unusable(problem)
+    answers = [pickle.loads(bytes(answer)) for answer, _ in rows]
     # First of all: who has what he wants from the tasks takes no results any more.
-    for _, _, attempt in answers:
-        if attempt:
-            log.warning(
-                "Spark: a task was lost %d times and ran again: its process or executor was"
-                " killed, or a connection was lost",
-                attempt,
-            )
+    _tell_lost([attempt for _, _, attempt in answers if attempt])
     for results, failure, _ in answers:
         yield from results
         if failure is not None:
@@ -96,20 +88,59 @@ def _unpacked(payload: bytes) -> tuple[Callable[[Any], Any], list[list[Any]]]:
     return task, groups
 
 
-def _program(
-    payload: bytes, package: str
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _tell_lost(attempts: Sequence[int]) -> None:
+    """One line for all tasks that ran again: an executor that is killed takes several along."""
+    if not attempts:
+        return
+    many = f"{len(attempts)} tasks were" if len(attempts) > 1 else "a task was"
+    log.warning(
+        "Spark: %s lost, up to %d times, and ran again: a process or executor was killed, or a"
+        " connection was lost",
+        many,
+        max(attempts),
+    )
+
+
+#: What executors run: numbers of partitions to (answer, problem).
+Program: TypeAlias = Callable[[Iterable[int]], Iterator[tuple[bytes, str]]]
+
+
+def by_rdd(context: Any, execute: Program, count: int) -> list[tuple[bytes, str]]:
+    """The answers of all partitions, by a job without SQL."""
+    found: list[tuple[bytes, str]] = (
+        context.parallelize(range(count), count).mapPartitions(execute).collect()
+    )
+    return found
+
+
+def by_frame(spark: Any, execute: Program, count: int) -> list[tuple[bytes, str]]:
+    """The answers of all partitions, by a DataFrame: Spark Connect has no RDD."""
+
+    def convert(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow
+
+        for batch in batches:
+            for answer, problem in execute(batch.column(0).to_pylist()):
+                columns = [
+                    pyarrow.array([answer], pyarrow.binary()),
+                    pyarrow.array([problem], pyarrow.string()),
+                ]
+                yield pyarrow.RecordBatch.from_arrays(columns, ["result", "problem"])
+
+    rows = spark.range(0, count, 1, count).mapInArrow(convert, "result binary, problem string")
+    return [(row[0], row[1]) for row in rows.collect()]
+
+
+def _program(payload: bytes, package: str) -> Program:
     """What executors run; it travels by value and finds out there whether it can run.
 
     package -- name of the directory with our program, '' when executors have it in any case.
     """
     version = londiste.__version__
 
-    def execute(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def execute(numbers: Iterable[int]) -> Iterator[tuple[bytes, str]]:
         import socket
         import sys
-
-        import pyarrow
 
         if package:
             from pyspark import SparkFiles
@@ -132,16 +163,8 @@ def _program(
             problem = str(error)
         if problem:
             problem = f"{socket.gethostname()}, {sys.executable}: {problem}"
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                answer = b"" if problem else perform(payload, number, host)
-                yield pyarrow.RecordBatch.from_arrays(
-                    [
-                        pyarrow.array([answer], pyarrow.binary()),
-                        pyarrow.array([problem], pyarrow.string()),
-                    ],
-                    ["result", "problem"],
-                )
+        for number in numbers:
+            yield (b"" if problem else perform(payload, number, host)), problem
 
     return execute
 
@@ -190,9 +213,6 @@ def _spare_the_collector() -> None:
         gc.freeze()
 
 
-def _slots(spark: SparkSession) -> int:
+def _slots(carrier: Any) -> int:
     """Tasks that can run at a time; 1 with Spark Connect, which does not say."""
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except Exception:
-        return 1
+    return int(getattr(carrier, "defaultParallelism", 1))

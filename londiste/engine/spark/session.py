@@ -2,8 +2,11 @@
 
 One session per process, shared by its threads.  Without ``spark.master`` Spark runs inside
 this program (``local[*]``, one JVM of about half a gigabyte); on a cluster only the setting
-changes, and this package travels with the session.  The JVM ends with the process, because it
-reads from a pipe that only this process holds.
+changes, and this package travels with the session.  The JVM ends with the process
+(``launcher``).
+
+Jobs that move no rows through Spark need its context alone.  The session of SQL, whose classes
+cost as much as everything else, starts with the first DataFrame.
 
 Spark prints nothing: stdout is for results, and its errors become Londiste errors.  With the
 setting ``spark.log.level`` it logs to stderr.
@@ -19,12 +22,14 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import londiste
-from londiste.embedded.java import find_java
+from londiste.embedded.java import find
+from londiste.engine.spark import launcher
 from londiste.engine.spark.executor_watch import SETTING as PATIENCE
 from londiste.engine.spark.failures import format_failure, no_master
 from londiste.engine.spark.package_upload import is_needed, ship
@@ -42,13 +47,18 @@ _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
+#: Seconds for which the session that is ready is news.
+_TOLD_SECONDS = 3.0
+
 #: Seconds in which a master has to take a connection.
 _ANSWER = 5.0
 
 _lock = threading.Lock()
 _starting = threading.Event()
-_session: Any = None
+#: The SparkContext; with Spark Connect, which has none, the session.
+_carrier: Any = None
 _shipped = ""
+_ready_text, _ready_at = "", -_TOLD_SECONDS
 
 
 def defaults(master: str) -> dict[str, str]:
@@ -97,30 +107,61 @@ def master(text: str) -> str:
 def get(given: Mapping[str, str]) -> SparkSession:
     """The session of this process; the settings of the first caller count.
 
+    Raises what ``carrier`` raises.
+    """
+    from pyspark.sql import SparkSession
+
+    found = carrier(given)
+    if not has_context(found):
+        session: SparkSession = found
+        return session
+    # With the context that is there; other settings than those of its launch are not given.
+    return SparkSession.builder.getOrCreate()
+
+
+def carrier(given: Mapping[str, str]) -> Any:
+    """What jobs run on: the SparkContext of this process, or a session of Spark Connect.
+
     Raises JavaMissing, SparkUnavailable when the master does not answer, or LondisteError with
     what the JVM said when it does not start.
     """
-    global _session
+    global _carrier
     with _lock:
-        if _session is not None and _is_dead():
+        if _carrier is not None and _is_dead():
             log.warning("Spark: the JVM has ended, starting a new session")
             _forget()
-        if _session is not None and _is_stopped(_session):
+        if _carrier is not None and _is_stopped(_carrier):
             log.warning("Spark: the cluster ended the session, starting a new one")
             _stop()
-        if _session is None:
+        if _carrier is None:
             _starting.set()
             try:
-                _session = _start(merged(given))
+                _carrier = _start(merged(given))
             finally:
                 _starting.clear()
-        session: SparkSession = _session
-        return session
+        return _carrier
 
 
-def starting() -> bool:
-    """Whether the session is being started, which takes seconds."""
-    return _starting.is_set()
+def has_context(carrier: Any) -> bool:
+    """Whether RDDs can be made of it; Spark Connect has DataFrames alone."""
+    return hasattr(carrier, "parallelize")
+
+
+def remote(given: Mapping[str, str]) -> str:
+    """The server of Spark Connect; '' when the session is one of this process."""
+    return given.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
+
+
+def is_ready() -> bool:
+    """Whether there is a session."""
+    return _carrier is not None
+
+
+def news() -> str:
+    """The step of a session that starts, or has just started; '' when there is nothing to tell."""
+    if _starting.is_set():
+        return "starting Spark"
+    return _ready_text if time.monotonic() - _ready_at < _TOLD_SECONDS else ""
 
 
 def shipped() -> str:
@@ -129,27 +170,30 @@ def shipped() -> str:
 
 
 def stop() -> None:
-    """Ends the session and its JVM; the next ``get`` starts another."""
+    """Ends the session and its JVM, also one that is being started; the next job starts another."""
+    launcher.give_up()
     with _lock:
         _stop()
 
 
 def _stop() -> None:
-    global _session
-    session, _session = _session, None
-    if session is None:
+    global _carrier
+    found, _carrier = _carrier, None
+    if found is None:
         return
     with contextlib.suppress(Exception):
-        session.stop()
+        if has_context(found):
+            _forget_session()
+        found.stop()
     _end_gateway()
 
 
-def _is_stopped(session: Any) -> bool:
+def _is_stopped(carrier: Any) -> bool:
     """Whether the cluster has ended the session: its master has removed the application."""
     try:
-        return bool(session.sparkContext._jsc.sc().isStopped())
-    except Exception:  # Spark Connect has no context.
-        return False
+        return has_context(carrier) and bool(carrier._jsc.sc().isStopped())
+    except Exception:  # The connection has ended as well.
+        return True
 
 
 def _is_dead() -> bool:
@@ -162,44 +206,44 @@ def _is_dead() -> bool:
 
 def _forget() -> None:
     """What pyspark keeps of a session whose JVM is gone, which it cannot stop by itself."""
-    global _session
+    global _carrier
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
-    _session = None
+    _carrier = None
+    _forget_session()
     _end_gateway()
     SparkContext._active_spark_context = None
+
+
+def _forget_session() -> None:
+    """pyspark would give the next context the session of the last one."""
+    from pyspark.sql import SparkSession
+
     SparkSession._instantiatedSession = None
 
 
-def _start(settings: Mapping[str, str]) -> SparkSession:
+def _start(settings: Mapping[str, str]) -> Any:
     # Imported here: help, queue and tail commands must not pay for it.
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
 
-    global _shipped
-    remote = settings.get("spark.remote") or os.environ.get("SPARK_REMOTE")
-    where = settings["spark.master"]
-    if not remote:
+    global _shipped, _ready_text, _ready_at
+    server, where = remote(settings), settings["spark.master"]
+    if not server:
         _ask(where)
-    log.info("starting Spark, %s", remote or f"master {where}")
+    log.info("starting Spark, %s", server or f"master {where}")
+    began = time.monotonic()
     said = tempfile.TemporaryFile() if "spark.log.level" not in settings else None  # noqa: SIM115
     try:
-        if not remote:
-            _launch(settings, said)
-        builder = SparkSession.builder
-        for key, value in settings.items():
-            if not remote or key != "spark.master":
-                builder = builder.config(key, value)
-        session = builder.getOrCreate()
-        _shipped = ship(session.sparkContext) if not remote and is_needed(where) else ""
-        return session
+        found = _connected(settings) if server else _launched(settings, said)
+        _ready_text, _ready_at = _ready(found, time.monotonic() - began), time.monotonic()
+        log.info("%s", _ready_text)
+        _shipped = ship(found) if not server and is_needed(where) else ""
+        return found
     except (PySparkException, Py4JError, RuntimeError, OSError, ValueError) as error:
         # Asked for before the JVM that knows it has ended.
         text = format_failure(error)
         log.debug("Spark reported:\n%s", text)
-        _end_gateway()
         reason = _reason(text, said)
         if "All masters are unresponsive" in reason:
             raise no_master(where, "it accepts the connection and sends no response") from None
@@ -210,21 +254,49 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
         ) from error
 
 
-def _launch(settings: Mapping[str, str], said: IO[bytes] | None) -> None:
-    """Starts the JVM with its own environment and output; pyspark takes it from there.
+def _connected(settings: Mapping[str, str]) -> Any:
+    """A session of Spark Connect."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        if key != "spark.master":
+            builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _launched(settings: Mapping[str, str], said: IO[bytes] | None) -> Any:
+    """The context of a new JVM, which has its settings from its launch.
 
     said -- where its stdout and stderr go; None leaves them on our stderr.
     """
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
+    from pyspark import SparkContext
 
-    conf = SparkConf(loadDefaults=False)
-    for key, value in settings.items():
-        conf.set(key, value)
-    output = said.fileno() if said is not None else sys.stderr.fileno()
-    with _environment({"JAVA_HOME": str(find_java()), **_python_environment(settings)}):
-        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
-        SparkContext(conf=conf, gateway=gateway)
+    python = _python_environment(settings)
+    try:
+        with (
+            launcher.launched(
+                find(),
+                settings,
+                python,
+                sys.stderr.fileno() if said is None else said,
+            ) as gateway,
+            # pyspark tells the JVM what its workers are to run.
+            launcher.environment_of(python),
+        ):
+            return SparkContext(gateway=gateway)
+    except BaseException:
+        _forget()
+        raise
+
+
+def _ready(found: Any, seconds: float) -> str:
+    """What is to be known of a session that has started."""
+    text = f"Spark ready after {seconds:.1f} s"
+    if not has_context(found):
+        return text
+    page = found.uiWebUrl
+    return f"{text}, application {found.applicationId}" + (f", {page}" if page else "")
 
 
 def _ask(where: str) -> None:
@@ -279,21 +351,6 @@ def _python_environment(settings: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-@contextlib.contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """The JVM and, through it, the workers inherit these; this process keeps its own."""
-    before = {key: os.environ.get(key) for key in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                os.environ.pop(key, None)
-            else:
-                os.environ[key] = value
-
-
 def _without_master(given: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in given.items() if key != "spark.master"}
 
@@ -311,6 +368,4 @@ def _end_gateway() -> None:
         gateway.shutdown()
     process = getattr(gateway, "proc", None)
     if process is not None:
-        with contextlib.suppress(Exception):
-            process.stdin.close()
-            process.wait(10)
+        launcher.end(process)

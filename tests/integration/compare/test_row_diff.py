@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import pytest
@@ -62,10 +63,10 @@ def test_the_first_error_is_raised_and_nothing_begins_after_it() -> None:
             raise ValueError("wrong")
         return number
 
-    assert sorted(threads.run(lambda n: n * 2, range(9), 3)) == [n * 2 for n in range(9)]
+    assert sorted(threads.run(lambda n: n * 2, deque(range(9)), 3)) == [n * 2 for n in range(9)]
     with pytest.raises(ValueError, match="wrong"):
-        list(threads.run(task, range(1000), 1))
+        list(threads.run(task, deque(range(1000)), 1))
     assert begun == [0]
     with pytest.raises(ValueError, match="wrong"):
-        list(threads.run(task, range(100_000), 2))
+        list(threads.run(task, deque(range(100_000)), 2))
     assert len(begun) < 100_000

@@ -32,9 +32,9 @@ def no_java_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tools))
     monkeypatch.setenv("LONDISTE_CACHE", str(tmp_path / "cache"))
-    find_java.cache_clear()
+    java.find.cache_clear()
     yield
-    find_java.cache_clear()
+    java.find.cache_clear()
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_selected_java_is_selected_again_as_java_home(
 ) -> None:
     home = find_java()
     monkeypatch.setenv("JAVA_HOME", str(home))
-    find_java.cache_clear()
+    java.find.cache_clear()
     assert find_java() == home
 
 
@@ -94,7 +94,7 @@ def test_stale_cache_is_recreated() -> None:
     (home / "lib").unlink()
     (home / "lib").symlink_to("/gone")
     program.write_text("#!/bin/sh\nexit 1\n")
-    find_java.cache_clear()
+    java.find.cache_clear()
     assert find_java() == home
     assert program.read_text() == right
     assert start(home, ARGUMENT, "-version").returncode == 0
@@ -157,7 +157,7 @@ def test_order_is_java_home_then_path_then_package(
     monkeypatch.setenv("PATH", f"{second / 'bin'}:{os.environ['PATH']}")
     assert find_java() == second
     monkeypatch.setenv("JAVA_HOME", str(first))
-    find_java.cache_clear()
+    java.find.cache_clear()
     assert find_java() == first
 
 
