@@ -36,6 +36,7 @@ from londiste.embedded.postgres import Cluster
 PARTS = ("load", "end", "busy", "many", "memory")
 SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}
 TEMPLATE = "template_of_bench"
+SPARK = "londiste, spark, snapshot"
 SNAPSHOT, RESUMABLE = "londiste, local, snapshot", "londiste, local, resumable"
 MEMORY = 150.0
 
@@ -98,6 +99,15 @@ class Bench:
                 f"{what}: resumable × snapshot", speed(times[SNAPSHOT], times[RESUMABLE]), 0.8
             ),
         ]
+        if SPARK in times:
+            self.goals += [
+                common.Goal(
+                    f"{what}, engine spark: × native", speed(times[Native.name], times[SPARK]), 1.5
+                ),
+                common.Goal(
+                    f"{what}, engine spark: × local", speed(times[SNAPSHOT], times[SPARK]), 0.95
+                ),
+            ]
         self.report(f"{what}, {self.args.rows:,} rows", f"copy end {case.name}", times)
 
     def busy(self) -> None:
@@ -183,6 +193,7 @@ class Bench:
         ]
         if self.args.spark:
             found.append(Ours(*self.place(case), engine="spark"))
+            found.append(Ours(*self.place(case), engine="spark", waits=True))
         return found
 
     def all_ways(self, case: Case) -> list[Way]:

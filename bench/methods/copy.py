@@ -224,12 +224,15 @@ class Ours(Replicated):
         *,
         engine: str = "local",
         mode: str = "snapshot",
+        waits: bool = False,
     ) -> None:
+        """waits -- the first chunk waits for the engine, as it did before."""
         super().__init__(source, target, folder, case)
         self.engine = engine
         self.mode = mode
-        self.name = f"londiste, {engine}, {mode}"
-        self.key = f"ours_{engine}_{mode}"
+        self.more = "spark_min_bytes = 0\n" if waits else ""
+        self.name = f"londiste, {engine}, {mode}" + (", waits for Spark" if waits else "")
+        self.key = f"ours_{engine}_{mode}" + ("_waits" if waits else "")
         self.running = []
 
     def add(self) -> list[str]:
@@ -239,7 +242,7 @@ class Ours(Replicated):
         for name, cluster in (("root", self.source), ("leaf", self.target)):
             self._file(name).write_text(
                 f'[londiste]\ndb = "{cluster.dsn(self.key)}"\nqueue_name = "{QUEUE}"\n'
-                f'job_name = "{name}"\nengine = "{self.engine}"\n'
+                f'job_name = "{name}"\nengine = "{self.engine}"\n{self.more}'
             )
             self.run(name, "install")
         self._file("ticker").write_text(f'[ticker]\ndb = "{self.source.dsn(self.key)}"\n')
