@@ -35,6 +35,7 @@ from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName, argument
 from londiste.db.server_text import connected_to
+from londiste.engine.base import READY
 from londiste.errors import (
     LondisteError,
     NodeBusy,
@@ -181,7 +182,11 @@ class CopyProcess:
         """
         if not self._running:
             return
-        now = step_timings.copy_waits(conn, self.job.queue)
+        now = {
+            table: text
+            for table, text in step_timings.copy_waits(conn, self.job.queue).items()
+            if not text.startswith(READY)
+        }
         consumers = {
             str(name): group.consumer for group in self._groups.values() for name in group.tables
         }

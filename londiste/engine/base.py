@@ -14,6 +14,9 @@ from londiste.engine.spec import (
     MemberDone,
 )
 
+#: The beginning of a step that is shown for a moment, and is no reason to wait.
+READY = "Spark ready"
+
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -29,6 +29,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import londiste
 from londiste.embedded.java import find
+from londiste.engine.base import READY
 from londiste.engine.spark import launcher
 from londiste.engine.spark.executor_watch import SETTING as PATIENCE
 from londiste.engine.spark.failures import format_failure, no_master
@@ -292,7 +293,7 @@ def _launched(settings: Mapping[str, str], said: IO[bytes] | None) -> Any:
 
 def _ready(found: Any, seconds: float) -> str:
     """What is to be known of a session that has started."""
-    text = f"Spark ready after {seconds:.1f} s"
+    text = f"{READY} after {seconds:.1f} s"
     if not has_context(found):
         return text
     page = found.uiWebUrl
