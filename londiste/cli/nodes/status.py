@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 
@@ -27,10 +27,15 @@ from londiste.settings import WorkerSettings
 #: Exit code of ``--check`` when the state is unknown.
 EXIT_UNKNOWN = 3
 
+if TYPE_CHECKING:
+    _FloatType = click.ParamType[float]
+else:
+    _FloatType = click.ParamType  # generic from click 8.4
+
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-class Span(click.ParamType[float]):
+class Span(_FloatType):
     """Seconds, or a number with the unit s, m, h or d."""
 
     name = "seconds"

@@ -23,8 +23,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from londiste.embedded.cache import user_caches
 from londiste.embedded.class_archive import ClassArchive, find_archive
+from londiste.embedded.homes import user_caches
 from londiste.embedded.java import Java
 from londiste.errors import TransientError
 
