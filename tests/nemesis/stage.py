@@ -1,0 +1,294 @@
+"""Servers, databases and processes of the lives of one run.
+
+Servers are started once.  The databases of a world are made once, with the ledger in sync on every
+node, and cloned for each life, which takes a moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+
+from londiste.cascade.commands.create_node import NewNode, create_branch, create_leaf, create_root
+from londiste.cascade.model import NodeType
+from londiste.embedded.homes import throwaway_home
+from londiste.embedded.postgres import Cluster
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
+from londiste.replication.commands import add_table
+from londiste.replication.model import TableOptions
+from tests.fixtures.cluster import SETTINGS, Database, create_database, memory_directory
+from tests.nemesis.worlds import World
+from tests.nemesis.writer import ALWAYS, SCHEMA
+from tests.support.lines import Line
+from tests.support.scenarios.forks import Fork, Forks
+from tests.support.scenarios.processes import Processes
+
+QUEUE = "nemesis"
+#: In every connection string of a settings file; no output may contain it.
+SECRET = "hush7secret"
+_PROGRAM = "tests.nemesis.program"
+
+
+@dataclass
+class Place:
+    """The database of a node, and the processes that serve it."""
+
+    name: str
+    database: Database
+    location: str
+    config: Path = field(default_factory=Path)
+    worker: Fork | None = None
+    env: dict[str, str] = field(default_factory=dict)
+
+
+class Stage:
+    """All of it; ``close`` leaves nothing behind."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._home = throwaway_home(memory_directory())
+        settings = {**SETTINGS, "max_connections": "80", "deadlock_timeout": "200ms"}
+        self.servers = {
+            name: Cluster.start(self._home, f"nemesis{name}", version=18, settings=settings)
+            for name in "AB"
+        }
+        self._worlds: dict[str, tuple[dict[str, Place], Line | None]] = {}
+
+    def close(self) -> None:
+        for _, line in self._worlds.values():
+            if line is not None:
+                line.close()
+        for server in self.servers.values():
+            server.remove()
+        with contextlib.suppress(OSError):
+            self._home.rmdir()
+
+    def up(self) -> None:
+        for server in self.servers.values():
+            server.up()
+
+    @contextlib.contextmanager
+    def life(self, number: int, world: World, more: dict[str, Any]) -> Iterator[Cast]:
+        """The nodes of a world as at the beginning, with all daemons running."""
+        self.up()
+        if world.name not in self._worlds:
+            self._worlds[world.name] = self._make(world)
+        places, line = self._worlds[world.name]
+        for place in places.values():
+            self._again(place.database)
+        directory = self.directory / f"life{number}"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        cast = Cast(directory, self.servers, places, line, more)
+        cast.write_settings()
+        if cast.defect:
+            from tests.nemesis import defects
+
+            for place in places.values():
+                with psycopg.connect(place.database.dsn, autocommit=True) as conn:
+                    defects.change(cast.defect, conn)
+        try:
+            cast.start_all()
+            yield cast
+        finally:
+            if line is not None:
+                line.mend()
+            cast.close()
+
+    def _make(self, world: World) -> tuple[dict[str, Place], Line | None]:
+        places: dict[str, Place] = {}
+        line = None
+        for name, provider in world.providers.items():
+            database = create_database(self.servers[world.servers[name]], pgq=True)
+            database.execute(SCHEMA)
+            location = database.dsn
+            if world.line and provider is None:
+                line = Line(database.dsn)
+                location = line.dsn
+            places[name] = Place(name, database, location)
+            _make_node(world, places, name)
+        for place in places.values():
+            place.database.cluster.create_database(
+                f"{place.database.name}_saved", template=place.database.name
+            )
+        return places, line
+
+    def _again(self, database: Database) -> None:
+        server = database.cluster
+        server.drop_database(database.name)
+        server.create_database(database.name, template=f"{database.name}_saved")
+
+
+def _make_node(world: World, places: dict[str, Place], name: str) -> None:
+    place, provider = places[name], world.providers[name]
+    kind = (
+        NodeType.ROOT
+        if provider is None
+        else NodeType.LEAF
+        if name in world.leaves
+        else NodeType.BRANCH
+    )
+    dsn = place.database.dsn
+    location = conninfo.make_conninfo(place.location, connect_timeout=3)
+    new = NewNode(QUEUE, kind, name, dsn, location, f"{name}_worker")
+    with Connections(name="nemesis") as sites:
+        if provider is None:
+            steps = create_root(sites, new)
+        else:
+            create = create_branch if kind is NodeType.BRANCH else create_leaf
+            steps = create(sites, new, places[provider].database.dsn)
+        execute(steps, sites)
+        options = TableOptions(expect_sync=kind is not NodeType.ROOT)
+        keyed = [t for t in ALWAYS if t != "nemesis.ledger"]
+        execute(add_table.plan(sites, dsn, QUEUE, keyed, options).steps, sites)
+        options = TableOptions(expect_sync=kind is not NodeType.ROOT, insert_only=True)
+        execute(add_table.plan(sites, dsn, QUEUE, ["nemesis.ledger"], options).steps, sites)
+
+
+class Cast:
+    """The nodes and processes of one life."""
+
+    def __init__(
+        self,
+        directory: Path,
+        servers: dict[str, Cluster],
+        places: dict[str, Place],
+        line: Line | None,
+        more: dict[str, Any],
+    ) -> None:
+        self.directory, self.servers, self.places = directory, servers, places
+        self.line, self.more = line, more
+        self.processes = Processes(directory)
+        self.forks = Forks(self.processes)
+        self.ticker: Fork | None = None
+        self.defect = more.get("defect", "")
+        self.commands: list[Fork] = []
+        self.closed = False
+        #: Of the life: all of them, replicated or not.
+        self.tables: list[Any] = []
+        #: Workers that another one has replaced.
+        self.doubles: list[Fork] = []
+
+    def write_settings(self) -> None:
+        for place in self.places.values():
+            place.env = {}
+            place.config = self.directory / f"{place.name}.toml"
+            keys = {
+                "db": conninfo.make_conninfo(place.database.dsn, password=SECRET),
+                "queue_name": QUEUE,
+                "job_name": f"{place.name}_worker",
+                "engine": "local",
+                "poll_interval": 0.1,
+                "max_retry_delay": 0.3,
+                "local_wm_publish_period": 1,
+                "global_wm_publish_period": 1,
+                "response_timeout": 2,
+                **self.more.get("settings", {}),
+            }
+            _write(place.config, "londiste", keys)
+        dsns = [
+            conninfo.make_conninfo(p.database.dsn, password=SECRET) for p in self.places.values()
+        ]
+        keys = {
+            "databases": dsns,
+            "ticker_period": self.more.get("tick", 0.1),
+            "max_retry_delay": 0.3,
+            **({"maint_period": 0.5} if self.more.get("rotate") else {}),
+        }
+        _write(self.directory / "ticker.toml", "ticker", keys)
+        if self.more.get("rotate"):
+            for place in self.places.values():
+                place.database.execute("update pgq.queue set queue_rotation_period = '2 seconds'")
+
+    # -- processes -------------------------------------------------------------------------
+
+    def environment(self) -> dict[str, str]:
+        return {"NEMESIS_DEFECT": self.defect} if self.defect else {}
+
+    def start_ticker(self) -> None:
+        self.ticker = self.forks.start(
+            self.directory / "ticker.toml", "ticker", program=_PROGRAM, **self.environment()
+        )
+
+    def start_worker(self, name: str, **env: str) -> None:
+        place = self.places[name]
+        place.worker = self.forks.start(
+            place.config, "worker", program=_PROGRAM, **self.environment(), **env
+        )
+
+    def start_all(self) -> None:
+        self.start_ticker()
+        for name in self.places:
+            self.start_worker(name)
+
+    def daemons(self) -> dict[str, Fork]:
+        found = {p.name: p.worker for p in self.places.values() if p.worker is not None}
+        return {**found, **({"ticker": self.ticker} if self.ticker is not None else {})}
+
+    def revive(self) -> list[str]:
+        """Starts the daemons that a signal has ended; what those that ended otherwise said."""
+        wrong = []
+        for name, fork in self.daemons().items():
+            code = fork.code()
+            if code is None:
+                continue
+            if code >= 0:
+                wrong.append(f"{name} ended by itself with {code}: {fork.err[-1500:]}")
+            self.start_ticker() if name == "ticker" else self.start_worker(name)
+        return wrong
+
+    def end_doubles(self) -> None:
+        """A worker that was replaced has to end by itself, or to wait; the newer one is killed."""
+        for fork in self.doubles:
+            fork.send(9)
+            fork.wait(30)
+        self.doubles.clear()
+
+    def command(self, node: str, *argv: str, **env: str) -> Fork:
+        """Starts a command."""
+        fork = self.forks.start(
+            self.places[node].config, *argv, program=_PROGRAM, **self.environment(), **env
+        )
+        self.commands.append(fork)
+        return fork
+
+    def copies(self) -> list[int]:
+        """Processes that copy."""
+        return self.processes.find("copy")
+
+    def close(self) -> list[str]:
+        """Ends all processes; what was left of them."""
+        if self.closed:
+            return []
+        self.closed = True
+        for fork in self.daemons().values():
+            fork.send(9)
+        self.end_doubles()
+        self.forks.close()
+        return self.processes.close()
+
+    def value(self, node: str, statement: str, *parameters: Any) -> Any:
+        return self.places[node].database.value(statement, *parameters)
+
+    def rows(self, node: str, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self.places[node].database.execute(statement, *parameters)
+
+    def connect(self, node: str, **more: Any) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            self.places[node].database.dsn, autocommit=True, connect_timeout=5, **more
+        )
+
+
+def _write(path: Path, section: str, keys: dict[str, Any]) -> None:
+    lines = [f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in keys.items()]
+    path.write_text(f"[{section}]\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    path.chmod(0o600)

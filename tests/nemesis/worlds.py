@@ -1,0 +1,56 @@
+"""The worlds: which nodes there are, on which servers, and how they reach each other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+def _settings(chance: random.Random) -> dict[str, Any]:
+    """Settings of the workers."""
+    return {
+        "parallel_copies": chance.choice([1, 2]),
+        **({"parallel_apply_min_events": 40} if chance.random() < 0.15 else {}),
+    }
+
+
+@dataclass
+class World:
+    """Nodes before the first step.
+
+    providers -- node -> the one that it reads from, None for the root; in the order of creation.
+    servers -- node -> name of its server.
+    line -- other nodes reach the root through a proxy that can fall silent.
+    """
+
+    name: str
+    providers: dict[str, str | None]
+    servers: dict[str, str]
+    leaves: tuple[str, ...]
+    weight: float = 1.0
+    line: bool = False
+    draw: Callable[[random.Random], dict[str, Any]] = _settings
+
+
+WORLDS: dict[str, World] = {}
+
+
+def _world(name: str, providers: dict[str, str | None], servers: str, **more: Any) -> None:
+    leaves = tuple(n for n in providers if n.startswith("leaf"))
+    WORLDS[name] = World(
+        name, providers, dict(zip(providers, servers, strict=True)), leaves, **more
+    )
+
+
+_world("leaf", {"root": None, "leaf": "root"}, "AB", weight=3)
+_world("line", {"root": None, "leaf": "root"}, "AB", weight=2, line=True)
+_world("same server", {"root": None, "leaf": "root"}, "AA")
+_world("two leaves", {"root": None, "leaf": "root", "leaf2": "root"}, "ABB")
+_world("branch", {"root": None, "branch": "root", "leaf": "branch"}, "ABB", weight=3)
+_world(
+    "two branches",
+    {"root": None, "branch": "root", "branch2": "root", "leaf": "branch"},
+    "ABAB",
+)
