@@ -42,7 +42,8 @@ unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo check test test-all test-versions nemesis nemesis-defects bench docs man site picture screenshots lint clean help
+.PHONY: demo check test test-all test-versions nemesis nemesis-defects bench docs man site
+.PHONY: picture screenshots outages lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -92,6 +93,10 @@ docs: $(VENV)/.made
 
 screenshots: $(VENV)/.dev
 	$(BIN)/python docs/screenshots.py
+
+outages: $(VENV)/.dev
+	LONDISTE_OUTAGES=docs/reference/outages.md \
+	$(BIN)/python -m pytest -n 0 -q tests/scenarios/monitor/test_table_of_outages.py
 
 man: $(VENV)/.embedded
 	$(BIN)/londiste man build/man
