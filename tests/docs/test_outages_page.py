@@ -25,5 +25,5 @@ def test_the_page_has_a_row_for_each_outage() -> None:
         cells = [cell.strip() for cell in row[1:]]
         assert len(cells) == len(SOURCES)
         for cell in cells:
-            assert cell == "cannot" or re.search(r", \d+ s$", cell), row
+            assert cell == "cannot" or re.search(r", (\d+ s|not measured)$", cell), row
             assert not re.match(r"`?ok\b", cell, re.IGNORECASE), row

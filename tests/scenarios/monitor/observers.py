@@ -167,7 +167,7 @@ class Observers:
             and text is not None
             and json.loads(text)["state"] == "ok"
             and "londiste_findings{" not in (read(f"{self.metrics}/metrics") or "")
-            and read(f"{self.prometheus}/api/v1/alerts") is not None
+            and '"alerts":[]' in (read(f"{self.prometheus}/api/v1/alerts") or "")
         )
 
     def observe(self, outage: Outage) -> dict[str, tuple[float, str]]:
