@@ -53,6 +53,41 @@ def snapshot(dsn: str, *, password: str = "") -> Iterator[str]:
         yield name
 
 
+def schema(spark: Any, table: str, **options: Any) -> Any:
+    """The StructType of a table's columns, with the types that ``format("pgq")`` gives them.
+
+    options -- of the source: ``service`` or ``dsn``, and for instance ``stringColumns``.
+
+        londiste.spark.schema(spark, "public.orders", service="shop")
+    """
+    source = importlib.import_module("londiste.engine.spark.source")
+    given = {"queue": "-", "tables": table, **options}
+    found = source.parse({name: str(value) for name, value in given.items()})
+    return source.schemas.columns(source.shape_in(found).columns)
+
+
+def table(frame: Any, name: str) -> Any:
+    """The changes of one table in a stream of several: its columns, and those of a change.
+
+    name -- as in ``_table``: ``public.orders``.
+    """
+    known = str(importlib.import_module("londiste.db.names").TableName.parse(name))
+    quoted = "`" + known.replace("`", "``") + "`"
+    meta = [column for column in frame.columns if column.startswith("_")]
+    return frame.where(frame["_table"] == known).select(f"{quoted}.*", *meta)
+
+
+def lag_listener(report: Any = None) -> Any:
+    """A StreamingQueryListener that reports the lag of queries which read queues.
+
+    report -- called after each micro-batch, with ``query``, ``source``, ``tick``, ``events`` and
+    ``seconds`` as attributes; None: writes a line into the log.
+
+        spark.streams.addListener(londiste.spark.lag_listener())
+    """
+    return importlib.import_module("londiste.engine.spark.stream.lag_listener").LagListener(report)
+
+
 def lake(spark: Any, directory: str | os.PathLike[str], *, tick: int | None = None) -> Any:
     """The DataFrame of a table that ``londiste lake`` keeps.
 
@@ -64,4 +99,4 @@ def lake(spark: Any, directory: str | os.PathLike[str], *, tick: int | None = No
     return importlib.import_module("londiste.lake.frame").frame(spark, Path(directory), tick)
 
 
-__all__ = ["lake", "register", "snapshot"]
+__all__ = ["lag_listener", "lake", "register", "schema", "snapshot", "table"]

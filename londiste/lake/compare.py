@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
-from londiste.engine.spark.stream import offsets
+from londiste.engine.spark.stream import bounds, offsets
 from londiste.engine.spark.stream.offsets import Offset
 from londiste.engine.spark.stream.options import GapPolicy, Options
 from londiste.engine.spark.stream.snapshot import SnapshotSession, table_parts
@@ -201,14 +201,14 @@ def _parts(conn: Connection, options: Options, start: Offset, until: Tick) -> Se
             detail="the queue was created again, or restored",
             hint="run londiste lake once; its error shows what to do",
         )
-    found = ticks.between(conn, options.queue, start.tick, until.id)
-    if not found or found[0].id != start.tick or found[0].time != start.time:
+    found = bounds.parts(conn, options, start.tick, until.id, start.seen)
+    if found is None or found[0].time != start.time:
         raise PositionLost(
             f"queue {options.queue}: events after tick {start.tick} no longer exist",
             detail="the lake advanced during the comparison, or did not run for too long",
             hint="repeat the command; londiste lake status shows the lake's position",
         )
-    return offsets.slices(found, options.partitions, start.seen)
+    return found[2]
 
 
 def _tick_behind(conn: Connection, queue: str, snapshot: Snapshot, timeout: float) -> Tick:

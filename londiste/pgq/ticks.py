@@ -6,8 +6,7 @@ registered consumers only: such a reader registers one and keeps it at or before
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterator
 
 from londiste.db import call
 from londiste.db.connection import Connection
@@ -53,19 +52,65 @@ def tick_event_sql(
     return found if ordered else found.removesuffix("\norder by 1")
 
 
-def between(conn: Connection, queue: str, first: int, last: int | None = None) -> list[Tick]:
-    """The ticks from one to another, both included, in their order; None: to the newest."""
+def between(
+    conn: Connection,
+    queue: str,
+    first: int,
+    last: int | None = None,
+    *,
+    skip: int = 0,
+    most: int | None = None,
+) -> list[Tick]:
+    """The ticks from one to another, both included, in their order; None: to the newest.
+
+    skip -- number of ticks to exclude at the beginning; most -- maximum number of ticks.
+    """
+    given = {"queue": queue, "first": first, "last": last, "skip": skip, "most": most}
     with translated(conn):
-        found = conn.execute(
-            query("ticks_between"), {"queue": queue, "first": first, "last": last}
-        ).fetchall()
+        found = conn.execute(query("ticks_between"), given).fetchall()
     return [Tick(*row) for row in found]
 
 
-def newest(conn: Connection, queue: str, *, until: datetime | None = None) -> Tick | None:
-    """The newest tick, or the newest at a given time; None if there is none."""
+def apart(conn: Connection, queue: str, first: int, last: int, most: int) -> list[Tick]:
+    """About ``most`` ticks between two, with both of them; their ids lie equally far apart.
+
+    All ticks, where the ids do not exceed that number.
+    """
+    step = -(-(last - first) // most)
+    if step <= 1:
+        return between(conn, queue, first, last)
+    given = {"queue": queue, "first": first, "last": last, "step": step}
     with translated(conn):
-        row = conn.execute(query("newest_tick"), {"queue": queue, "until": until}).fetchone()
+        found = conn.execute(query("ticks_apart"), given).fetchall()
+    return [Tick(*row) for row in found]
+
+
+def last_such(
+    conn: Connection, queue: str, first: Tick, last: Tick, holds: Callable[[Tick], bool]
+) -> Tick:
+    """The last of some ticks for which a condition holds.
+
+    holds -- true for the first, and false for all ticks after one for which it is false.
+
+    Asks for some forty ticks, however many lie between the two.
+    """
+    if holds(last):
+        return last
+    low, high = first, last.id
+    while high - low.id > 1:
+        middle = low.id + (high - low.id) // 2
+        (found,) = between(conn, queue, middle, last.id, most=1)
+        if found.id < high and holds(found):
+            low = found
+        else:
+            high = middle
+    return low
+
+
+def newest(conn: Connection, queue: str, *, before: int | None = None) -> Tick | None:
+    """The newest tick, or the newest before another; None if there is none."""
+    with translated(conn):
+        row = conn.execute(query("newest_tick"), {"queue": queue, "before": before}).fetchone()
     return None if row is None else Tick(*row)
 
 

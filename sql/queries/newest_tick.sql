@@ -1,4 +1,4 @@
--- The newest tick of a queue, or the newest made until a time.  %(queue)s, %(until)s (null: now)
+-- The newest tick of a queue, or the newest before another.  %(queue)s, %(before)s (null: any)
 select
     t.tick_id,
     t.tick_time,
@@ -7,6 +7,6 @@ select
 from pgq.queue q
 join pgq.tick t on t.tick_queue = q.queue_id
 where q.queue_name = %(queue)s
-    and (%(until)s::timestamptz is null or t.tick_time <= %(until)s)
+    and (%(before)s::int8 is null or t.tick_id < %(before)s)
 order by t.tick_id desc
 limit 1;

@@ -1,4 +1,5 @@
--- Ticks of a queue in their order.  %(queue)s, %(first)s, %(last)s (null: to the newest)
+-- Ticks of a queue in their order.
+-- %(queue)s, %(first)s, %(last)s (null: to the newest), %(skip)s, %(most)s (null: all)
 select
     t.tick_id,
     t.tick_time,
@@ -9,4 +10,6 @@ join pgq.tick t on t.tick_queue = q.queue_id
 where q.queue_name = %(queue)s
     and t.tick_id >= %(first)s
     and (%(last)s::int8 is null or t.tick_id <= %(last)s)
-order by t.tick_id;
+order by t.tick_id
+offset %(skip)s
+limit %(most)s;

@@ -10,6 +10,7 @@ options and nothing that is open, but in the one process that runs a query.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +24,16 @@ from pyspark.sql.datasource import (
 from londiste.db import catalog
 from londiste.db.connection import session
 from londiste.engine.spark.sink.queue_sink import QueueBatchWriter, QueueStreamWriter
-from londiste.engine.spark.stream import offsets, snapshot
+from londiste.engine.spark.stream import bounds, offsets, snapshot
 from londiste.engine.spark.stream import reader as reading
 from londiste.engine.spark.stream import schema as schemas
-from londiste.engine.spark.stream.driver import Driver, lost, starting_tick
+from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import TickRange
-from londiste.engine.spark.stream.options import Mode, Options, Payload, parse
+from londiste.engine.spark.stream.options import GapPolicy, Mode, Options, Payload, parse
 from londiste.engine.spark.stream.snapshot import TablePart, table_parts
-from londiste.engine.spark.stream.types import StreamShape, shape_of
+from londiste.engine.spark.stream.types import StreamShape, shape_of, unlimited
 from londiste.errors import BadOption
-from londiste.pgq import admin, ticks
+from londiste.pgq import admin
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +50,9 @@ except ImportError:  # before Spark 4.2
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
         """Not there before Spark 4.2."""
+
+
+log = logging.getLogger(__name__)
 
 
 class QueuePartition(InputPartition):  # type: ignore[misc]
@@ -74,7 +78,9 @@ class PgqDataSource(DataSource):  # type: ignore[misc]
     def schema(self) -> Any:
         """The columns of the result; those of a table are asked for."""
         options = parse(self._given)
-        return schemas.schema(options.payload, _shape(options).columns)
+        shape = shape_in(options)
+        warn_of_unlimited(options, shape)
+        return schemas.of_shape(options.payload, shape)
 
     def reader(self, schema: Any) -> BatchReader:
         """For ``spark.read``."""
@@ -98,8 +104,8 @@ class _Reader:
 
     def __init__(self, options: Options, schema: Any) -> None:
         self.options = options
-        self._shape = _shape(options)
-        self._schema = schemas.schema(options.payload, self._shape.columns)
+        self._shape = shape_in(options)
+        self._schema = schemas.of_shape(options.payload, self._shape)
         if schema != self._schema:
             raise BadOption(
                 ".schema(…) does not match the columns of the source",
@@ -132,17 +138,13 @@ class BatchReader(_Reader, DataSourceReader):  # type: ignore[misc]
                 return [
                     QueuePartition(what) for what in table_parts(conn, options, options.snapshot)
                 ]
-            first = starting_tick(conn, options, otherwise="earliest")
-            found = ticks.between(conn, options.queue, first.id, options.end_tick)
-            if options.end_tick is not None and (not found or found[-1].id != options.end_tick):
-                if options.end_tick < first.id:
-                    raise BadOption(
-                        f"endingTick {options.end_tick} is before the start, tick {first.id}",
-                        hint="set a later one, or remove it",
-                    )
-                raise lost(conn, options.queue, options.end_tick)
+            first = bounds.starting_tick(conn, options, otherwise="earliest")
+            last = bounds.ending_tick(conn, options, first)
+            found = bounds.parts(conn, options, first.id, last.id)
+            if found is None:
+                raise bounds.lost(conn, options.queue, first.id)
         # Spark asks for one part at least.
-        return [QueuePartition(what) for what in offsets.slices(found, options.partitions)] or [
+        return [QueuePartition(what) for what in found[2]] or [
             QueuePartition(TickRange((first, first)))
         ]
 
@@ -156,7 +158,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def driver(self) -> Driver:
         """In the process that runs the query."""
         if self._driver is None:
-            self._driver = Driver(self.options)
+            self._driver = Driver(self.options, self._shape.types or None)
         return self._driver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -173,8 +175,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """That there is a limit; what it is, ``latestOffset`` takes from the options."""
-        if self.options.max_events is not None:
-            return ReadMaxRows(self.options.max_events)
+        if self.options.max_events is not None or self.options.max_bytes is not None:
+            return ReadMaxRows(self.options.max_events or 1)
         if self.options.max_ticks is not None:
             # Spark knows limits of its own kinds only.
             return ReadMaxFiles(self.options.max_ticks)
@@ -206,11 +208,43 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._driver = None
 
 
-def _shape(options: Options) -> StreamShape:
-    """The columns of the table, for payload typed."""
+def warn_of_unlimited(options: Options, shape: StreamShape) -> None:
+    """Names the columns whose values may stop the query later."""
+    if options.payload is not Payload.TYPED or options.values is not GapPolicy.FAIL:
+        return
+    for table, one in shape.tables or ((str(options.table), shape),):
+        found = unlimited(one)
+        if found:
+            log.warning(
+                "table %s: numeric without limits in columns %s: a value that does not fit into"
+                " decimal(38,18) stops the query; set unsupportedValues=round or null,"
+                " or stringColumns=%s before the first start",
+                table,
+                ", ".join(found),
+                ",".join(found),
+            )
+
+
+def shape_in(options: Options) -> StreamShape:
+    """The columns of the tables, for payload typed.  Raises UnknownTable."""
     if options.payload is not Payload.TYPED:
         return StreamShape()
+    found = {}
     with session(options.conninfo, name="londiste-spark", autocommit=True) as conn:
-        catalog.require(conn, options.table)
-        found = catalog.columns(conn, options.table)
-    return shape_of(found, strings=options.strings, policy=options.values)
+        for table in options.tables:
+            catalog.require(conn, table)
+            found[str(table)] = catalog.columns(conn, table)
+    if len(found) == 1:
+        (columns,) = found.values()
+        return shape_of(columns, strings=options.strings, policy=options.values)
+    unknown = set(options.strings) - {c.name for columns in found.values() for c in columns}
+    if unknown:
+        raise BadOption(
+            f"stringColumns: unknown columns {', '.join(sorted(unknown))}",
+            hint="use columns of the tables",
+        )
+    shapes = []
+    for name, columns in found.items():
+        own = [c.name for c in columns if c.name in options.strings]
+        shapes.append((name, shape_of(columns, strings=own, policy=options.values)))
+    return StreamShape(tables=tuple(shapes))

@@ -5,6 +5,7 @@ Spark's part is played by the test, as in test_sinks.py.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -60,7 +61,7 @@ class Query:
         fields = arrow(self.schema)
         arrays = [pa.array([row[n] for row in rows], f.type) for n, f in enumerate(fields)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=fields)
-        cut = change_rows.chunks(self.options, self.schema, [batch])
+        cut = change_rows.chunks(self.options, self.schema, self.tables, [batch])
         return stage.stage(self.options, self.attempt, self.id, number, cut)
 
     def run(self, epoch: int, *parts: Sequence[Sequence[Any]], fail: bool = False) -> None:
@@ -306,3 +307,58 @@ def test_random_changes_end_in_the_state_of_their_source(pgq_db: Database, seed:
     assert pgq_db.value(
         "select count(*) = 0 from pg_class where relname like 'staged%%' and relkind = 'r'"
     )
+
+
+@pytest.mark.parametrize("payload", ["typed", "json"])
+def test_rows_that_leave_the_condition_are_deleted(pgq_db: Database, payload: str) -> None:
+    pgq_db.execute(
+        "create schema own; create function own.is_north(text) returns bool language sql as"
+        " $$ select $1 = 'north' $$;"
+        " create table t (id int primary key, region text, n int default 7)"
+    )
+    given = {"table": "t", "where": "own.is_north(region) -- of a table"}
+    if payload == "json":
+        query = Query(pgq_db, f"row text, {FEED}", payload="json", **given)
+    else:
+        query = Query(pgq_db, f"id int, region text, {FEED}", **given)
+    chance = random.Random(5)
+    state: dict[int, str | None] = {}
+    event = 0
+    for epoch in range(12):
+        told: list[tuple[Any, ...]] = []
+        for _ in range(chance.randint(1, 25)):
+            key, region = chance.randint(1, 15), chance.choice(["north", "south", None])
+            event += 1
+            if key in state and chance.random() < 0.3:
+                del state[key]
+                row: tuple[Any, ...] = (key, None, "delete")
+            else:
+                kind = "update_postimage" if key in state else "insert"
+                state[key], row = region, (key, region, kind)
+            if payload == "json":
+                document = {"id": key} if row[2] == "delete" else {"id": key, "region": region}
+                row = (json.dumps(document), row[2])
+            told.append((*row, epoch, event))
+        chance.shuffle(told)
+        query.run(epoch, told[::2], told[1::2])
+        north = [(key, "north", 7) for key in sorted(state) if state[key] == "north"]
+        assert rows(pgq_db) == north
+    assert len(state) > len(north) > 1
+
+
+def test_a_condition_that_cannot_be_evaluated_is_refused_at_the_start(pgq_db: Database) -> None:
+    pgq_db.execute("create table t (id int primary key, region text)")
+    for condition, text in (
+        ("area = 'north'", 'column "area" does not exist'),
+        ("region", "argument of WHERE must be type boolean"),
+        ("region =", "syntax error"),
+    ):
+        with pytest.raises(BadOption, match=f"where: condition cannot be evaluated: {text}"):
+            Query(pgq_db, f"id int, region text, {FEED}", table="t", where=condition)
+    for more, text in (
+        ({"mode": "append", "table": "t"}, "mode=append"),
+        ({"tables": "t"}, "tables"),
+    ):
+        options = {"payload": "json", "where": "true", **more}
+        with pytest.raises(BadOption, match=f"where: not supported with {text}"):
+            Query(pgq_db, f"row text, {FEED}", **options)

@@ -41,7 +41,7 @@ PAGES = (
     Page(
         "docs/howto/spark-streams.md",
         nodes={"shop": None},
-        given=ONE,
+        given=ONE + sql("shop", "create table items (id int primary key)"),
         names=LAKE,
         then="has shop 'select consumer_name from pgq.get_consumer_info()' orders_to_lake\n"
         "ls lake/orders_now/*.parquet",

@@ -12,10 +12,12 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from londiste.db import catalog
-from londiste.engine.spark.stream import arrow_decode, schema
-from londiste.engine.spark.stream import reader as reading
+from londiste.engine.spark.stream import event_csv, schema
+from londiste.engine.spark.stream import rows as reading
+from londiste.engine.spark.stream.change_rows import JsonRows
 from londiste.engine.spark.stream.offsets import TickRange
 from londiste.engine.spark.stream.options import parse
+from londiste.engine.spark.stream.typed_rows import TypedRows
 from londiste.engine.spark.stream.types import shape_of
 from londiste.errors import LondisteError
 from londiste.pgq.types import Tick
@@ -60,17 +62,17 @@ class Reader:
         self.options = parse({"dsn": "dbname=x", "queue": "q", "tables": "t", **options})
         shape = shape_of([column(*one) for one in TYPES.items()], policy=self.options.values)
         self.result = schema.schema(self.options.payload, shape.columns)
-        self.rows = reading._TypedRows(self.options, TickRange(TICKS), shape)
+        self.rows = TypedRows(self.options, TickRange(TICKS), shape)
 
     def together(self, *events: tuple[str, str]) -> tuple[list[str], int]:
         """The rows that are made of many at a time; the number of events that are left."""
         parser = self.rows.parser(self.result)
-        made, others = parser.divide(arrow_decode.table(written(events)), self.rows._tick_of)
+        made, others = parser.divide(event_csv.table(written(events)), self.rows._tick_of)
         return [] if made is None else list(map(repr, made.to_pylist())), others.num_rows
 
     def one_by_one(self, *events: tuple[str, str]) -> list[str]:
         batches = reading.batches(
-            self.rows._one_by_one(arrow_decode.table(written(events))), self.result
+            self.rows._one_by_one(event_csv.table(written(events))), self.result
         )
         return [repr(row) for batch in batches for row in batch.to_pylist()]
 
@@ -204,3 +206,34 @@ def test_no_text_is_taken_that_would_be_refused_one_by_one() -> None:
             taken += 1
             assert rows == reader.one_by_one(*events), events
     assert taken > 100
+
+
+def test_rows_as_json_are_the_same_one_by_one() -> None:
+    options = parse({"dsn": "dbname=x", "queue": "q", "tables": "t", "payload": "json"})
+    result = schema.schema(options.payload)
+    rows = JsonRows(options, TickRange(TICKS))
+    two = INSERT.replace('["id"]', '["v","id"]')
+    for bad, left in (
+        (None, 0),
+        ((INSERT, '{"id":7'), 5),
+        ((INSERT, '{"v":7}'), 5),
+        ((INSERT, ROW.replace("é", "\\u00e9")), 1),
+        (("I:id", "id=1&v=x"), 1),
+    ):
+        events = [
+            (INSERT, ROW),
+            (PACK, ROW + "\n" + ROW.replace('"id":7', '"id":8')),
+            (two.replace("INSERT", "UPDATE"), ROW),
+            (DELETE, '{"id":7}'),
+            *([bad] if bad else []),
+        ]
+        found = event_csv.table(written(events))
+        made, others = rows.parser(result).divide(found, rows._tick_of)
+        assert others.num_rows == left
+        if left < 5:
+            mine = [] if made is None else list(map(repr, made.to_pylist()))
+            slow = reading.batches(rows._one_by_one(others), result)
+            mine += [repr(row) for batch in slow for row in batch.to_pylist()]
+            whole = reading.batches(rows._one_by_one(found), result)
+            assert mine == [repr(row) for batch in whole for row in batch.to_pylist()]
+            assert len(mine) == (6 if left else 5)

@@ -80,7 +80,7 @@ def test_spark_gives_a_sink_its_own_option() -> None:
         ("ev_type string", {}, "column ev_data: required"),
         ("ev_data int", {}, "column ev_data: not of type string"),
         ("ev_data string, id int", {}, "column id: not a field of an event"),
-        ("ev_data string, id int", {"key": "id"}, "column id: not of type string"),
+        ("ev_data string, id day", {"key": "id"}, "column id: type interval day"),
         ("ev_data string", {"key": "id"}, "column id: does not exist"),
         (
             "ev_data string, m map<string,int>",

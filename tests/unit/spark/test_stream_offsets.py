@@ -29,21 +29,23 @@ def test_an_offset_is_read_as_it_was_written() -> None:
         Offset(7),
         Offset(7, START, UUID(int=5)),
         Offset(7, START, UUID(int=5), "3:9:4"),
+        Offset(7, START, UUID(int=5), "", 99, (("id", "int"), ("n", "decimal(9,2)"))),
     ):
         assert offsets.read(offsets.write(offset)) == offset
     with pytest.raises(StateError, match="offset of another source"):
         offsets.read({"partition": 3})
 
 
-def test_a_batch_ends_where_the_limits_say_and_has_a_tick_at_least() -> None:
-    found = ticks(0, 10, 20, 30, 130)
-    assert offsets.choose(found, None, None).id == 5
-    assert offsets.choose(found, 2, None).id == 3
-    assert offsets.choose(found, None, 25).id == 3
-    assert offsets.choose(found, None, 5).id == 2
-    assert offsets.choose(found, 1, 25).id == 2
-    assert offsets.choose(found[3:], None, 5).id == 5
-    assert offsets.choose(found[4:], None, 5).id == 5
+def test_a_changed_type_is_a_difference_and_a_new_column_is_none() -> None:
+    old = (("id", "int"), ("n", "decimal(38,18)"), ("gone", "string"))
+    assert (
+        offsets.changed_types(old, (("n", "decimal(38,18)"), ("id", "int"), ("new", "int"))) == []
+    )
+    assert offsets.changed_types(old, (("id", "int"), ("n", "string"))) == [
+        ("n", "decimal(38,18)", "string")
+    ]
+    # Offsets of earlier releases have none.
+    assert offsets.changed_types(None, (("n", "string"),)) == []
 
 
 def test_the_parts_of_a_batch_hold_every_event_once() -> None:

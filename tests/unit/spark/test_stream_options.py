@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from londiste.engine.spark.stream.options import NAMES, Mode, Payload, parse
+from londiste.engine.spark.stream.options import NAMES, Mode, Net, Payload, parse
 from londiste.errors import BadOption
 
 GOOD = {"service": "shop", "queue": "q", "payload": "json"}
@@ -28,6 +29,14 @@ def test_options_are_read_in_any_case_of_letters() -> None:
     assert [str(t) for t in found.tables] == ["public.a", "public.b", "s.c"]
     assert not found.fail_on_loss
     assert (found.mode, found.payload) == (Mode.CHANGES, Payload.JSON)
+
+
+def test_other_sources_names_mean_the_same() -> None:
+    found = parse({**GOOD, "maxOffsetsPerTrigger": "7", "minPartitions": "9"})
+    assert (found.max_events, found.partitions) == (7, 9)
+    found = parse({**GOOD, "startingTimestamp": "1767225600000", "deduplicationMode": "NetChanges"})
+    assert found.start.time == datetime(2026, 1, 1, tzinfo=UTC) and found.start.inclusive
+    assert found.net is Net.NET_CHANGES
 
 
 def test_a_password_is_not_shown() -> None:
@@ -61,6 +70,17 @@ def test_a_password_is_not_shown() -> None:
             True,
             "endingTick: not supported by spark.readStream",
         ),
+        ({**GOOD, "startingVersion": "1", "startingTick": "1"}, None, "mutually exclusive"),
+        (
+            {**GOOD, "startingTick": "1", "startingBoundInclusive": "true"},
+            None,
+            "startingBoundInclusive: requires startingVersion or startingTimestamp",
+        ),
+        ({**GOOD, "endingTick": "1", "endingVersion": "1"}, None, "mutually exclusive"),
+        ({**GOOD, "numPartitions": "1", "minPartitions": "2"}, None, "numPartitions: given twice"),
+        ({**GOOD, "deduplicationMode": "all"}, None, "deduplicationMode: invalid value 'all'"),
+        ({**GOOD, "payload": "raw", "computeUpdates": "true"}, None, "computeUpdates: not supp"),
+        ({**GOOD, "consumer": "c", "endingVersion": "5"}, True, "endingVersion: not supported"),
         ({**GOOD, "consumer": "c"}, False, "consumer: not supported by spark.read"),
     ],
 )

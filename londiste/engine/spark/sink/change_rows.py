@@ -6,11 +6,13 @@ Runs in executors; the driver merges the result with ``merge.py``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from londiste.db.relation import Relation
 from londiste.engine.spark.sink import text_format
+from londiste.engine.spark.sink.copy_rows import Lines
 from londiste.engine.spark.sink.options import Mode, Payload, TableOptions
 from londiste.engine.spark.sink.stage import Cutter, StagedRows, column_lists
 from londiste.engine.spark.stream.options import CHANGE_NAMES
@@ -111,19 +113,26 @@ def shape_of(options: TableOptions, schema: Any) -> RowShape:
 
 
 def chunks(
-    options: TableOptions, schema: Any, batches: Iterable[pa.RecordBatch]
+    options: TableOptions,
+    schema: Any,
+    tables: Sequence[Relation],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[StagedRows]:
     """The rows of a task.  Raises EventError for a row that is not a change of the tables."""
     shape = shape_of(options, schema)
+    if shape.document is None:
+        effects = None if options.mode is Mode.APPEND else _op
+        lines = Lines(schema, tables[0], shape.columns, shape.order, shape.kind, effects)
+        yield from lines.chunks(batches)
+        return
     makers = [text_format.nested(field.dataType) for field in schema.fields]
-    image = _image(shape, schema)
     places = options.by_name
     cutter = Cutter()
     for batch in batches:
         for row in zip(*column_lists(batch, makers), strict=True):
             op = 1 if shape.kind is None else _op(row[shape.kind])
             table = 0 if shape.table is None else _place(places, row[shape.table])
-            text, columns = image(row, op)
+            text, columns = _document(row[shape.document], op)
             order = "".join(
                 f'"{letter}":{row[place]},'
                 for letter, place in shape.order
@@ -131,34 +140,6 @@ def chunks(
             )
             yield from cutter.add(f'{{"o":{op},{order}"i":{text}}}', table, columns)
     yield from cutter.rest()
-
-
-def _image(
-    shape: RowShape, schema: Any
-) -> Callable[[Sequence[Any], int], tuple[str, tuple[str, ...]]]:
-    """Builds the table row as JSON, with its column list where columns may differ."""
-    place = shape.document
-    if place is not None:
-        return lambda row, op: _document(row[place], op)
-    # A string that contains a document must become that document, so only arrays are nested.
-    heads = [
-        (
-            f"{text_format.document(name)}:",
-            at,
-            text_format.document
-            if text_format.kind_of(schema.fields[at].dataType) == "array"
-            else _text,
-        )
-        for name, at in shape.columns
-    ]
-    return lambda row, op: (
-        "{" + ",".join(head + make(row[at]) for head, at, make in heads) + "}",
-        (),
-    )
-
-
-def _text(value: Any) -> str:
-    return "null" if value is None else text_format.document(text_format.plain(value))
 
 
 def _document(text: str | None, op: int) -> tuple[str, tuple[str, ...]]:

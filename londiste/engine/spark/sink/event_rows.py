@@ -80,7 +80,7 @@ def shape_of(options: QueueOptions, schema: Any) -> EventShape:
                 detail="ev_data is built from the whole row",
                 hint=f"rename the column, or write the fields unchanged: payload={Payload.RAW}",
             )
-    for name in (*fields, options.key):
+    for name in fields:
         if name in names and kinds[name] not in ("string", "null"):
             raise BadOption(
                 f"column {name}: not of type string",
@@ -171,7 +171,7 @@ def _line(
                 f"key column {options.key}: row with NULL",
                 hint=f"exclude such rows: .where('{options.key} is not null')",
             )
-        found.append(f'"k":{text_format.document(row[shape.key])}')
+        found.append(f'"k":{text_format.document(text_format.plain(row[shape.key]))}')
     if shape.order is not None and row[shape.order] is not None:
         found.append(f'"o":{text_format.document(text_format.plain(row[shape.order]))}')
     return "{" + ",".join(found) + "}"

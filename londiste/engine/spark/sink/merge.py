@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import psycopg
 from psycopg import RawCursor
 
 from londiste.db.connection import Connection, use_own_names, whereabouts
@@ -25,7 +26,7 @@ from londiste.engine.spark.sink.event_rows import Given, require
 from londiste.engine.spark.sink.options import Mode, TableOptions
 from londiste.engine.spark.sink.stage import StagedRows
 from londiste.engine.spark.sink.type_check import require_columns
-from londiste.errors import StateError
+from londiste.errors import BadOption, StateError
 
 
 def write(
@@ -77,15 +78,41 @@ class _Part:
         names = list(columns) or self._columns()
         require_columns(self.shape, names, key=merge)
         self.columns = [self.shape.by_name[name] for name in names]
-        if merge:
-            kinds = "".join(f", c{n} {_kind(c)}" for n, c in enumerate(self.columns))
-            self._do(
-                f"create temp table {self._all} (o int, v bigint, e bigint, w bigint{kinds})"
-                " on commit drop"
-            )
-            into = self._all
+        into = f"{self.shape.name.quoted} ({self._names()}) overriding system value"
+        if merge or columns:
+            kinds = [f"c{n} {_kind(c)}" for n, c in enumerate(self.columns)]
+            more = ["o int", "v bigint", "e bigint", "w bigint"] if merge else []
+            self._do(f"create temp table {self._all} ({', '.join([*more, *kinds])}) on commit drop")
+        if columns:
+            self._copy()
         else:
-            into = f"{self.shape.name.quoted} ({self._names()}) overriding system value"
+            self._parse(self._all if merge else into)
+        if columns and not merge:
+            # COPY would refuse some tables to which rows can be added: views, and row security.
+            values = ", ".join(f"c{n}" for n in range(len(self.columns)))
+            self._do(f"insert into {into} select {values} from {self._all}")
+        if merge:
+            if self.options.where:
+                self._filter()
+            self._fold()
+
+    def _copy(self) -> None:
+        """Reads chunks of lines; a staged one passes through the driver, as text."""
+        statement = f"copy {self._all} from stdin"
+        where = f"table {self.shape.name}, {whereabouts(self.conn)}"
+        for chunk, (text, parameters) in self.chunks:
+            lines = chunk.rows
+            with translated(where), RawCursor(self.conn) as cursor:
+                if not lines:
+                    row = cursor.execute(f"select {text}", parameters).fetchone()
+                    require(int(row is not None and row[0] is not None), 1)
+                    lines = row[0] if row else ""
+                with cursor.copy(statement) as copy:
+                    copy.write(lines)
+                require(cursor.rowcount, chunk.count)
+
+    def _parse(self, into: str) -> None:
+        """Reads chunks of JSON objects."""
         kinds = ", ".join(
             f"{quote(c.name)} {'text' if c.json_text else _kind(c)}" for c in self.columns
         )
@@ -93,7 +120,7 @@ class _Part:
             f"r.{quote(c.name)}::{_kind(c)}" if c.json_text else f"r.{quote(c.name)}"
             for c in self.columns
         )
-        if merge:
+        if self.options.mode is Mode.MERGE:
             values = f"j.o, j.v, j.e, j.w, {values}"
         for chunk, (text, parameters) in self.chunks:
             done = self._do(
@@ -104,8 +131,6 @@ class _Part:
                 parameters,
             )
             require(done, chunk.count)
-        if merge:
-            self._fold()
 
     def delete(self) -> None:
         """The rows whose last change is that there is none."""
@@ -131,6 +156,14 @@ class _Part:
             f" select {', '.join(f'f.c{n}' for n in range(len(self.columns)))}"
             f" from {self._last} f where f.nr = 1 and f.o = 1 order by {self._keys('f.')}"
             f" on conflict ({key}) do {f'update set {sets}' if sets else 'nothing'}"
+        )
+
+    def _filter(self) -> None:
+        """Makes deletes of the rows that do not match the condition, or not certainly."""
+        values = ", ".join(f"a.c{n} as {quote(c.name)}" for n, c in enumerate(self.columns))
+        self._do(
+            f"update {self._all} a set o = 0 where a.o = 1 and not exists"
+            f" (select from (select {values}) as r where ({self.options.where}\n))"
         )
 
     def _fold(self) -> None:
@@ -206,6 +239,26 @@ class _Part:
         where = f"table {self.shape.name}, {whereabouts(self.conn)}"
         with translated(where), RawCursor(self.conn) as cursor:
             return cursor.execute(statement, parameters).rowcount
+
+
+def check_condition(conn: Connection, shape: Relation, names: Sequence[str], where: str) -> None:
+    """Raises BadOption unless a condition can be evaluated on rows of a table.
+
+    names -- the columns of the rows; empty: all columns of the table.
+    """
+    columns = [shape.by_name[name] for name in names] or list(shape.by_name.values())
+    values = ", ".join(f"null::{_kind(c)} as {quote(c.name)}" for c in columns)
+    try:
+        with conn.transaction(), RawCursor(conn) as cursor:
+            use_own_names(conn)
+            cursor.execute(f"explain select from (select {values}) as r where ({where}\n)")
+    except psycopg.Error as error:
+        raise BadOption(
+            f"where: condition cannot be evaluated: {error.diag.message_primary}",
+            detail=f"columns: {', '.join(c.name for c in columns)}",
+            hint="use a condition in SQL over the columns of the rows: .option('where',"
+            " \"region = 'north'\")",
+        ) from None
 
 
 def _kind(column: RelationColumn) -> str:

@@ -1,6 +1,6 @@
 """Options of the sinks ``format("pgq")`` and ``format("pgq_table")``.
 
-``stream/options.py`` has the rules for passwords and unknown names.
+``stream/option_values.py`` has the rules for passwords and unknown names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 from psycopg import conninfo
 
 from londiste.db.names import TableName
-from londiste.engine.spark.stream.options import Reader, read_dsn, read_names
+from londiste.engine.spark.stream.option_values import Reader, read_dsn, read_names
 from londiste.errors import BadOption
 
 
@@ -75,6 +75,7 @@ class TableOptions(Common):
     """Options of ``format("pgq_table")``.
 
     tables -- target by value of ``_table``; an empty name stands for all rows.
+    where -- condition as SQL; rows that do not match are deletes.
     fill -- write NULL into columns that only other rows of the epoch have.
     replica -- do not fire triggers and foreign keys of the target.
     """
@@ -82,6 +83,7 @@ class TableOptions(Common):
     tables: tuple[tuple[str, TableName], ...] = ()
     mode: Mode = Mode.MERGE
     payload: Payload = Payload.TYPED
+    where: str = ""
     fill: bool = False
     replica: bool = False
 
@@ -106,6 +108,7 @@ TABLE_NAMES = (
     "tables",
     "mode",
     "payload",
+    "where",
     "missingColumns",
     "sessionReplicationRole",
 )
@@ -145,6 +148,7 @@ def parse_tables(given: Mapping[str, str], *, stream: bool) -> TableOptions:
         tables=_tables(options),
         mode=Mode(reader.choice("mode", [*Mode], Mode.MERGE)),
         payload=Payload(reader.choice("payload", [Payload.TYPED, Payload.JSON], Payload.TYPED)),
+        where=options.get("where", "").strip(),
         fill=reader.choice("missingColumns", ["fail", "null"], "fail") == "null",
         replica=reader.choice("sessionReplicationRole", ["origin", "replica"], "origin")
         == "replica",
@@ -154,6 +158,14 @@ def parse_tables(given: Mapping[str, str], *, stream: bool) -> TableOptions:
             "payload=typed: requires option table",
             hint="select one table with .option('table', 'public.orders'), or use payload=json"
             " for several tables",
+        )
+    if found.where and (found.mode is Mode.APPEND or "tables" in options):
+        raise BadOption(
+            f"where: not supported with {'mode=append' if found.mode is Mode.APPEND else 'tables'}",
+            detail="rows that do not match are deleted from the table",
+            hint="filter the DataFrame with .where(…)"
+            if found.mode is Mode.APPEND
+            else "use a query for each table, with .option('table', …)",
         )
     return found
 

@@ -69,9 +69,8 @@ class _TableWriter:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         """In an executor."""
         rows = iter(()) if self.done else iterator
-        return stage.run(
-            self.options, self.attempt, change_rows.chunks(self.options, self.schema, rows)
-        )
+        chunks = change_rows.chunks(self.options, self.schema, self.tables, rows)
+        return stage.run(self.options, self.attempt, chunks)
 
     def _commit(self, messages: Sequence[StagedMessage | None], epoch: int | None) -> None:
         if self.done:
@@ -135,4 +134,6 @@ def fitting(
         table = found[target]
         require_columns(table, names or table.key, key=merge)
         require_types(table, [f for f in schema.fields if f.name in names])
+    if options.where:
+        merging.check_condition(conn, found[options.targets[0]], names, options.where)
     return [found[target] for target in options.targets], names

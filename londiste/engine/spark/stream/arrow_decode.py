@@ -21,7 +21,7 @@ from londiste.changes import jsonrow
 from londiste.changes.types import Malformed, Op
 from londiste.db.names import TableName
 from londiste.engine.spark.stream.offsets import TickOf
-from londiste.engine.spark.stream.options import GapPolicy
+from londiste.engine.spark.stream.options import CHANGE_NAMES, GapPolicy
 from londiste.engine.spark.stream.types import StreamColumn, StreamShape
 from londiste.errors import BadOption
 
@@ -38,13 +38,6 @@ _DIGITS = 38
 _DAYS = (-719_162, 2_932_896)
 _MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 
-
-#: Output format of events on the server, which needs almost no quoting.
-_CSV = "(format csv, delimiter E'\\t', quote E'\\x01')"
-
-_SELECT = "copy (select ev_id, ev_txid, ev_type, ev_data, ev_extra1{} from ("
-#: As microseconds since 1970.
-_TIME = ", (extract(epoch from ev_time) * 1000000)::int8"
 
 #: Consecutive blocks without the common form, after which it is not tried again.
 _ENOUGH = 3
@@ -64,61 +57,6 @@ class DecodeKind:
     pack: bool
 
 
-def statement(query: str, where: str, *, timed: bool = False) -> str:
-    """The COPY that ``table`` reads; query -- of events; where -- a condition, or empty."""
-    condition = ["where", where] if where else []
-    return "\n".join(
-        [
-            _SELECT.format(_TIME if timed else ""),
-            query,
-            ") as ev",
-            *condition,
-            f") to stdout {_CSV}",
-        ]
-    )
-
-
-def table(data: bytes, *, timed: bool = False) -> pa.RecordBatch:
-    """Events as the server has written them: id, txid, type, data and extra1; ``time`` if timed."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    dictionary = pa.dictionary(pa.int32(), pa.string())
-    types = {
-        "id": pa.int64(),
-        "txid": pa.int64(),
-        "type": dictionary,
-        "data": pa.string(),
-        "extra1": dictionary,
-        **({"time": pa.int64()} if timed else {}),
-    }
-    found = csv.read_csv(
-        pa.BufferReader(data),
-        read_options=csv.ReadOptions(
-            use_threads=False, column_names=list(types), block_size=len(data) + 1
-        ),
-        parse_options=csv.ParseOptions(
-            delimiter="\t", quote_char="\x01", newlines_in_values=True, ignore_empty_lines=False
-        ),
-        convert_options=csv.ConvertOptions(
-            column_types=types,
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    return found.combine_chunks().to_batches()[0]
-
-
-def without(events: pa.RecordBatch, seen: Callable[[int], bool]) -> pa.RecordBatch:
-    """The events of transactions that were not read yet."""
-    import pyarrow as pa
-
-    coded = events["txid"].dictionary_encode()
-    new = pa.array([not seen(txid) for txid in coded.dictionary.to_pylist()], pa.bool_())
-    return events.filter(new.take(coded.indices))
-
-
 def kind(type: str | None, extra1: str | None) -> DecodeKind | None:
     """What the events of this type and this table are; None: they are not of the common form."""
     if type is None or not type.startswith("{") or len(type) > jsonrow.MAX_TYPE_LENGTH:
@@ -135,34 +73,15 @@ def kind(type: str | None, extra1: str | None) -> DecodeKind | None:
 OneByOne = Callable[[int, "pa.Array", "pa.Array", "pa.Array"], Sequence[Any]]
 
 
-class Parser:
-    """Makes record batches of events of the common form."""
+class Divider:
+    """Divides events into those of the common form, whose rows it makes, and all others."""
 
-    def __init__(
-        self,
-        shape: StreamShape,
-        fields: pa.Schema,
-        one_by_one: OneByOne,
-        *,
-        wanted: Callable[[TableName], bool],
-        new_columns: GapPolicy,
-        missing_columns: GapPolicy,
-    ) -> None:
+    def __init__(self, fields: pa.Schema, wanted: Callable[[TableName], bool]) -> None:
         """fields -- of the result; wanted -- whether a table is read."""
-        import pyarrow as pa
-        from pyarrow import json
-
-        self._columns = shape.columns
         self._fields = fields
-        self._one_by_one = one_by_one
         self._wanted = wanted
-        self._complete = missing_columns is GapPolicy.FAIL
         self._others = 0
-        self._usable = bool(shape.columns) and all(_PLAIN.fullmatch(c.name) for c in shape.columns)
-        self._parse = json.ParseOptions(
-            explicit_schema=pa.schema([(c.name, _in_json(c)) for c in shape.columns]),
-            unexpected_field_behavior="error" if new_columns is GapPolicy.FAIL else "ignore",
-        )
+        self._usable = True
 
     def divide(
         self, events: pa.RecordBatch, tick_of: TickOf
@@ -244,11 +163,6 @@ class Parser:
             more = [one.take(parents) for one in more]
         elif pc.any(pc.match_substring(texts, "\n")).as_py():
             raise OtherForm
-        values = self._read(texts)
-        self._check(values, texts, number, kinds)
-        columns = [
-            self._cast(n, column, values[n], ids, row) for n, column in enumerate(self._columns)
-        ]
         names = pa.array([_NAMES[one.op] for one in kinds], pa.string())
         tables = pa.array([str(one.table) for one in kinds], pa.string())
         versions = pa.array([tick.id for tick in ticks], pa.int64())
@@ -265,30 +179,91 @@ class Parser:
             tables.take(number),
             *more,
         ]
-        return pa.RecordBatch.from_arrays([*columns, *meta], schema=self._fields)
+        arrays = self._arrays(texts, number, kinds, meta)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._fields)
+
+    def _arrays(
+        self,
+        texts: pa.Array,
+        number: pa.Array,
+        kinds: Sequence[DecodeKind],
+        meta: Sequence[pa.Array],
+    ) -> list[pa.Array]:
+        """The columns of the result; texts -- one object a row; number -- its place in ``kinds``.
+
+        Raises OtherForm.
+        """
+        raise NotImplementedError
+
+
+class JsonLines(Divider):
+    """Makes rows of payload json: the text of each row, and its key, decoded once a type."""
+
+    def _arrays(
+        self,
+        texts: pa.Array,
+        number: pa.Array,
+        kinds: Sequence[DecodeKind],
+        meta: Sequence[pa.Array],
+    ) -> list[pa.Array]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        _parsed(texts, pa.schema([]), "ignore")
+        for n, one in enumerate(kinds):
+            for key in one.key:
+                if not _PLAIN.fullmatch(key):
+                    raise OtherForm
+                there = pc.match_substring(texts, f'"{key}":')
+                other = pc.not_equal(number, pa.scalar(n, pa.int32()))
+                if not pc.all(pc.or_(there, other)).as_py():
+                    raise OtherForm
+        keys = pa.array([list(one.key) for one in kinds], self._fields.field("_key").type)
+        return [*meta, keys.take(number), texts]
+
+
+class Parser(Divider):
+    """Makes typed rows: values of columns."""
+
+    def __init__(
+        self,
+        shape: StreamShape,
+        fields: pa.Schema,
+        one_by_one: OneByOne,
+        *,
+        wanted: Callable[[TableName], bool],
+        new_columns: GapPolicy,
+        missing_columns: GapPolicy,
+    ) -> None:
+        """fields -- of the result; wanted -- whether a table is read."""
+        import pyarrow as pa
+
+        super().__init__(fields, wanted)
+        self._columns = shape.columns
+        self._one_by_one = one_by_one
+        self._complete = missing_columns is GapPolicy.FAIL
+        self._usable = bool(shape.columns) and all(_PLAIN.fullmatch(c.name) for c in shape.columns)
+        self._parse = pa.schema([(c.name, _in_json(c)) for c in shape.columns])
+        self._unexpected = "error" if new_columns is GapPolicy.FAIL else "ignore"
+
+    def _arrays(
+        self,
+        texts: pa.Array,
+        number: pa.Array,
+        kinds: Sequence[DecodeKind],
+        meta: Sequence[pa.Array],
+    ) -> list[pa.Array]:
+        values = self._read(texts)
+        self._check(values, texts, number, kinds)
+        ids, row = meta[_ID], meta[_ROW]
+        columns = [
+            self._cast(n, column, values[n], ids, row) for n, column in enumerate(self._columns)
+        ]
+        return [*columns, *meta]
 
     def _read(self, texts: pa.Array) -> list[pa.Array]:
         """The columns of the lines, each one object; strings are strings yet."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-        from pyarrow import json
-
-        # So no object can begin on one line and end on another.
-        whole = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
-        if not pc.all(whole).as_py():
-            raise OtherForm
-        joined = pc.binary_join(
-            pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n"
-        )
-        data = joined[0].as_buffer()
-        try:
-            found = json.read_json(
-                pa.BufferReader(data),
-                read_options=json.ReadOptions(use_threads=False, block_size=data.size + 1),
-                parse_options=self._parse,
-            )
-        except (pa.ArrowException, ValueError):
-            raise OtherForm from None
+        found = _parsed(texts, self._parse, self._unexpected)
         if found.num_rows != len(texts) or found.num_columns != len(self._columns):
             raise OtherForm
         return [found[column.name].combine_chunks() for column in self._columns]
@@ -353,6 +328,35 @@ class Parser:
             found = pa.array(self._one_by_one(number, array, ids, row), to)
         return found
 
+
+def _parsed(texts: pa.Array, columns: pa.Schema, unexpected: str) -> pa.Table:
+    """The columns of lines, each one object.  Raises OtherForm for lines that are not JSON."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import json
+
+    # So no object can begin on one line and end on another.
+    whole = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+    if not pc.all(whole).as_py():
+        raise OtherForm
+    joined = pc.binary_join(
+        pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n"
+    )
+    data = joined[0].as_buffer()
+    try:
+        return json.read_json(
+            pa.BufferReader(data),
+            read_options=json.ReadOptions(use_threads=False, block_size=data.size + 1),
+            parse_options=json.ParseOptions(
+                explicit_schema=columns, unexpected_field_behavior=unexpected
+            ),
+        )
+    except (pa.ArrowException, ValueError):
+        raise OtherForm from None
+
+
+#: Places of the id of the event and of the row in it among the columns of a change.
+_ID, _ROW = CHANGE_NAMES.index("_event_id"), CHANGE_NAMES.index("_row")
 
 _NAMES = {Op.INSERT: "insert", Op.UPDATE: "update_postimage", Op.DELETE: "delete"}
 

@@ -15,12 +15,13 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NoReturn
 from uuid import UUID
 
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, connect, describe_dsn, usable
-from londiste.engine.spark.stream import offsets
-from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset, TickRange
+from londiste.engine.spark.stream import bounds, offsets
+from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset, TickRange, Types
 from londiste.engine.spark.stream.options import GapPolicy, Mode, Options
 from londiste.engine.spark.stream.snapshot import SnapshotSession, TablePart, table_parts
 from londiste.errors import LondisteError, NodeBusy, PositionLost, StateError
@@ -35,8 +36,10 @@ log = logging.getLogger(__name__)
 class Driver:
     """Positions and batches of a query; every method may raise database errors as LondisteError."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, types: Types | None = None) -> None:
+        """types -- columns of the rows, whose types must stay; None: any."""
         self.options = options
+        self._types = types
         self._conn: Connection | None = None
         self._beat = Beat(options.kind.value, options.queue, options.consumer)
         self._begun = False
@@ -74,9 +77,9 @@ class Driver:
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             tick = self._newest()
         elif known is not None and known.last_tick is not None and not options.start.given:
-            (tick,) = ticks.between(conn, options.queue, known.last_tick, known.last_tick) or [
+            (tick,) = ticks.between(conn, options.queue, known.last_tick, known.last_tick) or (
                 self._lost(known.last_tick)
-            ]
+            )
         else:
             tick = self._start()
         batches.register_consumer_at(conn, options.queue, options.consumer, tick.id)
@@ -111,26 +114,24 @@ class Driver:
             return self._offset(self._newest())
         if start.is_before_snapshot:
             return self._hold()
+        self._check_types(start)
         start = self.proved(start)
         assert start.tick is not None
         self.finished(start)
         self._beat.beat(self.conn)
         if get_paused_consumers(self.conn, options.queue, options.consumer):
             return start
-        last = None if self._target is None else max(self._target.id, start.tick)
-        found = ticks.between(self.conn, options.queue, start.tick, last)
-        if not found or found[0].id != start.tick:
+        first = next(iter(ticks.between(self.conn, options.queue, start.tick, start.tick)), None)
+        if first is None:
             self._lost(start.tick)
-        end = offsets.choose(
-            found,
-            options.max_ticks if limited else None,
-            options.max_events if limited else None,
-        )
-        if end.id == start.tick:
+        end = self._target or self._newest()
+        if end.id <= first.id:
             return start
+        if limited:
+            end = bounds.batch_end(self.conn, options, first, end)
         # What was between is at the sink when this is asked again.
         self._beat.worked()
-        return offsets.at(end, self._generation(), start)
+        return offsets.at(end, self._generation(), start, self._types)
 
     def newest(self) -> Offset | None:
         """The newest tick, for the progress that Spark shows."""
@@ -143,18 +144,20 @@ class Driver:
 
     def parts(self, start: Offset, end: Offset) -> Sequence[TickRange | TablePart]:
         """The parts of the batch between two offsets."""
+        self._check_types(start, end)
         if start.is_before_snapshot:
             return self._table_parts(end)
         start = self.proved(start)
         assert start.tick is not None and end.tick is not None
         if start.tick >= end.tick:
             return []
-        found = ticks.between(self.conn, self.options.queue, start.tick, end.tick)
-        if not found or found[0].id != start.tick or found[-1].id != end.tick:
+        found = bounds.parts(self.conn, self.options, start.tick, end.tick, start.seen)
+        if found is None:
             self._lost(start.tick)
-        if end.time is not None and found[-1].time != end.time:
-            raise self._other(f"tick {end.tick} was created at {found[-1].time}, not at {end.time}")
-        return offsets.slices(found, self.options.partitions, start.seen)
+        _, last, parts = found
+        if end.time is not None and last.time != end.time:
+            raise self._other(f"tick {end.tick} was created at {last.time}, not at {end.time}")
+        return parts
 
     def finished(self, offset: Offset) -> None:
         """Spark is done with all up to the offset; the queue may forget what lies before."""
@@ -235,7 +238,7 @@ class Driver:
         self._let_go()
         held = self._held = SnapshotSession(self.options)
         tick = held.tick
-        return Offset(tick.id, tick.time, self._generation(), held.seen)
+        return Offset(tick.id, tick.time, self._generation(), held.seen, tick.seq, self._types)
 
     def _begin(self) -> None:
         """The consumer is at or before the newest tick, so later events are kept."""
@@ -279,7 +282,7 @@ class Driver:
             self._lost(offset.tick)
         tick = ticks.oldest_complete(self.conn, self.options.queue)
         if tick is None:
-            raise self._no_tick()
+            raise bounds.no_tick(self.options.queue)
         log.warning(
             "queue %s: skipped lost events from tick %s to tick %s (failOnDataLoss=false)",
             self.options.queue,
@@ -291,27 +294,36 @@ class Driver:
         return self._offset(tick)
 
     def _start(self) -> Tick:
-        return starting_tick(self.conn, self.options, otherwise="latest")
+        return bounds.starting_tick(self.conn, self.options, otherwise="latest")
 
     def _newest(self) -> Tick:
         tick = ticks.newest(self.conn, self.options.queue)
         if tick is None:
-            raise self._no_tick()
+            raise bounds.no_tick(self.options.queue)
         return tick
 
     def _offset(self, tick: Tick) -> Offset:
-        return offsets.at(tick, self._generation(), BEFORE_SNAPSHOT)
+        return offsets.at(tick, self._generation(), BEFORE_SNAPSHOT, self._types)
 
     def _generation(self) -> UUID | None:
         return queues.queue_generation(self.conn, self.options.queue)
 
-    def _lost(self, tick: int) -> Tick:
-        raise lost(self.conn, self.options.queue, tick)
+    def _lost(self, tick: int) -> NoReturn:
+        raise bounds.lost(self.conn, self.options.queue, tick)
 
-    def _no_tick(self) -> StateError:
-        return StateError(
-            f"queue {self.options.queue} has no tick", hint="start the ticker: londiste ticker"
-        )
+    def _check_types(self, *known: Offset) -> None:
+        """Raises StateError if a column of the rows before has another type now."""
+        for offset in known if self.options.types is GapPolicy.FAIL else ():
+            changed = offsets.changed_types(offset.types, self._types)
+            if changed:
+                name, before, now = changed[0]
+                raise StateError(
+                    f"checkpoint: column {name} was {before}, and is {now} now",
+                    detail="files with two types of one column cannot be read together",
+                    hint="set stringColumns and unsupportedValues as before; or start with another"
+                    f" checkpoint and target, and startingTick={offset.tick}; or continue with"
+                    " onTypeChange=ignore, if the target accepts both types",
+                )
 
     def _other(self, reason: str) -> PositionLost:
         return PositionLost(
@@ -320,52 +332,3 @@ class Driver:
             detail=reason,
             hint="start with another checkpoint, and reload the target",
         )
-
-
-def starting_tick(conn: Connection, options: Options, *, otherwise: str) -> Tick:
-    """The tick that the options name; otherwise -- when they name none.
-
-    Raises StateError for one that is not there.
-    """
-    start, queue = options.start, options.queue
-    if start.tick is not None:
-        found = ticks.between(conn, queue, start.tick, start.tick)
-        if not found:
-            raise lost(conn, queue, start.tick)
-        return found[0]
-    oldest = ticks.oldest_complete(conn, queue)
-    newest = ticks.newest(conn, queue)
-    if oldest is None or newest is None:
-        raise StateError(f"queue {queue} has no tick", hint="start the ticker: londiste ticker")
-    if start.time is not None:
-        tick = ticks.newest(conn, queue, until=start.time)
-        if tick is None or tick.id < oldest.id:
-            raise PositionLost(
-                f"queue {queue}: events since {start.time.isoformat()} are incomplete",
-                detail=f"complete since {oldest.time.isoformat()}, tick {oldest.id}",
-                hint="use startingOffsets=earliest, or a later startingTimestamp",
-            )
-        return tick
-    return oldest if (start.end or otherwise) == "earliest" else newest
-
-
-def lost(conn: Connection, queue: str, tick: int) -> PositionLost | StateError:
-    """Error for a tick that no longer exists, or does not exist yet."""
-    first, last = ticks.oldest_complete(conn, queue), ticks.newest(conn, queue)
-    if last is None or tick > last.id:
-        return StateError(
-            f"queue {queue} has no tick {tick} yet",
-            detail="the queue has no tick" if last is None else f"newest tick: {last.id}",
-            hint="start with startingOffsets=latest",
-        )
-    return PositionLost(
-        f"queue {queue}: events after tick {tick} no longer exist",
-        detail=(
-            "no tick has all events after it"
-            if first is None
-            else f"all events exist after ticks {first.id} to {last.id}"
-        )
-        + "; rotation removes what no registered consumer needs",
-        hint="start with another checkpoint and mode=snapshot-then-changes; with"
-        " failOnDataLoss=false the query skips lost events",
-    )

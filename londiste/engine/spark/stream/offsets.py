@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -19,6 +19,9 @@ from londiste.db.snapshot import Snapshot
 from londiste.errors import StateError
 from londiste.pgq.types import Tick
 
+#: Names and types of columns.
+Types = tuple[tuple[str, str], ...]
+
 
 @dataclass(frozen=True)
 class Offset:
@@ -26,12 +29,16 @@ class Offset:
 
     tick -- None before a snapshot, whose rows come first.
     seen -- the snapshot whose rows came first, while it may contain events after the tick.
+    seq -- the highest event id at the tick, for the lag; None: written by an earlier release.
+    types -- columns of the rows with their types in Spark; None: written by an earlier release.
     """
 
     tick: int | None
     time: datetime | None = None
     generation: UUID | None = None
     seen: str = ""
+    seq: int | None = None
+    types: Types | None = None
 
     @property
     def is_before_snapshot(self) -> bool:
@@ -54,6 +61,10 @@ def write(offset: Offset) -> dict[str, Any]:
         found["queue"] = str(offset.generation)
     if offset.seen:
         found["seen"] = offset.seen
+    if offset.seq is not None:
+        found["seq"] = offset.seq
+    if offset.types is not None:
+        found["types"] = dict(offset.types)
     return found
 
 
@@ -67,6 +78,8 @@ def read(text: dict[str, Any]) -> Offset:
             datetime.fromisoformat(text["time"]) if "time" in text else None,
             UUID(text["queue"]) if "queue" in text else None,
             str(text.get("seen", "")),
+            int(text["seq"]) if "seq" in text else None,
+            tuple(text["types"].items()) if "types" in text else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise StateError(
@@ -76,29 +89,22 @@ def read(text: dict[str, Any]) -> Offset:
         ) from None
 
 
-def choose(ticks: Sequence[Tick], max_ticks: int | None, max_events: int | None) -> Tick:
-    """The tick that ends the next batch.
+def changed_types(before: Types | None, now: Types | None) -> list[tuple[str, str, str]]:
+    """The columns whose type is another one now, with both types.
 
-    ticks -- the tick after which the batch starts, and all later ones; at least the first.
-    max_events -- limit of events in a batch, which has at least one tick.
+    None: not known.  A column that was added or dropped is none of them.
     """
-    count = len(ticks) - 1
-    if max_ticks is not None:
-        count = min(count, max_ticks)
-    if max_events is not None:
-        limit = ticks[0].seq + max_events
-        fitting = sum(1 for tick in ticks[1 : count + 1] if tick.seq <= limit)
-        count = min(count, max(1, fitting))
-    return ticks[count]
+    old = dict(before or ())
+    return [(name, old[name], kind) for name, kind in now or () if old.get(name, kind) != kind]
 
 
-def at(tick: Tick, generation: UUID | None, before: Offset) -> Offset:
+def at(tick: Tick, generation: UUID | None, before: Offset, types: Types | None = None) -> Offset:
     """The offset at a tick that a batch ends with, which began at ``before``."""
     seen = before.seen
     if seen and Snapshot.parse(tick.snapshot).xmin >= Snapshot.parse(seen).xmax:
         # Events after this tick are of transactions that started after the snapshot.
         seen = ""
-    return Offset(tick.id, tick.time, generation, seen)
+    return Offset(tick.id, tick.time, generation, seen, tick.seq, types)
 
 
 @dataclass(frozen=True)
@@ -107,12 +113,14 @@ class TickRange:
 
     ticks -- the tick after which it starts, those inside, and the one at which it ends.
     first_id, last_id -- of event ids, from and to (not included); None: no bound.
+    sampled -- only the first and the last tick are known; the task asks for those inside.
     """
 
     ticks: tuple[Tick, ...]
     first_id: int | None = None
     last_id: int | None = None
     seen: str = ""
+    sampled: bool = False
 
 
 #: Fewer events are not worth a task of their own.
@@ -120,40 +128,48 @@ WORTH_A_TASK = 5_000
 
 
 def slices(
-    ticks: Sequence[Tick], partitions: int, seen: str = "", worth: int = WORTH_A_TASK
+    ticks: Sequence[Tick],
+    partitions: int,
+    seen: str = "",
+    worth: int = WORTH_A_TASK,
+    *,
+    sampled: bool = False,
+    whole: bool = False,
 ) -> list[TickRange]:
     """Cuts the events between the first and the last of the ticks into about equal parts.
 
     At ticks where that gives equal parts; else a tick's events are cut by their ids.
+
+    sampled -- there are more ticks between these.
+    whole -- the events of a tick stay in one part.
     """
     if len(ticks) < 2:
         return []
     total = max(0, ticks[-1].seq - ticks[0].seq)
     count = max(1, min(partitions, total // worth))
-    if count == 1:
-        return [TickRange(tuple(ticks), seen=seen)]
     share = -(-total // count)
     found: list[TickRange] = []
     begin = 0
     while begin < len(ticks) - 1:
         # As many ticks as fit into a share, one at least.
         limit = ticks[begin].seq + share
-        end = begin + 1
+        end = len(ticks) - 1 if count == 1 else begin + 1
         while end + 1 < len(ticks) and ticks[end + 1].seq <= limit:
             end += 1
         group = tuple(ticks[begin : end + 1])
-        found += _by_ids(group, share, seen)
+        part = TickRange((group[0], group[-1]) if sampled else group, seen=seen, sampled=sampled)
+        found += [part] if whole or count == 1 else _by_ids(part, share)
         begin = end
     return found
 
 
-def _by_ids(group: tuple[Tick, ...], share: int, seen: str) -> list[TickRange]:
-    first, last = group[0].seq + 1, group[-1].seq + 1
+def _by_ids(part: TickRange, share: int) -> list[TickRange]:
+    first, last = part.ticks[0].seq + 1, part.ticks[-1].seq + 1
     pieces = max(1, round((last - first) / share))
     bounds = [first + (last - first) * number // pieces for number in range(1, pieces)]
     # Events of long transactions have ids below those of the tick before: the first has no bound.
     edges: list[int | None] = [None, *bounds, None]
-    return [TickRange(group, low, high, seen) for low, high in pairwise(edges)]
+    return [replace(part, first_id=low, last_id=high) for low, high in pairwise(edges)]
 
 
 class TickOf:

@@ -1,25 +1,41 @@
 """Options of the source ``format("pgq")``.
 
-Spark shows options in its UI and in plans, and redacts only values of options with names such as
-``password``.  So a password comes from a password file, a service, or the option ``password``, and
-``dsn`` must not contain one.
+``option_values.py`` has the rules for passwords and unknown names.
 """
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
-import psycopg
 from psycopg import conninfo
 
 from londiste.db.names import TableName
-from londiste.dsn import SECRETS
+from londiste.engine.spark.stream.option_values import (
+    GapPolicy,
+    Reader,
+    names_in,
+    read_dsn,
+    read_names,
+)
 from londiste.errors import BadOption
 from londiste.pgq.consumers import ConsumerKind
+
+__all__ = [
+    "CHANGE_NAMES",
+    "NAMES",
+    "End",
+    "GapPolicy",
+    "Mode",
+    "Net",
+    "Options",
+    "Payload",
+    "Start",
+    "parse",
+]
 
 
 class Mode(StrEnum):
@@ -50,32 +66,49 @@ CHANGE_NAMES = (
 )
 
 
-class GapPolicy(StrEnum):
-    """Policy for data that has no place in the result."""
-
-    FAIL = "fail"
-    NULL = "null"
-    STRING = "string"
-    IGNORE = "ignore"
-    ROW = "row"
-    AGAIN = "again"
-
-
 @dataclass(frozen=True)
 class Start:
-    """Start of a new query; at most one of the fields is set.
+    """Start of a new query; at most one of the first three fields is set.
 
     end -- ``earliest`` or ``latest``, or empty.
+    inclusive -- whether the tick or time itself is read.
     """
 
     end: str = ""
     tick: int | None = None
     time: datetime | None = None
+    inclusive: bool = False
 
     @property
     def given(self) -> bool:
         """Whether an option sets the start."""
-        return self != Start()
+        return bool(self.end) or self.tick is not None or self.time is not None
+
+
+@dataclass(frozen=True)
+class End:
+    """End of a batch: a tick or a time; neither: the newest tick.
+
+    inclusive -- whether the tick or time itself is read.
+    """
+
+    tick: int | None = None
+    time: datetime | None = None
+    inclusive: bool = True
+
+    @property
+    def given(self) -> bool:
+        """Whether an option sets the end."""
+        return self.tick is not None or self.time is not None
+
+
+class Net(StrEnum):
+    """Changes of one row: each of them, or the net change of every tick."""
+
+    NONE = "none"
+    #: What copy-on-write tables repeat unchanged; a queue has no such rows.
+    DROP_CARRYOVERS = "dropcarryovers"
+    NET_CHANGES = "netchanges"
 
 
 @dataclass(frozen=True)
@@ -86,12 +119,15 @@ class Options:
     kind -- label in lists of consumers.
     timed -- append the column ``_event_time`` (payload typed, for Londiste's own programs).
     tables -- tables to read; empty: all tables of the queue.
-    max_ticks, max_events -- limits of one micro-batch; None: no limit.
+    max_ticks, max_events, max_bytes -- limits of one micro-batch; None: no limit.
     partitions -- maximum parallel tasks per batch.
     values -- policy for values outside the range of the column's type in Spark.
     strings -- columns to return as text.
     new_columns, missing_columns -- policy for events whose columns differ from the query's table.
     truncate, scripts -- policy for events that do not change a single row.
+    types -- policy for a checkpoint whose columns have other types.
+    net -- which changes of one row are read.
+    preimages -- read the old row of an update, too.
     lost -- policy after the session that held the snapshot of ``snapshot-then-changes`` ended.
     snapshot -- name of a snapshot that the driver program exported and keeps open.
     """
@@ -104,9 +140,10 @@ class Options:
     password: str = field(default="", repr=False)
     tables: tuple[TableName, ...] = ()
     start: Start = Start()
-    end_tick: int | None = None
+    end: End = End()
     max_ticks: int | None = None
     max_events: int | None = None
+    max_bytes: int | None = None
     partitions: int = 4
     fail_on_loss: bool = True
     mode: Mode = Mode.CHANGES
@@ -118,6 +155,9 @@ class Options:
     truncate: GapPolicy = GapPolicy.FAIL
     scripts: GapPolicy = GapPolicy.FAIL
     lost: GapPolicy = GapPolicy.FAIL
+    types: GapPolicy = GapPolicy.FAIL
+    net: Net = Net.NONE
+    preimages: bool = False
     snapshot: str = ""
 
     @property
@@ -144,10 +184,16 @@ NAMES = (
     "tables",
     "startingOffsets",
     "startingTick",
+    "startingVersion",
     "startingTimestamp",
+    "startingBoundInclusive",
     "endingTick",
+    "endingVersion",
+    "endingTimestamp",
+    "endingBoundInclusive",
     "maxTicksPerTrigger",
     "maxEventsPerTrigger",
+    "maxBytesPerTrigger",
     "numPartitions",
     "failOnDataLoss",
     "mode",
@@ -159,10 +205,18 @@ NAMES = (
     "onTruncate",
     "onScript",
     "onSnapshotLost",
+    "onTypeChange",
+    "computeUpdates",
+    "deduplicationMode",
     "snapshot",
 )
 
-_KNOWN = {name.lower(): name for name in NAMES}
+#: Names that other sources have for the same.
+ALIASES = {"maxOffsetsPerTrigger": "maxEventsPerTrigger", "minPartitions": "numPartitions"}
+
+_KNOWN = {name.lower(): name for name in NAMES} | {
+    alias.lower(): name for alias, name in ALIASES.items()
+}
 _HOWTO = "docs/howto/spark-streams.md for the list of options"
 
 
@@ -173,7 +227,7 @@ def parse(given: Mapping[str, str], *, stream: bool | None = None) -> Options:
 
     Raises BadOption, with a hint for the correct form.
     """
-    options = read_names(given, _KNOWN, _HOWTO)
+    options = read_names(_with_path(given), _KNOWN, _HOWTO)
     reader = Reader(options)
     found = Options(
         dsn=read_dsn(options),
@@ -182,44 +236,59 @@ def parse(given: Mapping[str, str], *, stream: bool | None = None) -> Options:
         consumer=options.get("consumer", "").strip(),
         tables=_tables(options.get("tables", "")),
         start=_start(reader),
-        end_tick=reader.number("endingTick", 1),
+        end=_end(reader),
         max_ticks=reader.number("maxTicksPerTrigger", 1),
         max_events=reader.number("maxEventsPerTrigger", 1),
+        max_bytes=reader.number("maxBytesPerTrigger", 1),
         partitions=reader.number("numPartitions", 1) or 4,
         fail_on_loss=reader.flag("failOnDataLoss", True),
         mode=Mode(reader.choice("mode", [*Mode], Mode.CHANGES)),
         payload=Payload(reader.choice("payload", [*Payload], Payload.TYPED)),
-        values=reader.policy("unsupportedValues", GapPolicy.FAIL, GapPolicy.STRING, GapPolicy.NULL),
-        strings=tuple(_list(options.get("stringColumns", ""))),
+        values=reader.policy(
+            "unsupportedValues",
+            GapPolicy.FAIL,
+            GapPolicy.STRING,
+            GapPolicy.NULL,
+            GapPolicy.ROUND,
+        ),
+        strings=tuple(names_in(options.get("stringColumns", ""))),
         new_columns=reader.policy("newColumns", GapPolicy.FAIL, GapPolicy.IGNORE),
         missing_columns=reader.policy("missingColumns", GapPolicy.FAIL, GapPolicy.NULL),
         truncate=reader.policy("onTruncate", GapPolicy.FAIL, GapPolicy.ROW, GapPolicy.IGNORE),
         scripts=reader.policy("onScript", GapPolicy.FAIL, GapPolicy.ROW, GapPolicy.IGNORE),
         lost=reader.policy("onSnapshotLost", GapPolicy.FAIL, GapPolicy.AGAIN),
+        types=reader.policy("onTypeChange", GapPolicy.FAIL, GapPolicy.IGNORE),
+        net=Net(reader.choice("deduplicationMode", [*Net], Net.NONE)),
+        preimages=reader.flag("computeUpdates", False),
         snapshot=options.get("snapshot", ""),
     )
     _check(found, options, stream)
     return found
 
 
-def read_names(given: Mapping[str, str], known: Mapping[str, str], howto: str) -> dict[str, str]:
-    """Returns the options under their canonical names.
+def _with_path(given: Mapping[str, str]) -> dict[str, str]:
+    """The options, with those of a path: ``.load("shop/public.orders")``.
 
-    known -- canonical name by lower-case name; howto -- page that lists the options.
-
-    Raises BadOption for an unknown option.
+    Spark gives a path to each table of its catalog, too, whose options then name the queue.
     """
-    options = {}
-    for name, value in given.items():
-        own = known.get(name.lower())
-        if own is None:
-            near = difflib.get_close_matches(name.lower(), known, 1)
+    found = dict(given.items())
+    path = next((found.pop(name) for name in list(found) if name.lower() == "path"), "")
+    lower = {name.lower() for name in found}
+    if not path or ("queue" in lower and _URL.match(path)):
+        return found
+    queue, _, tables = path.partition("/")
+    for name, value in (("queue", queue), ("tables", tables)):
+        if not value:
+            continue
+        if name in lower:
             raise BadOption(
-                f"unknown option {name}",
-                hint=f"did you mean {known[near[0]]}?" if near else f"see {howto}",
+                f"{name}: given as an option and in the path {path!r}", hint="use one of the two"
             )
-        options[own] = str(value)
-    return options
+        found[name] = value
+    return found
+
+
+_URL = re.compile("[a-z0-9]+:|/", re.IGNORECASE)
 
 
 def _check(found: Options, given: Mapping[str, str], stream: bool | None) -> None:
@@ -230,22 +299,27 @@ def _check(found: Options, given: Mapping[str, str], stream: bool | None) -> Non
             detail="a snapshot has the columns of its table",
             hint="omit payload",
         )
-    if found.mode is Mode.SNAPSHOT and (found.start.given or found.end_tick is not None):
+    if found.mode is Mode.SNAPSHOT and (found.start.given or found.end.given):
         raise BadOption(
-            "starting point and endingTick: not supported with mode=snapshot",
+            "starting and ending points: not supported with mode=snapshot",
             detail="a snapshot contains the current rows",
-            hint="omit the starting point and endingTick",
+            hint="omit the starting and ending points",
         )
     if found.mode is not Mode.SNAPSHOT and found.snapshot:
         raise BadOption("snapshot: requires mode=snapshot", hint="omit snapshot")
-    if found.payload is Payload.TYPED and len(found.tables) != 1:
+    if found.payload is Payload.TYPED and not found.tables:
         raise BadOption(
-            f"payload=typed: {len(found.tables)} tables given, exactly one required",
-            hint="select one with .option('tables', 'public.orders'), or use payload=json for"
-            " several tables",
+            "payload=typed: 0 tables given, at least one required",
+            hint="select them with .option('tables', 'public.orders'), or use payload=json for"
+            " all tables",
+        )
+    if found.mode is not Mode.CHANGES and len(found.tables) != 1:
+        raise BadOption(
+            f"mode={found.mode}: {len(found.tables)} tables given, exactly one required",
+            hint="use a query for each table",
         )
     if found.payload is Payload.RAW:
-        for name in ("tables", "onTruncate", "onScript"):
+        for name in ("tables", "onTruncate", "onScript", "computeUpdates", "deduplicationMode"):
             if name in given:
                 raise BadOption(
                     f"{name}: not supported with payload=raw",
@@ -264,7 +338,7 @@ def _check(found: Options, given: Mapping[str, str], stream: bool | None) -> Non
                 "mode=snapshot: not supported by spark.readStream",
                 hint="use mode=snapshot-then-changes for existing rows followed by changes",
             )
-        for name in ("endingTick", "snapshot"):
+        for name in (*_ENDS, "endingBoundInclusive", "snapshot"):
             if name in given:
                 raise BadOption(
                     f"{name}: not supported by spark.readStream", hint=f"omit {name}; see {_HOWTO}"
@@ -281,119 +355,60 @@ def _check(found: Options, given: Mapping[str, str], stream: bool | None) -> Non
                 "mode=snapshot-then-changes: not supported by spark.read",
                 hint="use mode=snapshot for the rows, or mode=changes for the events in the queue",
             )
-        for name in ("consumer", "maxTicksPerTrigger", "maxEventsPerTrigger", "onSnapshotLost"):
+        for name in (
+            "consumer",
+            "maxTicksPerTrigger",
+            "maxEventsPerTrigger",
+            "maxBytesPerTrigger",
+            "onSnapshotLost",
+            "onTypeChange",
+        ):
             if name in given:
                 raise BadOption(f"{name}: not supported by spark.read", hint=f"omit {name}")
 
 
-def read_dsn(options: Mapping[str, str]) -> str:
-    """The connection string of ``dsn`` or ``service``.  Raises BadOption for a password in it."""
-    dsn, service = options.get("dsn", ""), options.get("service", "")
-    if bool(dsn) == bool(service):
-        raise BadOption(
-            "service, dsn: exactly one of the two is required",
-            hint="use a section of pg_service.conf, .option('service', 'shop'), or a connection"
-            " string, .option('dsn', 'host=db1 dbname=shop user=lake')",
-        )
-    if service:
-        return conninfo.make_conninfo(service=service)
-    try:
-        parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
-        raise BadOption(
-            "dsn: invalid connection string",
-            hint="use libpq syntax: host=… port=… dbname=… user=…, or postgresql://…",
-        ) from None
-    for secret in SECRETS:
-        if parts.get(secret):
-            raise BadOption(
-                f"dsn: {secret} is not allowed",
-                detail="the Spark UI displays the value of dsn",
-                hint="use a password file (passfile=…, ~/.pgpass), a service, or"
-                " .option('password', …), whose value Spark redacts",
-            )
-    return dsn
-
-
 def _tables(text: str) -> tuple[TableName, ...]:
-    return tuple(dict.fromkeys(TableName.parse(name) for name in _list(text)))
+    return tuple(dict.fromkeys(TableName.parse(name) for name in names_in(text)))
 
 
-def _list(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+_ENDS = ("endingTick", "endingVersion", "endingTimestamp")
 
 
 def _start(reader: Reader) -> Start:
-    given = [
-        n for n in ("startingOffsets", "startingTick", "startingTimestamp") if n in reader.options
-    ]
-    if len(given) > 1:
-        raise BadOption(f"{', '.join(given)}: mutually exclusive", hint="use one of them")
+    _one_of(reader, "startingOffsets", "startingTick", "startingVersion", "startingTimestamp")
+    inclusive = _inclusive(reader, "starting")
+    tick = reader.number("startingTick", 1)
     return Start(
         reader.choice("startingOffsets", ["earliest", "latest"], ""),
-        reader.number("startingTick", 1),
+        reader.number("startingVersion", 1) if tick is None else tick,
         reader.time("startingTimestamp"),
+        inclusive and tick is None and "startingOffsets" not in reader.options,
     )
 
 
-class Reader:
-    """Typed option values; every method raises BadOption."""
+def _end(reader: Reader) -> End:
+    _one_of(reader, *_ENDS)
+    inclusive = _inclusive(reader, "ending")
+    tick = reader.number("endingTick", 1)
+    if tick is None:
+        tick = reader.number("endingVersion", 1)
+    return End(tick, reader.time("endingTimestamp"), inclusive)
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self.options = options
 
-    def required(self, name: str, hint: str) -> str:
-        """Text of a required option."""
-        value = self.options.get(name, "").strip()
-        if not value:
-            raise BadOption(f"option {name}: required", hint=hint)
-        return value
+def _one_of(reader: Reader, *names: str) -> None:
+    given = [name for name in names if name in reader.options]
+    if len(given) > 1:
+        raise BadOption(f"{', '.join(given)}: mutually exclusive", hint="use one of them")
 
-    def number(self, name: str, least: int) -> int | None:
-        """Integer of at least ``least``; None: not set."""
-        text = self.options.get(name)
-        if text is None:
-            return None
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise BadOption(
-                f"{name}: {text!r} is not an integer of at least {least}",
-                hint=f"use .option('{name}', {max(least, 10)})",
-            )
-        return value
 
-    def flag(self, name: str, otherwise: bool) -> bool:
-        """Boolean option."""
-        return self.choice(name, ["true", "false"], str(otherwise).lower()) == "true"
-
-    def choice(self, name: str, choices: list[str], otherwise: str) -> str:
-        """One of several words, in lower case; ``otherwise`` if not set."""
-        text = self.options.get(name)
-        if text is None:
-            return otherwise
-        if text.strip().lower() not in choices:
-            raise BadOption(
-                f"{name}: invalid value {text!r}", hint=f"use one of {', '.join(choices)}"
-            )
-        return text.strip().lower()
-
-    def policy(self, name: str, *choices: GapPolicy) -> GapPolicy:
-        """One of several policies; the first is the default."""
-        return GapPolicy(self.choice(name, [*choices], choices[0]))
-
-    def time(self, name: str) -> datetime | None:
-        """Timestamp; UTC if it has no zone."""
-        text = self.options.get(name)
-        if text is None:
-            return None
-        try:
-            found = datetime.fromisoformat(text)
-        except ValueError:
-            raise BadOption(
-                f"{name}: {text!r} is not an ISO 8601 timestamp",
-                hint=f"use .option('{name}', '2026-01-31T12:00:00+00:00')",
-            ) from None
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+def _inclusive(reader: Reader, which: str) -> bool:
+    """Whether a version or a time is read itself; a tick has its own rule."""
+    name = f"{which}BoundInclusive"
+    if name in reader.options and not {f"{which}Version", f"{which}Timestamp"} & set(
+        reader.options
+    ):
+        raise BadOption(
+            f"{name}: requires {which}Version or {which}Timestamp",
+            hint=f"omit {name}, or use {which}Version",
+        )
+    return reader.flag(name, True)

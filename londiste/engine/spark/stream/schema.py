@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as t
 
 from londiste.engine.spark.stream.options import CHANGE_NAMES, Payload
-from londiste.engine.spark.stream.types import StreamColumn
+from londiste.engine.spark.stream.types import StreamColumn, StreamShape
 from londiste.errors import BadOption
 
 if TYPE_CHECKING:
@@ -66,6 +66,25 @@ _TYPES: dict[str, Any] = {
 }
 
 
+def of_shape(payload: Payload, shape: StreamShape, *, timed: bool = False) -> Any:
+    """The StructType of the result for one table, or with a struct for each of several."""
+    if not shape.tables:
+        return schema(payload, shape.columns, timed=timed)
+    structs = [(table, columns(inside.columns)) for table, inside in shape.tables]
+    return _struct([*structs, *CHANGE])
+
+
+def columns(found: Sequence[StreamColumn]) -> Any:
+    """The StructType of the columns of a table."""
+    return _struct([(column.name, _type(column)) for column in found])
+
+
+def _type(column: StreamColumn) -> Any:
+    if column.kind == "decimal":
+        return t.DecimalType(column.digits, column.scale)
+    return _TYPES[column.kind]
+
+
 def schema(payload: Payload, columns: Sequence[StreamColumn] = (), *, timed: bool = False) -> Any:
     """The StructType of the result; columns -- those of the table for payload typed.
 
@@ -77,10 +96,7 @@ def schema(payload: Payload, columns: Sequence[StreamColumn] = (), *, timed: boo
         return _struct(_RAW)
     if payload is Payload.JSON:
         return _struct([*CHANGE, *_JSON])
-    fields = [
-        (c.name, t.DecimalType(c.digits, c.scale) if c.kind == "decimal" else _TYPES[c.kind])
-        for c in columns
-    ]
+    fields = [(column.name, _type(column)) for column in columns]
     taken = {name for name, _ in CHANGE}
     for column in columns:
         if column.name.lower() in taken:

@@ -23,7 +23,8 @@ from londiste.db import catalog
 from londiste.db.connection import Connection, connect, session, whereabouts
 from londiste.db.queries import translated, tuples
 from londiste.engine.spark.stream.options import Options
-from londiste.engine.spark.stream.reader import Typed, batches
+from londiste.engine.spark.stream.rows import batches
+from londiste.engine.spark.stream.typed_rows import Typed
 from londiste.engine.spark.stream.types import StreamShape, converter
 from londiste.errors import StateError, TableChanged, from_database
 from londiste.pgq import blocks, ticks
@@ -137,7 +138,7 @@ def _values(
     if part.condition:
         statement = sql.SQL(" where ").join([statement, sql.SQL(part.condition)])
     typed = Typed(table, shape.columns, options.values)
-    convert = [converter(column) for column in shape.columns]
+    convert = [converter(column, options.values) for column in shape.columns]
     meta = ("insert", tick.id, tick.time, None, 0, None, str(table))
     for block in blocks.read(conn, statement.as_string(conn)):
         for line in block.lines():

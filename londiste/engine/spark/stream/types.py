@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from londiste.db import catalog
@@ -73,10 +73,20 @@ class StreamShape:
     """What a table is in the result.
 
     unread -- generated columns: not all events have them, so the result has none.
+    tables -- of several tables, by name; then there are no columns of its own.
     """
 
     columns: tuple[StreamColumn, ...] = ()
     unread: frozenset[str] = frozenset()
+    tables: tuple[tuple[str, StreamShape], ...] = ()
+
+    @property
+    def types(self) -> tuple[tuple[str, str], ...]:
+        """Names of all columns with their types in Spark."""
+        inside = [
+            (f"{table}.{name}", kind) for table, shape in self.tables for name, kind in shape.types
+        ]
+        return (*((c.name, c.shown) for c in self.columns), *inside)
 
 
 def shape_of(
@@ -133,11 +143,26 @@ def _column(name: str, type: str) -> StreamColumn:
     return StreamColumn(name, type, "string")
 
 
-def converter(column: StreamColumn) -> Callable[[str], Any]:
-    """What makes the value of Spark of PostgreSQL's text; raises Unfit."""
+def unlimited(shape: StreamShape) -> list[str]:
+    """The columns whose numbers may have more digits than their type in Spark."""
+    found = []
+    for column in shape.columns:
+        number = _NUMERIC.fullmatch(column.type) if column.kind == "decimal" else None
+        if number is not None and _column(column.name, column.type) == column:
+            digits, scale = int(number[1] or 0), int(number[2] or 0)
+            if not digits or max(digits - min(scale, 0), scale) > MAX_DIGITS:
+                found.append(column.name)
+    return found
+
+
+def converter(column: StreamColumn, policy: GapPolicy = GapPolicy.FAIL) -> Callable[[str], Any]:
+    """What makes the value of Spark of PostgreSQL's text; raises Unfit.
+
+    policy -- ROUND: digits after those of the column are rounded, half away from zero.
+    """
     if column.kind == "decimal":
-        digits, scale = column.digits, column.scale
-        return lambda text: _decimal(text, digits, scale)
+        digits, scale, rounded = column.digits, column.scale, policy is GapPolicy.ROUND
+        return lambda text: _decimal(text, digits, scale, rounded)
     if column.kind == "string":
         if column.is_time:
             return _plain_time
@@ -175,16 +200,16 @@ def _real(text: str) -> float:
         raise Unfit("not a number") from None
 
 
-def _decimal(text: str, digits: int, scale: int) -> Decimal:
+def _decimal(text: str, digits: int, scale: int, rounded: bool) -> Decimal:
     # Spark has no NaN and no infinity among decimals.
     if not text or text[-1] not in "0123456789.":
         raise Unfit("not a decimal")
     try:
         value = Decimal(text)
-        exact = value.quantize(Decimal(1).scaleb(-scale), context=Context(prec=digits))
+        exact = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=digits))
     except InvalidOperation:
         raise Unfit(f"out of range of decimal({digits},{scale})") from None
-    if exact != value:
+    if exact != value and not rounded:
         raise Unfit(f"more precise than decimal({digits},{scale})")
     return exact
 

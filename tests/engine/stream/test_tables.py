@@ -1,0 +1,107 @@
+"""A queue in Spark's catalog, by path, and as a stream of several tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import londiste.spark
+from londiste.engine.spark.stream.options import parse
+from londiste.errors import BadOption
+from tests.engine.test_stream_driver import rows, source
+from tests.fixtures.cluster import Database
+from tests.fixtures.stream import Stream
+
+
+@pytest.fixture
+def stream(new_database: Callable[..., Database], tmp_path: Path) -> Stream:
+    made = Stream(None, new_database(pgq=True), tmp_path)
+    made.table("id int primary key, v text, n numeric(9,2)", "orders")
+    made.database.execute("create schema mart")
+    made.table("code text primary key, b bytea", "mart.items")
+    return made
+
+
+BOTH = "public.orders, mart.items"
+
+
+def test_several_tables_are_structs_of_one_stream(stream: Stream) -> None:
+    stream.write(
+        "insert into orders values (1, 'a', 1.5), (2, 'b', null)",
+        r"insert into mart.items values ('x', '\x00ff')",
+        "delete from orders where id = 2",
+        "truncate mart.items",
+        "update orders set id = 3 where id = 1",
+    )
+    for more in ({}, {"deduplicationMode": "netChanges"}):
+        given = source(stream, payload=None, tables=BOTH, consumer=None, onTruncate="row", **more)
+        reader = given.reader(given.schema())
+        found = rows(reader, reader.partitions())
+        split: dict[str, list[Any]] = {"public.orders": [], "mart.items": []}
+        for row in found:
+            others = {name for name in split if name != row["_table"]}
+            assert all(row[name] is None for name in others)
+            split[row["_table"]].append((row["_change_type"], row[row["_table"]]))
+        for table, inside in split.items():
+            single = source(
+                stream, payload=None, tables=table, consumer=None, onTruncate="row", **more
+            )
+            alone = single.reader(single.schema())
+            wanted = [
+                (row["_change_type"], {k: v for k, v in row.items() if not k.startswith("_")})
+                for row in rows(alone, alone.partitions())
+            ]
+            assert inside == wanted and wanted
+    types = dict(reader._shape.types)
+    assert types["public.orders.n"] == "decimal(9,2)" and types["mart.items.b"] == "binary"
+
+
+def test_a_path_names_the_queue_and_its_tables() -> None:
+    given = {"service": "shop"}
+    found = parse({**given, "path": "shop/public.orders"})
+    assert (found.queue, [*map(str, found.tables)]) == ("shop", ["public.orders"])
+    assert parse({**given, "payload": "raw", "PATH": "shop"}).queue == "shop"
+    # Those of CREATE TABLE come twice, and with the directory that a table would have.
+    options = {"queue": "q", "payload": "raw", **given}
+    twice = {**options, **{f"option.{name}": value for name, value in options.items()}}
+    assert parse({**twice, "path": "file:/tmp/spark-warehouse/t"}) == parse(options)
+    for more, text in (
+        ({"path": "shop", "queue": "shop"}, "queue: given as an option and in the path"),
+        ({"path": "shop/t", "tables": "t"}, "tables: given as an option and in the path"),
+        ({"queue": "a", "option.queue": "b"}, "option queue: given twice"),
+    ):
+        with pytest.raises(BadOption, match=text) as caught:
+            parse({**given, "payload": "json", **more})
+        assert caught.value.hint
+
+
+@pytest.mark.spark
+def test_a_table_of_the_catalog_and_a_split_stream(spark: Any, stream: Stream) -> None:
+    stream.spark = spark
+    stream.write(
+        "insert into orders values (1, 'a', 1.5)", r"insert into mart.items values ('x', '\x00ff')"
+    )
+    dsn = stream.database.dsn
+    spark.sql(
+        "create table changes_of_orders using pgq"
+        f" options (dsn '{dsn}', queue 'q', tables 'public.orders')"
+    )
+    try:
+        assert [row["v"] for row in spark.table("changes_of_orders").collect()] == ["a"]
+        assert spark.sql("select n from changes_of_orders where id = 1").collect()[0][0] == 1.5
+    finally:
+        spark.sql("drop table changes_of_orders")
+    loaded = spark.read.format("pgq").option("dsn", dsn).load("q/public.orders")
+    assert [row["id"] for row in loaded.collect()] == [1]
+    made = londiste.spark.schema(spark, "public.orders", dsn=dsn)
+    assert made.simpleString() == "struct<id:int,v:string,n:decimal(9,2)>"
+    assert loaded.schema.fields[:3] == made.fields
+    both = spark.read.format("pgq").options(dsn=dsn, queue="q", tables=BOTH).load()
+    orders = londiste.spark.table(both, "orders")
+    assert orders.columns == loaded.columns
+    assert orders.collect() == loaded.collect()
+    (item,) = londiste.spark.table(both, "mart.items").collect()
+    assert (item["code"], bytes(item["b"]), item["_change_type"]) == ("x", b"\x00\xff", "insert")
