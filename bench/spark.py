@@ -7,9 +7,10 @@ latency   from the end of a commit until foreachBatch is called, and until it ha
           ticker of its own and processingTime="0 seconds"; beside it a consumer of ours
 cluster   backlog, large batch, copy and compare with local[2] and on a cluster of two workers,
           which are processes of this host with a core each: what a cluster costs, not what it gains
+driver, json, sink   single pieces beside what they were before: see bench/spark_before.py
 
-    python -m bench.spark [--parts start,backlog,latency,cluster] [--events 1000000] [--rounds 2]
-                          [--seconds 20] [--json FILE]
+    python -m bench.spark [--parts start,backlog,latency,cluster,driver,json,sink]
+                          [--events 1000000] [--rounds 2] [--seconds 20] [--json FILE]
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 import londiste.spark
 from bench import compare, large
+from bench import spark_before as before
 from bench.methods.queue import OurQueue
 from bench.support import common, spark_start
 from bench.support.spark_cluster import cluster
@@ -42,7 +44,7 @@ from londiste.engine.spec import CopySpec
 from londiste.install.apply import install
 from londiste.pgq import batches, queues, ticks
 
-PARTS = ("start", "backlog", "latency", "cluster")
+PARTS = ("start", "backlog", "latency", "cluster", "driver", "json", "sink")
 COPY = "COPY of the events by psycopg, one session"
 TABLE = TableName("public", "t1")
 SETTINGS = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
@@ -66,6 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         parts = {"backlog": backlog, "latency": latency, "cluster": on_cluster}
         parts["start"] = lambda args, _: spark_start.start(args.rounds)
+        parts |= {"driver": before.driver, "json": before.json_rows, "sink": before.sink}
         failed = []
         for part in args.parts.split(","):
             try:
