@@ -254,4 +254,5 @@ def test_wrong_options_are_named_with_what_to_write(stream: Stream, opened: Open
         assert refused.value.hint
     (time,) = stream.database.execute("select max(tick_time)::text from pgq.tick")[0]
     by_time = {"startingOffsets": None, "startingTimestamp": time, "consumer": "by_time"}
+    by_time["startingBoundInclusive"] = "false"
     assert opened(**by_time).initialOffset()["tick"] == stream.tick() - 1

@@ -61,6 +61,7 @@ def test_rows_that_leave_the_region_leave_the_target(
         known: dict[str, Any] = {}
         exec(first, known)
         known["query"].stop()
+        known["orders"] = stream.load(payload="typed", tables="orders", consumer="states")
         exec(second, known)
         run_query(
             known["north"]

@@ -271,7 +271,8 @@ def _with_path(given: Mapping[str, str]) -> dict[str, str]:
 
     Spark gives a path to each table of its catalog, too, whose options then name the queue.
     """
-    found = dict(given.items())
+    # Properties that each table of the catalog has.
+    found = {name: value for name, value in given.items() if name.lower() not in _OF_CATALOG}
     path = next((found.pop(name) for name in list(found) if name.lower() == "path"), "")
     lower = {name.lower() for name in found}
     if not path or ("queue" in lower and _URL.match(path)):
@@ -288,6 +289,7 @@ def _with_path(given: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+_OF_CATALOG = ("owner", "provider", "comment", "external", "location", "is_managed_location")
 _URL = re.compile("[a-z0-9]+:|/", re.IGNORECASE)
 
 
