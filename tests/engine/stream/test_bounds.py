@@ -135,7 +135,7 @@ def test_the_driver_asks_for_few_of_very_many_ticks(
         )
         assert found == at
     # Forty questions for one tick each find what a condition divides.
-    assert questions / 60 < 40 and read == questions
+    assert questions / 60 < 40 and read <= questions
     made = bounds.parts(conn, options(stream, numPartitions=8), first.id, last.id)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

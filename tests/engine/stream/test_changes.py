@@ -40,7 +40,8 @@ class History:
         self.at: dict[int, Table] = {self.first: {}}
         for _ in range(6):
             done = [self._statement(chance, keys) for _ in range(chance.randint(3, 12))]
-            self.at[stream.write(*done)] = self.now()
+            tick = stream.write(*done)
+            self.at[tick] = self.now()
 
     def _statement(self, chance: random.Random, keys: bool) -> str:
         key, other = chance.randint(1, 12), chance.randint(1, 12)
@@ -95,7 +96,7 @@ TYPED = {"payload": None, "tables": "t", "startingOffsets": None}
 def image(row: dict[str, Any]) -> tuple[Any, ...]:
     if "row" in row:
         found = json.loads(row["row"])
-        return tuple(found.get(name) for name in ("id", "region", "v"))
+        return int(found["id"]), found.get("region"), found.get("v")
     return row["id"], row["region"], row["v"]
 
 

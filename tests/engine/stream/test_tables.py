@@ -1,4 +1,4 @@
-"""A queue in Spark's catalog, by path, and as a stream of several tables."""
+"""A queue by path, and as a stream of several tables."""
 
 from __future__ import annotations
 
@@ -79,21 +79,12 @@ def test_a_path_names_the_queue_and_its_tables() -> None:
 
 
 @pytest.mark.spark
-def test_a_table_of_the_catalog_and_a_split_stream(spark: Any, stream: Stream) -> None:
+def test_a_path_and_a_split_stream(spark: Any, stream: Stream) -> None:
     stream.spark = spark
     stream.write(
         "insert into orders values (1, 'a', 1.5)", r"insert into mart.items values ('x', '\x00ff')"
     )
     dsn = stream.database.dsn
-    spark.sql(
-        "create table changes_of_orders using pgq"
-        f" options (dsn '{dsn}', queue 'q', tables 'public.orders')"
-    )
-    try:
-        assert [row["v"] for row in spark.table("changes_of_orders").collect()] == ["a"]
-        assert spark.sql("select n from changes_of_orders where id = 1").collect()[0][0] == 1.5
-    finally:
-        spark.sql("drop table changes_of_orders")
     loaded = spark.read.format("pgq").option("dsn", dsn).load("q/public.orders")
     assert [row["id"] for row in loaded.collect()] == [1]
     made = londiste.spark.schema(spark, "public.orders", dsn=dsn)
