@@ -15,8 +15,6 @@ from datetime import timedelta
 from londiste.cascade.daemons import Life
 from londiste.daemon.durations import dhms
 from londiste.monitor.status import NodeStatus, Status
-from londiste.pgq import counting
-from londiste.pgq.consumers import ConsumerKind
 from londiste.replication.parallel.sqlapi import LargeBatch
 
 _FACTS = 30
@@ -193,10 +191,7 @@ def _readers(node: NodeStatus, paint: Paint) -> Iterator[str]:
             continue
         lag = "?" if one.lag is None else _span(one.lag)
         late = one.lag is not None and one.lag.total_seconds() > 60
-        shown = f"{paint(lag) if late else lag}, Tick: {one.last_tick}"
-        if one.kind == ConsumerKind.STREAM.value and one.pending_events:
-            shown = f"{counting.words(one.pending_events)}, {shown}"
-        place = f"Lag: {shown}"
+        place = f"Lag: {paint(lag) if late else lag}, Tick: {one.last_tick}"
         yield f"{one.kind.capitalize()} {one.consumer}: {place}, {seen}"
     if len(readers) > _READERS:
         yield f"{len(readers) - _READERS} more: londiste queue consumers"

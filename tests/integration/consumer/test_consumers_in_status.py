@@ -10,7 +10,7 @@ from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.options import Options
 from londiste.errors import StateError
 from londiste.install import remove
-from londiste.pgq import batches, producer, queues, spark_epochs
+from londiste.pgq import batches, queues, spark_epochs
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 
 
@@ -36,7 +36,6 @@ def test_status_and_the_list_of_consumers_show_streams_and_sinks(
     stream(root, "orders_to_lake")
     with root.connect() as conn:
         batches.register_consumer(conn, QUEUE, "mailer")
-        producer.insert_events(conn, QUEUE, [("pgq.test", str(n)) for n in range(7)])
         sink(conn, "alarms", f"queue {QUEUE}")
         sink(conn, "totals", "table public.totals")
         sink(conn, "elsewhere", "queue other")
@@ -62,7 +61,7 @@ def test_status_and_the_list_of_consumers_show_streams_and_sinks(
     assert 0 <= seen["alarms"]["last_seen"] < 200
     assert below["consumers"] == []
     shown = londiste(root.db, "status").out
-    assert "Stream orders_to_lake: Lag: 7 events, 1m" in shown
+    assert "Stream orders_to_lake: Lag: 1m" in shown
     assert "Consumer mailer: Lag: 1m" in shown
     assert "Sink totals: Epoch 7 into table public.totals, seen " in shown
     assert len(londiste(root.db, "status", "--compact").out.splitlines()) == 2
