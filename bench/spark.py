@@ -5,8 +5,7 @@ backlog   events of one row each, and packed ones, typed, by two tasks; beside i
           events by psycopg that looks at nothing, and a consumer of ours that decodes each change
 latency   from the end of a commit until foreachBatch is called, and until it has the rows, with a
           ticker of its own and processingTime="0 seconds"; beside it a consumer of ours
-cluster   backlog, large batch, copy and compare with local[2] and on a cluster of two workers,
-          which are processes of this host with a core each: what a cluster costs, not what it gains
+cluster   backlog, large batch, copy and compare with local[2] and on a cluster of two local workers
 driver, json, sink   single pieces beside what they were before: see bench/spark_before.py
 
     python -m bench.spark [--parts start,backlog,latency,cluster,driver,json,sink]

@@ -142,6 +142,9 @@ class Guard:
             app = PlainTextResponse("unknown host: set public_url of the console\n", 421)
         elif method not in METHODS and not takes_form:
             app = PlainTextResponse("method not allowed\n", 405, {"Allow": ", ".join(METHODS)})
+        elif "\0" in path:
+            # starlette before 1.1 fails at one.
+            app = PlainTextResponse("not found\n", 404)
         elif path.startswith(ACTIONS) and not own_visit(headers):
             # A dry run compares rows or asks nodes: other sites must not start it.
             app = PlainTextResponse("the link is of another site: open the console\n", 403)
