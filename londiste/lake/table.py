@@ -75,8 +75,11 @@ class LakeTable:
     def _ours(self, jobs: _Jobs, error: Exception) -> LondisteError:
         """The error that a failed job stands for; what reads speaks of the options of a stream."""
         ours: LondisteError = jobs.frames.ours(error)
-        ours.say_more("", checks.hint_for(self.table, self.mode, ours.hint))
+        ours.say_more("", self._hint(ours.hint))
         return ours
+
+    def _hint(self, hint: str) -> str:
+        return checks.hint_for(self.table, self.mode, hint)
 
     def resync(self) -> Version:
         """The rows as they are now, in place of what was published, or behind it in a history."""
@@ -166,8 +169,6 @@ class LakeTable:
         kept = tuple(file for file in version.files if file.path not in gone)
         self._publish(version, offsets.read(version.position), (*kept, *new), "compact", 0)
         return len(old), len(new)
-
-    # -- the first rows ---------------------------------------------------------------------------
 
     def _begin(self) -> Version | None:
         """The newest version; this process is the one that writes the next."""
@@ -265,8 +266,6 @@ class LakeTable:
         except Exception as error:
             raise self._ours(jobs, error) from error
 
-    # -- changes ----------------------------------------------------------------------------------
-
     def _changes(self, version: Version, start: Offset, end: Offset) -> Version:
         version, shape, complete = self._evolved(version, start)
         if version.mode == "append" and self.options.new_columns is GapPolicy.IGNORE:
@@ -284,7 +283,7 @@ class LakeTable:
                 jobs.frames.rows(jobs.spark, given, parts, shape), version.columns
             ).persist()
             facts = jobs.writing.facts(changes, version.key if version.by_key else ())
-            checks.require_mergeable(self.table, facts, self.settings.passed_scripts)
+            self._refuse(facts)
             if not facts.changes:
                 return self._publish(version, end, version.files, "changes", 0)
             out, kept = self._fold(jobs, version, changes, facts.truncate)
@@ -296,6 +295,9 @@ class LakeTable:
         finally:
             if changes is not None:
                 _quietly(changes.unpersist)
+
+    def _refuse(self, facts: Any) -> None:
+        checks.require_mergeable(self.table, facts, self.settings.passed_scripts)
 
     def _fold(
         self, jobs: _Jobs, version: Version, changes: Any, truncate: int | None
@@ -358,8 +360,6 @@ class LakeTable:
             columns.shape(evolved.columns, start.tick, described.unread),
             columns.complete(evolved.columns, start.tick),
         )
-
-    # -- files ------------------------------------------------------------------------------------
 
     def _read(self, version: Version, wanted: Callable[[File], bool]) -> Any:
         jobs = self._jobs()

@@ -7,6 +7,7 @@ closest existing name, and a change that destroys data reports first what is los
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,7 @@ def find_consumer(conn: Connection, queue: str, name: str) -> ConsumerInfo:
     raise UnknownConsumer(
         f"no consumer {name} on queue {queue}",
         detail=f"in {whereabouts(conn)}",
-        hint=did_you_mean(name, known, f"londiste queue consumers {queue}"),
+        hint=did_you_mean(name, known, f"londiste queue consumers {shlex.quote(queue)}"),
     )
 
 
@@ -115,7 +116,7 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Que
         raise StateError(
             f"cannot drop {', '.join(found)}: consumers or data would be lost",
             detail="; ".join(lost),
-            hint=f"londiste queue drop --drop-consumers {' '.join(found)}",
+            hint=f"londiste queue drop --drop-consumers {shlex.join(found)}",
         )
     return [
         QueueChange(

@@ -101,6 +101,24 @@ def records(path: Path, form: str) -> list[dict[str, Any]]:
                 return list(csv.DictReader(file))
 
 
+def test_scripts_are_passed_over_and_hints_are_those_of_a_dispatcher(
+    stream: Stream, work: Work
+) -> None:
+    options = {"handler": "daily_field", "part_field": "at", "row_mode": "keep_all"}
+    work(**options)
+    stream.write(
+        "insert into t values (1, '2024-01-01', 'a', 's')",
+        "select pgq.insert_event('q', 'EXECUTE', 'select 1', 'add.sql', null, null, null)",
+        "insert into t values (2, '2024-01-01', 'b', 's')",
+    )
+    work(**options)
+    assert rows(stream, "id") == {"2024-01-01": [(1,), (2,)]}
+    stream.write("alter table t add more int", "insert into t values (3, now(), 'c', 's', 5)")
+    with pytest.raises(StateError) as refused:
+        work(**options, unknown_columns="fail")
+    assert "another target_path" in refused.value.hint
+
+
 def test_a_row_is_as_it_was_last_in_its_folder(stream: Stream, work: Work) -> None:
     options = {
         "handler": "monthly_field",

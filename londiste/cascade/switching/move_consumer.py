@@ -13,6 +13,7 @@ one transaction on the node, and the consumer continues at the position of its n
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -70,8 +71,8 @@ def change_provider(
         raise UsageError(
             f"node {new}: another consumer {consumer} is registered, which is not that of {node}",
             detail="both would move the same position",
-            hint=f"rename it, or unregister the other one: londiste queue unregister {queue}"
-            f" {consumer}",
+            hint=f"rename it, or unregister the other one: londiste queue unregister"
+            f" {shlex.join([queue, consumer])}",
         )
     old = noted.from_node if noted is not None and noted.from_node else state.provider
     ticket = Ticket(noted.token if noted is not None else None)
@@ -87,7 +88,7 @@ def change_provider(
     elif old in scene.places:
         warn(
             f"node {old} does not answer and keeps events for consumer {consumer}; when it answers:"
-            f" londiste queue unregister {queue} {consumer}"
+            f" londiste queue unregister {shlex.join([queue, consumer])}"
         )
     return [*steps, End(here, queue, ticket)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
@@ -159,7 +160,8 @@ def _change(
     if bool(event_ids) == every:
         raise BadOption(
             "no events given" if not event_ids else "events and --all exclude each other",
-            hint=f"name events of londiste queue dead list {queue_name} {consumer}, or use --all",
+            hint=f"name events of londiste queue dead list"
+            f" {shlex.join([queue_name, consumer])}, or use --all",
         )
     place = {"queue": queue_name, "consumer": consumer}
     with opened(ctx, db) as conn:
@@ -187,5 +189,5 @@ def _require_known(conn: Connection, queue: str, consumer: str, event_ids: Seque
         raise StateError(
             f"consumer {consumer} of queue {queue} has no dead letter"
             f" {', '.join(map(str, missing))}",
-            hint=f"londiste queue dead list {queue} {consumer}",
+            hint=f"londiste queue dead list {shlex.join([queue, consumer])}",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import click
@@ -101,7 +102,7 @@ def unregister(
     if bool(names) == every:
         raise BadOption(
             "no consumers given" if not names else "names and --all exclude each other",
-            hint=f"londiste queue unregister {queue_name} CONSUMER..., or --all",
+            hint=f"londiste queue unregister {shlex.quote(queue_name)} CONSUMER..., or --all",
         )
     with opened(ctx, db) as conn:
         if workers:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from londiste.cascade.model import NodeType
-from londiste.db.names import quote
+from londiste.db.names import escaped, quote
 from tests.fixtures.line import Command, Line, LineNode
 
 SCHEMA = """
@@ -214,7 +214,7 @@ def test_rows_of_a_packed_event_are_left_out_one_by_one_whatever_the_table_is_ca
                 ["bash", "-c", typed.replace("londiste resync", "printf %s", 1)],
                 capture_output=True, text=True, check=True,
             )  # fmt: skip
-            assert (words.stdout, typed.count("\n")) == (f"public.{name}", 0)
+            assert (words.stdout, typed.count("\n")) == (escaped(f"public.{name}"), 0)
             assert command(leaf, "resync", words.stdout, "--dry-run").code == 0
             shown_text = events("show")
             assert f"londiste events skip {found['event']}" in shown_text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -92,7 +93,7 @@ def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: 
             f"node {at}: consumer {worker} is registered already, and not for node {node}",
             detail="the worker would move the position of another program",
             hint="give every worker its own job_name, or unregister the other:"
-            f" londiste queue unregister {queue} {worker}",
+            f" londiste queue unregister {shlex.join([queue, worker])}",
         )
 
 
