@@ -112,7 +112,7 @@ def test_scripts_are_passed_over_and_hints_are_those_of_a_dispatcher(
         "insert into t values (2, '2024-01-01', 'b', 's')",
     )
     work(**options)
-    assert rows(stream, "id") == {"2024-01-01": [(1,), (2,)]}
+    assert rows(stream, "id") == {"day=2024-01-01": [(1,), (2,)]}
     stream.write("alter table t add more int", "insert into t values (3, now(), 'c', 's', 5)")
     with pytest.raises(StateError) as refused:
         work(**options, unknown_columns="fail")

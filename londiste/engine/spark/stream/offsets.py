@@ -151,8 +151,9 @@ def slices(
     found: list[TickRange] = []
     begin = 0
     while begin < len(ticks) - 1:
-        # As many ticks as fit into a share, one at least.
-        limit = ticks[begin].seq + share
+        # As many ticks as fit into a share, one at least.  What a part lacks, the next one has:
+        # samples are too far apart for equal parts, and a small part would be left at the end.
+        limit = ticks[0].seq + (len(found) + 1) * share if sampled else ticks[begin].seq + share
         end = len(ticks) - 1 if count == 1 else begin + 1
         while end + 1 < len(ticks) and ticks[end + 1].seq <= limit:
             end += 1
