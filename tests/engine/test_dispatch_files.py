@@ -101,9 +101,7 @@ def records(path: Path, form: str) -> list[dict[str, Any]]:
                 return list(csv.DictReader(file))
 
 
-def test_scripts_are_passed_over_and_hints_are_those_of_a_dispatcher(
-    stream: Stream, work: Work
-) -> None:
+def test_scripts_in_the_queue_are_passed_over(stream: Stream, work: Work) -> None:
     options = {"handler": "daily_field", "part_field": "at", "row_mode": "keep_all"}
     work(**options)
     stream.write(
@@ -113,10 +111,6 @@ def test_scripts_are_passed_over_and_hints_are_those_of_a_dispatcher(
     )
     work(**options)
     assert rows(stream, "id") == {"day=2024-01-01": [(1,), (2,)]}
-    stream.write("alter table t add more int", "insert into t values (3, now(), 'c', 's', 5)")
-    with pytest.raises(StateError) as refused:
-        work(**options, unknown_columns="fail")
-    assert "another target_path" in refused.value.hint
 
 
 def test_a_row_is_as_it_was_last_in_its_folder(stream: Stream, work: Work) -> None:

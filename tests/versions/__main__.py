@@ -2,7 +2,8 @@
 
     --release 14 --release 17   only these releases (default: all)
     --part sql                  only these parts: those of PARTS, and pairs
-    --write                     write docs/reference/versions.md from the results
+    --write                     update docs/reference/versions.md with the results; what did not
+                                run keeps its last result
 
 Exits with 1 when a test failed, and when a release is not there.
 """
@@ -10,6 +11,7 @@ Exits with 1 when a test failed, and when a release is not there.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -36,6 +38,8 @@ PARTS = {
     ),
 }
 _PAGE = Path("docs/reference/versions.md")
+#: The last result of each part or pair: ``sql 14``, ``14-18``.
+_RESULTS = Path("tests/versions/results.json")
 
 
 @dataclass
@@ -129,6 +133,21 @@ def _tests(env: dict[str, str], jobs: str, *args: str) -> dict[str, Result]:
         return results_of(report) if report.exists() else {"": Result(Counter(failed=1))}
 
 
+def _write(parts: dict[tuple[str, int], Result], pairs: dict[tuple[int, int], Result]) -> None:
+    """Updates the stored results, and the page from all of them."""
+    kept = json.loads(_RESULTS.read_text("utf-8")) if _RESULTS.exists() else {}
+    kept |= {f"{part} {release}": dict(r.counts) for (part, release), r in parts.items()}
+    kept |= {f"{old}-{new}": dict(r.counts) for (old, new), r in pairs.items()}
+    _RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", "utf-8")
+    found = {name: Result(Counter(counts)) for name, counts in kept.items()}
+    text = page(
+        {(part, r): found.get(f"{part} {r}", Result()) for part in PARTS for r in RELEASES},
+        {(o, n): found.get(f"{o}-{n}", Result()) for o in RELEASES for n in RELEASES},
+    )
+    _PAGE.write_text(text, "utf-8")
+    print(text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.versions")
     parser.add_argument("--release", type=int, action="append", choices=RELEASES)
@@ -161,10 +180,10 @@ def main() -> int:
             old, _, new = name.partition("-")
             if new:
                 pairs[int(old), int(new)] = result
-    text = page(parts, pairs)
-    print(text)
     if options.write:
-        _PAGE.write_text(text, encoding="utf-8")
+        _write(parts, pairs)
+    else:
+        print(page(parts, pairs))
     return 0 if all(one.ok for one in (*parts.values(), *pairs.values())) else 1
 
 

@@ -12,9 +12,13 @@ from londiste.db.names import TableName, quote
 from londiste.db.structure.introspect import read, there
 from londiste.db.structure.render import make, others
 from londiste.db.structure.types import WHOLE, Made, Part
-from tests.fixtures.cluster import Database, Server
+from tests.fixtures.cluster import Database, Server, wanted_version
 from tests.fixtures.restore import run
 from tests.support.scenarios.harness import shared_file
+
+pytestmark = pytest.mark.skipif(
+    wanted_version() < 15, reason="its tables have what came with PostgreSQL 15"
+)
 
 #: Functions and roles are not made; both sides have them.
 FUNCTIONS = """
