@@ -10,7 +10,13 @@ from londiste.db.names import TableName
 from londiste.db.structure.types import Part
 from londiste.errors import UsageError
 from tests.fixtures.cluster import Database, Server, wanted_version
-from tests.integration.capture.test_structure import FUNCTIONS, SCHEMA, make_there, same
+from tests.integration.capture.test_structure import (  # noqa: F401 -- roles: a fixture, autouse
+    FUNCTIONS,
+    SCHEMA,
+    make_there,
+    roles,
+    same,
+)
 
 pytestmark = pytest.mark.skipif(
     wanted_version() < 15, reason="its tables have what came with PostgreSQL 15"
