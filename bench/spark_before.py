@@ -136,7 +136,7 @@ def sink(args: argparse.Namespace, folder: Path) -> dict[str, float]:
         with session(server.dsn(), autocommit=True) as conn:
             install(conn)
             conn.execute(
-                "create table t (id bigint primary key, a int, b text, c numeric(18,6),"
+                "create table public.t (id bigint primary key, a int, b text, c numeric(18,6),"
                 " d timestamptz, e bool)"
             )
             rows = conn.execute(
@@ -173,7 +173,7 @@ def sink(args: argparse.Namespace, folder: Path) -> dict[str, float]:
                 {"dsn": server.dsn(), "table": "t", "payload": payload}, stream=True
             )
             with session(server.dsn(), autocommit=True) as conn:
-                conn.execute("truncate t")
+                conn.execute("truncate public.t")
                 tables, columns = fitting(conn, options, wanted)
             attempt = uuid4()
             cut = change_rows.chunks(options, wanted, tables, given())
