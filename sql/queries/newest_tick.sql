@@ -4,9 +4,8 @@ select
     t.tick_time,
     t.tick_event_seq,
     t.tick_snapshot::text
-from pgq.queue q
-join pgq.tick t on t.tick_queue = q.queue_id
-where q.queue_name = %(queue)s
+from pgq.tick t
+where t.tick_queue = (select q.queue_id from pgq.queue q where q.queue_name = %(queue)s)
     and (%(before)s::int8 is null or t.tick_id < %(before)s)
 order by t.tick_id desc
 limit 1;

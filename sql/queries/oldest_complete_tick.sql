@@ -4,9 +4,10 @@ select
     t.tick_time,
     t.tick_event_seq,
     t.tick_snapshot::text
-from pgq.queue q
-join pgq.tick t on t.tick_queue = q.queue_id
-where q.queue_name = %(queue)s
-    and txid_snapshot_xmin(t.tick_snapshot) >= coalesce(q.queue_history_txid, 0)
+from pgq.tick t
+where t.tick_queue = (select q.queue_id from pgq.queue q where q.queue_name = %(queue)s)
+    and txid_snapshot_xmin(t.tick_snapshot) >= (
+        select coalesce(q.queue_history_txid, 0) from pgq.queue q where q.queue_name = %(queue)s
+    )
 order by t.tick_id
 limit 1;

@@ -5,8 +5,7 @@ select
     t.tick_event_seq as event_seq,
     t.tick_event_seq - lead(t.tick_event_seq) over (order by t.tick_id desc) as events,
     t.tick_snapshot::text as snapshot
-from pgq.queue q
-join pgq.tick t on t.tick_queue = q.queue_id
-where q.queue_name = %(queue)s
+from pgq.tick t
+where t.tick_queue = (select q.queue_id from pgq.queue q where q.queue_name = %(queue)s)
 order by t.tick_id desc
 limit %(count)s;

@@ -3,6 +3,5 @@ select
     coalesce(bool_or(t.tick_id = %(tick)s::int8), false),
     min(t.tick_id),
     max(t.tick_id)
-from pgq.queue q
-join pgq.tick t on t.tick_queue = q.queue_id
-where q.queue_name = %(queue)s;
+from pgq.tick t
+where t.tick_queue = (select q.queue_id from pgq.queue q where q.queue_name = %(queue)s);
