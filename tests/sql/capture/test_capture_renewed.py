@@ -58,6 +58,26 @@ def test_the_first_change_recreates_the_capture_for_all_sessions(
 
 
 @FORMS
+def test_the_owner_may_have_a_name_that_needs_quotes(
+    app: Session, pgq_db: Database, form: str
+) -> None:
+    role = f'"Jörg ""the owner"" of {pgq_db.name} {form}"'
+    pgq_db.execute(f"create role {role} superuser")
+    try:
+        pgq_db.execute(f"alter table t owner to {role}")
+        app.execute(f"set role {role}")
+        capture(app, form)
+        app.execute("alter table t add n int4")
+        assert stale(app) == 1
+        app.execute("insert into t values (1, 'x', 2)")
+        assert stale(app) == 0
+    finally:
+        app.execute("reset role")
+        pgq_db.execute(f"drop owned by {role}")
+        pgq_db.execute(f"drop role {role}")
+
+
+@FORMS
 def test_rows_of_one_statement_are_captured_before_and_after(app: Session, form: str) -> None:
     capture(app, form)
     app.execute("insert into t select g from generate_series(1, 20) as g")

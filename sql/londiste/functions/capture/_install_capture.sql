@@ -25,7 +25,7 @@ begin
     select p.proowner into v_owner
     from pg_proc as p
     where p.oid = to_regprocedure(v_function || '()');
-    if found and v_owner <> current_user::regrole
+    if found and v_owner <> quote_ident(current_user)::regrole
         and not pg_has_role(v_owner, (select c.relowner from pg_class as c where c.oid = i_relid), 'usage')
     then
         execute format('alter function %s() owner to %I', v_function, current_user);
@@ -43,7 +43,7 @@ begin
                 with ordinality as s (setting, place)
             where (londiste._capture_pins(v_settings)).declared = ''),
             ''),
-        londiste._capture_body(i_relid, i_args, current_user::regrole));
+        londiste._capture_body(i_relid, i_args, quote_ident(current_user)::regrole));
     -- A role that may attach it to a table of its own could forge events.
     execute format('revoke all on function %s() from public', v_function);
     -- A role that adds a partition gives it the triggers of the table, and needs the right to.  The role

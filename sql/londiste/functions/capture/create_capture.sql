@@ -69,7 +69,7 @@ begin
     from unnest(v_args) with ordinality as a (value, place);
     for v_trigger in
         select t.name, t.definition, t.fires, t.deferred
-        from londiste._capture_triggers(v_relid, v_args, current_user::regrole) as t
+        from londiste._capture_triggers(v_relid, v_args, quote_ident(current_user)::regrole) as t
     loop
         execute format('create %s %I %s execute function %s(%s)',
             case when v_trigger.deferred then 'constraint trigger' else 'trigger' end, v_trigger.name, format(v_trigger.definition, v_relid::regclass), v_function, v_arguments);

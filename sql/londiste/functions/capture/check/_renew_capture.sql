@@ -29,14 +29,14 @@ begin
     from pg_proc as p
         join pg_trigger as t on t.tgrelid = i_relid and t.tgfoid = p.oid and not t.tgisinternal
     where p.oid = i_function
-        and p.proowner = current_user::regrole
+        and p.proowner = quote_ident(current_user)::regrole
         and p.pronamespace = 'londiste_capture'::regnamespace
         and p.proname = londiste._capture_name((londiste._trigger_args(t.tgargs))[1], v_table)
     limit 1;
     if not found then
         return false;
     end if;
-    v_form := (londiste._capture_form_of(i_relid, v_args, current_user::regrole)).form;
+    v_form := (londiste._capture_form_of(i_relid, v_args, quote_ident(current_user)::regrole)).form;
     if v_form is distinct from substring(v_source from 'Form: (row|statement)')
         -- Existing triggers have other transition tables than the function would read.
         or exists (

@@ -21,7 +21,7 @@ begin
         select c.relid, c.table_name, c.function_id
         from londiste._captures(null::text) as c
             join pg_proc as p on p.oid = c.function_id
-        where p.proowner = current_user::regrole
+        where p.proowner = quote_ident(current_user)::regrole
             and p.pronamespace = 'londiste_capture'::regnamespace
             and p.proname = londiste._capture_name(c.args[1], c.table_name)
             and (
@@ -45,7 +45,7 @@ begin
         from londiste._captures(null::text) as c
             join pg_proc as p on p.oid = c.function_id
             join pg_class as r on r.oid = c.relid
-        where p.proowner = current_user::regrole
+        where p.proowner = quote_ident(current_user)::regrole
             and r.relkind = 'p'
     loop
         begin
