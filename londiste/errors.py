@@ -396,6 +396,13 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
         return UsageError(
             place + message, detail=detail, hint=hint or "create the database, or correct the name"
         )
+    if re.search(r"service .* not found", lowered):
+        return UsageError(
+            place + message,
+            detail=detail,
+            hint=hint
+            or "write the service into ~/.pg_service.conf, or the path into PGSERVICEFILE",
+        )
     if _STARTING.search(lowered):
         return ServerStarting(
             place + message, detail=detail, hint=hint or "wait until its recovery has finished"

@@ -12,7 +12,8 @@ from londiste.cascade.switching.cluster_state import ClusterState, look
 from londiste.cascadefile.decide import CascadeState, NodeState, TableState
 from londiste.cascadefile.export import Exported
 from londiste.cascadefile.wanted import Rule
-from londiste.db.connection import Connection
+from londiste.db.advisory_lock import same_database
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import fetch, query, translated
 from londiste.dsn import without_secrets
@@ -40,6 +41,7 @@ class Reader:
         self._file = file
         sites.call_them({node.db: name for name, node in file.nodes.items()})
         self._infos = {name: self._info(name) for name in file.nodes}
+        self._require_different()
         entry = self._entry()
         self.scene: ClusterState | None = (
             None if entry is None else look(sites, file.nodes[entry].db, file.queue, extra)
@@ -84,6 +86,18 @@ class Reader:
                 hint=f"write [nodes.{found.name}], or correct db",
             )
         return found
+
+    def _require_different(self) -> None:
+        """Two nodes in one database would write over each other.  Raises StateError."""
+        names = list(self._file.nodes)
+        for number, name in enumerate(names):
+            for other in names[:number]:
+                one, two = (self._file.nodes[n].db for n in (name, other))
+                if one == two or same_database(self._sites.at(one), self._sites.at(two)):
+                    raise StateError(
+                        f"nodes {other} and {name} are in the same database: {describe_dsn(one)}",
+                        hint=f"correct db of [nodes.{name}]",
+                    )
 
     def _entry(self) -> str | None:
         """A node to ask for the others: the root, if the file has it."""

@@ -51,10 +51,22 @@ def _include(selection: Selection) -> list[str]:
 
 
 def require_free(path: Path, content: str) -> None:
-    """Raises BadOption for a file with another content, or one that cannot be read."""
+    """Raises BadOption for a file with another content, or one that cannot be read or written."""
     try:
-        same = path.read_bytes() == content.encode()
+        same = path.stat().st_size == len(content.encode()) and (
+            path.read_bytes() == content.encode()
+        )
     except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise BadOption(
+                f"--save {path}: No such file or directory",
+                hint="choose a file in a directory that exists",
+            ) from None
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise BadOption(
+                f"--save {path}: Permission denied",
+                hint="choose a file in a directory that you may write",
+            ) from None
         return
     except OSError as error:
         raise BadOption(

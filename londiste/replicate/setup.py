@@ -17,6 +17,8 @@ from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.errors import NothingReplicated, UnknownTable, UsageError
+from londiste.handlers import condition
+from londiste.handlers.base import TableRules
 from londiste.handlers.table_rules import HandlerAttrs
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
@@ -124,6 +126,12 @@ def chosen(conn: Connection, dsn: str, queue: str, selection: Selection) -> list
             else "check the names of --schema and --exclude",
         )
     return found
+
+
+def require_condition(conn: Connection, names: Sequence[TableName], where: str) -> None:
+    """Refuses a condition that one of the tables of the source cannot have.  Raises BadOption."""
+    for name in names if where else ():
+        condition.check(conn, name, TableRules(where=where))
 
 
 def first(replication: Replication) -> list[Step]:

@@ -33,6 +33,6 @@ def status(context: options.Context, source: str | None, target: str | None, as_
             ["running", ", ".join(found.running) or None],
             ["not running", ", ".join(found.missing) or None],
             *(["error", text] for text in found.errors),
-            ["next", found.next],
         ],
     )
+    output.next_step(found.next)

@@ -100,8 +100,11 @@ def compare(replication: Replication) -> int:
     return 0
 
 
-def status(replication: Replication) -> None:
-    """Prints one line per node, and which daemons do not run."""
+def status(replication: Replication, background: int | None, start: str) -> None:
+    """Prints one line per node, and which daemons do not run.
+
+    background -- the process that keeps them running; start -- the command that starts it.
+    """
     with replication.sites() as sites:
         found = _look(sites, replication)
         running = ours.running(sites, replication) if found else set()
@@ -110,8 +113,12 @@ def status(replication: Replication) -> None:
         click.echo(output.cell(state.line(one)))
     missing = [need.name for need in ours.needs(replication) if need.name not in running]
     if not found:
-        output.message("these databases are not replicated yet")
+        output.message(f"these databases are not replicated yet; start: {start}")
+    elif missing and background is not None:
+        # It starts them within seconds, and keeps them running.
+        output.message(f"process {background} starts {', '.join(missing)}")
     elif missing:
         output.warning(f"not running: {', '.join(missing)}")
+        output.message(f"start: {start}")
     for worker, text in blocked.items():
         output.warning(f"{worker} cannot run: {text}")

@@ -46,7 +46,10 @@ class Asked:
         return self._command([], more)
 
     def repeated(self, *more: str) -> str:
-        """The same, also for the same tables and rows: it sets up no others."""
+        """The same, also for the same tables and rows: it sets up no others.
+
+        Even where the tables do not matter: what is printed next sets up no others either.
+        """
         chosen, words = self.selection, list(self.selection.patterns)
         for option, values in (("--exclude", chosen.exclude), ("--schema", chosen.schemas)):
             for value in values:
@@ -152,14 +155,14 @@ def replicate(
     contain * and ?. Missing tables are created. Repeat an interrupted command to continue.
     """
     _check_options(once, detach, stop, status, removing)
-    if drop_tables and not removing:
-        raise BadOption(
-            "--drop-tables requires --remove", hint="londiste replicate --remove --drop-tables"
-        )
     source, *targets = _without_passwords([source, target, *also])
     settings = context.settings(ReplicateSettings, queue_name=queue)
     selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)
     asked = Asked(source, tuple(targets), queue, selection)
+    if drop_tables and not removing:
+        raise BadOption(
+            "--drop-tables requires --remove", hint=asked.command("--remove", "--drop-tables")
+        )
     if stop:
         _stop(settings, asked)
         return 0
@@ -169,7 +172,8 @@ def replicate(
         return 0
     replication = identify(settings, source, targets)
     if status:
-        live_state.status(replication)
+        background = pidfile.running(state_file(settings, source, targets[0], "pid"))
+        live_state.status(replication, background, asked.repeated("--detach"))
         return 0
     content = save.text(replication, selection)
     if file is not None:
@@ -224,8 +228,8 @@ def _run(
         else:
             output.message("running in the background")
         output.message(f"log:               {logfile}")
-        output.message(f"look:              {asked.command('--status')}")
-        output.message(f"stop:              {asked.command('--stop')}")
+        output.message(f"look:              {asked.repeated('--status')}")
+        output.message(f"stop:              {asked.repeated('--stop')}")
         if other is not None:
             return 0
         log = replace(log, logfile=logfile)
@@ -252,7 +256,7 @@ def _run(
         watched_only = not children.own
     if watched_only:
         output.message("ticker and workers continue in another process")
-        output.message(f"look:              {asked.command('--status')}")
+        output.message(f"look:              {asked.repeated('--status')}")
         return EXIT_INTERRUPTED if once else 0
     _say_how_to_continue(asked)
     return EXIT_INTERRUPTED if once else 0
@@ -267,7 +271,7 @@ def _stop(settings: ReplicateSettings, asked: Asked, *, quiet: bool = False) -> 
         raise StateError(
             "no process replicates these databases in the background",
             detail=f"pid file {path}",
-            hint="start it: londiste replicate SOURCE TARGET --detach",
+            hint=f"start it: {asked.repeated('--detach')}",
         )
     pid = pidfile.send(path, signal.SIGINT)
     deadline = time.monotonic() + daemons.STOP_SECONDS + 10
@@ -331,6 +335,7 @@ def _set_up(replication: Replication, selection: Selection, *, explain: bool) ->
     with replication.sites() as sites:
         source = replication.source
         names = setup.chosen(sites.at(source.dsn), source.dsn, replication.queue, selection)
+        setup.require_condition(sites.at(source.dsn), names, selection.where)
         preflight.require(
             preflight.preflight(sites, replication, names, allow_code=selection.allow_code)
         )

@@ -239,7 +239,7 @@ def test_a_move_does_not_begin_where_rows_would_be_lost(
     assert new.value(OURS) == old.value(OURS) == 0
     same = Move(cascade, old.dsn, old.dsn).run("check", accept=[2])
     assert "same database" in same.err
-    assert "londiste migrate check" in move.run("status").out
+    assert "next: londiste migrate check, then" in move.run("status").err
 
 
 def _do_what_is_asked_for(move: Move, old: Database, new: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import stat
 import tomllib
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 import pytest
 from psycopg import conninfo
 
+from londiste.daemon.pidfile import PidFile
 from tests.fixtures.cluster import Database, Server
 from tests.support.replicating import (
     SCHEMA,
@@ -162,7 +164,14 @@ def test_two_targets_in_the_background_of_a_role_that_is_no_superuser(cascade: C
     assert {stat.S_IMODE(command.state.stat().st_mode)} == {0o700}
     assert "stopped process" in command.run("--stop").err
     cascade.wait(lambda: not cascade.processes.living(), "the end of the process")
-    assert "no process replicates" in command.run("--stop", accept=[3]).err
+    # Whatever is asked for then, the answer contains the command that starts it again.
+    command_of = started.err.split("look:")[1].splitlines()[0].strip().removesuffix(" --status")
+    stopped, twice = command.run("--status").err, command.run("--stop", accept=[3]).err
+    assert "not running: ticker" in stopped and f"start: {command_of} --detach\n" in stopped
+    assert "no process replicates" in twice and f"start it: {command_of} --detach\n" in twice
+    (log,) = command.state.glob("*.log")
+    with PidFile(log.with_suffix(".pid")):
+        assert f"process {os.getpid()} starts ticker" in command.run("--status").err
     # One of them can go alone.
     single = Replicate(cascade, source, targets[1])
     single.dsns = [command.dsns[0], command.dsns[2]]

@@ -1,0 +1,54 @@
+"""Mistakes of a call are found before ``replicate`` and ``plan`` change a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from londiste.cli import cli
+from londiste.cli.errors import run
+from tests.fixtures.cluster import Database
+from tests.fixtures.one_file import OneFile
+
+MISTAKES = {
+    ("--where", "id >"): "--where id >: syntax error",
+    ("--where", "nocol = 1"): 'column "nocol" does not exist',
+    ("--where", "v < now()"): "must be marked IMMUTABLE",
+    ("--save", "/nonexistent/x.toml"): "No such file or directory",
+    # Reading it would never end.
+    ("--save", "/dev/full"): "the file exists",
+    ("--drop-tables",): "--drop-tables requires --remove",
+}
+
+
+def test_a_mistake_of_the_call_leaves_both_databases_as_they_are(
+    new_database: Callable[..., Database], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = new_database(pgq=False), new_database(pgq=False)
+    source.execute("create table t (id int primary key, v timestamptz)")
+    for words, said in MISTAKES.items():
+        assert run(cli, ["replicate", source.dsn, target.dsn, *words]) == 2, words
+        printed = capsys.readouterr().err
+        assert said in printed and "hint: " in printed and "Traceback" not in printed
+        for database in (source, target):
+            assert database.value("select to_regnamespace('pgq')") is None
+        assert target.value("select to_regclass('t')") is None
+    assert "--remove --drop-tables" in printed and source.name in printed
+    assert run(cli, ["replicate", "service=of_nobody", target.dsn]) == 2
+    assert "PGSERVICEFILE" in capsys.readouterr().err
+
+
+def test_two_nodes_of_a_file_are_not_in_one_database(one_file: OneFile) -> None:
+    roles = {"n1": "root", "n2": "leaf of n1"}
+    one_file.write(roles, '\n[tables]\ninclude = ["*"]\n', pgq=False)
+    first, second = (one_file.db[name].dsn for name in roles)
+    # Another spelling of the same database.
+    text = one_file.path.read_text()
+    one_file.path.write_text(text.replace(second, f"{first} application_name=other"))
+    for command in ("plan", "apply"):
+        refused = one_file(command)
+        assert refused.code == 3
+        assert "nodes n1 and n2 are in the same database" in refused.err
+        assert "correct db of [nodes.n2]" in refused.err
+    assert one_file.db["n1"].value("select to_regnamespace('pgq')") is None
