@@ -216,6 +216,7 @@ PAGES = (
         not_run={
             "make ": CHECKOUT,
             "pytest ": CHECKOUT,
+            "python -m tests.nemesis ": CHECKOUT,
             "def test_a_new_queue_is_listed": "is a test of this repository",
         },
     ),
