@@ -33,7 +33,8 @@ def nodes_left(sites: Connections, pair: Pair, *, abandon: bool) -> list[Step]:
         raise StateError(
             "the old database takes the writes: the migration is not finished",
             detail="nothing was changed",
-            hint="first: londiste migrate switch; or abandon the migration: --abandon",
+            hint="first: londiste migrate switch; or abandon the migration: londiste migrate finish"
+            " --abandon",
         )
     at = roots[0] if roots else next(iter(found.values()))[0]
     scene = switching.scene(sites, pair, at)

@@ -72,7 +72,7 @@ def test_a_database_moves_while_somebody_writes_and_goes_back(
         assert database.value("select count(*) from app.totals") == 100
     oracles.assert_same_rows(old, new, relocation.TABLES)
     refused = move.run("finish", accept=[3])
-    assert "--abandon" in refused.err
+    assert "londiste migrate finish --abandon" in refused.err
     move.run("finish", "--abandon")
     assert daemon.wait() == 0, daemon.said()
     _assert_ended_quietly(daemon)
