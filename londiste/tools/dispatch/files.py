@@ -76,6 +76,7 @@ def lake_settings(settings: DispatchBase, tables: list[TableName]) -> LakeSettin
         "lake_tasks": settings.parallel_apply_tasks,
         "string_columns": settings.string_columns,
         "max_retry_delay": settings.max_retry_delay,
+        "metrics_max_lag": settings.metrics_max_lag,
         "spark": settings.spark,
     }
     return load(LakeSettings, None, given)

@@ -174,6 +174,49 @@ def test_a_consumer_shows_its_position_and_its_batches(line: Line) -> None:
     assert reader.stop() == 0
 
 
+LAKE = {"lake_tables": "public.t", "lake_mode": "append", "lake_start": "latest"}
+FILES = {"table_filter": "public.t", "handler": "yearly_batch", "row_mode": "plain"}
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "more"),
+    [
+        (("lake", "run"), "lake_path", {**LAKE, "lake_period": "600"}),
+        (("dispatch",), "target_path", {**FILES, "poll_interval": "600"}),
+    ],
+    ids=["lake", "dispatch"],
+)
+def test_a_lake_and_a_dispatcher_into_files_show_their_consumers(
+    line: Line, tmp_path: Path, words: tuple[str, ...], path: str, more: dict[str, str]
+) -> None:
+    root = line.node("root", NodeType.ROOT, schema=TABLE)
+    line.add(root, "t")
+    root.database.execute("select pgq.register_consumer(%s, 'archived')", QUEUE)
+    given = {"db": root.database.dsn, "queue_name": QUEUE, "job_name": "archive", **more}
+    given |= {path: str(tmp_path / "files"), "metrics": "127.0.0.1:0", "metrics_max_lag": "0.5"}
+    options = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    argv = [sys.executable, "-m", "londiste", *options, *words]
+    daemon = line.processes.start("archive", argv)
+    url = base(daemon, line)
+    line.wait(lambda: get(f"{url}/readyz") == (200, "ok\n"), "readiness")
+    # The first epoch is the begin of the directory; no later one comes in the time of this test.
+    epochs = f'londiste_consumer_batches_total{{daemon="{words[0]}"}}'
+    line.wait(lambda: value(get(f"{url}/metrics")[1], epochs) == 1, "the first epoch")
+    root.database.execute("insert into t values (1, 'secret')")
+    line.tick()
+    late = "consumer archive.public.t: behind by"
+    code, said = line.wait(
+        lambda: (found := get(f"{url}/readyz"))[1].startswith(late) and found, "that it is late"
+    )
+    assert code == 503 and said.endswith("allowed: 0s\n")
+    assert get(f"{url}/healthz") == (200, "ok\n")
+    text = get(f"{url}/metrics")[1]
+    pending = re.findall(r'londiste_queue_events_pending\{consumer="([^"]*)"', text)
+    assert pending == ["archive.public.t"]
+    assert "secret" not in text
+    assert daemon.stop() == 0
+
+
 def test_run_shows_the_histograms_of_its_children(line: Line, one_file: OneFile) -> None:
     more = '\n[tables]\ninclude = ["public.*"]\n[worker]\nengine = "local"\npoll_interval = 0.1\n'
     job = (
