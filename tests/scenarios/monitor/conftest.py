@@ -32,6 +32,8 @@ class Watched:
     root_server: Cluster | None = None
     #: Limits of seconds are waited for; those of hours are moved on.
     patient: bool = False
+    #: Whether all observers say ok, where there are some.
+    healthy: Callable[[], bool] = lambda: True
     ticker: Process = field(init=False)
     notifier: Process = field(init=False)
 

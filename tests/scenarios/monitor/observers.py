@@ -69,6 +69,7 @@ class Observers:
         self.console = self.watched.line.wait(lambda: re.search(pattern, web.said()), "console")[1]
         self._prometheus(self._endpoint())
         self.watched.line.wait(self.healthy, "that all say ok", 60)
+        self.watched.healthy = self.healthy
 
     def start_notifier(self) -> None:
         self.watched.notifier = self._start("notify")
