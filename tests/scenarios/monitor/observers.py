@@ -69,7 +69,7 @@ class Observers:
         self.console = self.watched.line.wait(lambda: re.search(pattern, web.said()), "console")[1]
         self._prometheus(self._endpoint())
         self.watched.line.wait(self.healthy, "that all say ok", 60)
-        self.watched.healthy = self.healthy
+        self.watched.healthy = self.settled
 
     def start_notifier(self) -> None:
         self.watched.notifier = self._start("notify")
@@ -145,12 +145,23 @@ class Observers:
         return f"{outage.rule} {states[outage.rule]}" if outage.rule in states else ""
 
     def webhook(self, outage: Outage, since: float) -> str:
+        begun: dict[str, float] = {}
         for one in list(self.hook.got):
             message = one.message
-            is_new = message["finding"]["kind"] == outage.kind and message["event"] == "begins"
-            if is_new and epoch(message["since"]) >= since - 2:
-                return "begins"
-        return ""
+            key = message["finding"]["key"]
+            if message["event"] == "ends":
+                begun.pop(key, None)
+            elif message["event"] == "begins" and message["finding"]["kind"] == outage.kind:
+                begun[key] = epoch(message["since"])
+        return "begins" if any(at >= since - 2 for at in begun.values()) else ""
+
+    def settled(self) -> bool:
+        """Whether all say ok, and people were told that all findings have ended."""
+        open_now: set[str] = set()
+        for one in list(self.hook.got):
+            key, event = one.message["finding"]["key"], one.message["event"]
+            open_now.discard(key) if event == "ends" else open_now.add(key)
+        return not open_now and self.healthy()
 
     def page(self, outage: Outage) -> str:
         text = read(f"{self.console}/api/v1/cascade")
