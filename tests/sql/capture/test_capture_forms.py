@@ -401,7 +401,7 @@ def test_a_queue_that_was_dropped_and_made_anew_gets_its_events_after_maintenanc
     assert len(take_events(app)) == 1
 
 
-@pytest.mark.parametrize("kind", ["", "_insert", "_delete"])
+@pytest.mark.parametrize("kind", ["", "_insert", "_delete", "_truncate"])
 def test_a_kind_of_change_that_is_told_no_more_is_a_lost_capture(app: Session, kind: str) -> None:
     app.execute("select londiste.create_capture('q', 'plain')")
     app.execute(

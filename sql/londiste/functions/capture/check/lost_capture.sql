@@ -33,6 +33,12 @@ where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
             and g.tgfoid = p.oid
             and g.tgname = londiste.trigger_name(i_queue_name)
             and g.tgenabled in ('O', 'A')
+            and exists (
+                select from pg_trigger as e
+                where e.tgrelid = c.oid
+                    and e.tgfoid = p.oid
+                    and e.tgname = londiste.trigger_name(i_queue_name, 'truncate')
+                    and e.tgenabled in ('O', 'A'))
             -- The statement form has a trigger for each operation.
             and not exists (
                 select from (values ('I', 4), ('D', 8), ('U', 16)) as k (letter, bit)
