@@ -18,6 +18,7 @@ PAGES: tuple[Page, ...] = (
             "[web]": BROWSER,
             "--hash-password": "asks for a password on a terminal; tests/unit/console does",
         },
+        other_output={"--hash-password": "is not run"},
     ),
     Page(
         "docs/howto/notify.md",
