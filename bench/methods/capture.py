@@ -369,6 +369,16 @@ def replay(conn: psycopg.Connection, table: str, change: RowChange) -> None:
         )
 
 
+def _per_update(conn: psycopg.Connection, update: str, statements: int) -> float:
+    """CPU of an UPDATE of a row by its number, after ten that warm the session up."""
+    for number in range(1, 11):
+        conn.execute(update, [number], prepare=True)
+    started = cpu.of_session(conn)
+    for number in range(11, statements + 11):
+        conn.execute(update, [number], prepare=True)
+    return (cpu.of_session(conn) - started) / statements
+
+
 def after_alter(way: Way, statements: int) -> tuple[float, float, float]:
     """CPU of an UPDATE before an ALTER TABLE, of the first one after it, and of those after that.
 
@@ -377,20 +387,12 @@ def after_alter(way: Way, statements: int) -> tuple[float, float, float]:
     table = way.table("u")
     update = f"update {table} set a = a + 1 where id = %s"
     with way.connect() as conn:
-        for number in range(1, statements + 11):
-            if number == 11:
-                started = cpu.of_session(conn)
-            conn.execute(update, [number], prepare=True)
-        before = (cpu.of_session(conn) - started) / statements
+        before = _per_update(conn, update, statements)
         conn.execute(f"alter table {table} add more int")
         started = cpu.of_session(conn)
         conn.execute(update, [1])
         first = cpu.of_session(conn) - started
     with way.connect() as conn:
-        for number in range(1, statements + 11):
-            if number == 11:
-                started = cpu.of_session(conn)
-            conn.execute(update, [number], prepare=True)
-        after = (cpu.of_session(conn) - started) / statements
+        after = _per_update(conn, update, statements)
         conn.execute(f"alter table {table} drop more")
     return before, first, after

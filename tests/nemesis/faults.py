@@ -9,7 +9,7 @@ import contextlib
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -17,6 +17,7 @@ import psycopg
 from tests.nemesis.plan import Model
 from tests.nemesis.registry import Registry
 from tests.nemesis.stage import Cast
+from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork
 
 FAULTS = Registry()
@@ -156,34 +157,33 @@ def immediate_stop(cast: Cast, how: How, command: Fork | None) -> Iterator[None]
     server.up()
 
 
+def _broken(cast: Cast, how: Callable[[Line], None]) -> Iterator[None]:
+    """The line between the root and its subscribers, until the fault ends."""
+    assert cast.line is not None
+    how(cast.line)
+    yield
+    cast.line.mend()
+
+
 @FAULTS.add("silent line", weight=1.5, when=lambda world: world.line)
 @contextlib.contextmanager
 def silent_line(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
     """Nothing comes through between the root and its subscribers, and nothing ends."""
-    assert cast.line is not None
-    cast.line.cut()
-    yield
-    cast.line.mend()
+    yield from _broken(cast, lambda line: line.cut())
 
 
 @FAULTS.add("half-open line", when=lambda world: world.line)
 @contextlib.contextmanager
 def half_open(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
     """Connections that there are fall silent; new ones are sound."""
-    assert cast.line is not None
-    cast.line.stall()
-    yield
-    cast.line.mend()
+    yield from _broken(cast, lambda line: line.stall())
 
 
 @FAULTS.add("deaf line", when=lambda world: world.line)
 @contextlib.contextmanager
 def deaf(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
     """Questions arrive, answers do not."""
-    assert cast.line is not None
-    cast.line.deafen()
-    yield
-    cast.line.mend()
+    yield from _broken(cast, lambda line: line.deafen())
 
 
 @FAULTS.add("table lock", weight=1.5, draw=_any_node)

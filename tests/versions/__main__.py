@@ -21,10 +21,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from londiste.embedded.binaries import find_binaries
-from londiste.errors import ServerBinariesMissing
-from tests.versions import RELEASES
-from tests.versions.packages import NoPackage, bindir_of
+from tests.versions import RELEASES, bindirs_with
+from tests.versions.packages import NoPackage
 
 #: What runs on one release, by the name of its row.
 PARTS = {
@@ -116,13 +114,8 @@ def page(parts: dict[tuple[str, int], Result], pairs: dict[tuple[int, int], Resu
 
 def _environment(release: int) -> dict[str, str]:
     """For tests on one release; raises NoPackage when its programs are not there."""
-    env = {**os.environ, "LONDISTE_TEST_PG": str(release)}
-    try:
-        find_binaries(release)
-    except ServerBinariesMissing:
-        given = env.get("LONDISTE_PGBIN", "")
-        env["LONDISTE_PGBIN"] = os.pathsep.join(filter(None, [given, str(bindir_of(release))]))
-    return env
+    chosen = {"LONDISTE_TEST_PG": str(release), "LONDISTE_PGBIN": bindirs_with(release)}
+    return {**os.environ, **chosen}
 
 
 def _tests(env: dict[str, str], jobs: str, *args: str) -> dict[str, Result]:

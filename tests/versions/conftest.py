@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from londiste.embedded.postgres import Cluster
-from tests.fixtures.cluster import Server, start_server
+from tests.fixtures.cluster import Server
 from tests.scenarios.conftest import cascade, pytest_runtest_makereport  # noqa: F401
 from tests.versions import use_release
 
 
 @pytest.fixture(scope="session")
-def release() -> Iterator[Callable[[int], Server]]:
-    """``release(17)`` -- a server of this release, started once; skips where there is none."""
-    started: dict[int, Server] = {}
+def release(server_of: Callable[[int], Server]) -> Callable[[int], Server]:
+    """``release(17)`` -- a server of this release, fetched and started once; may skip."""
 
     def find(version: int) -> Server:
-        if version not in started:
-            use_release(version)
-            started[version] = stack.enter_context(start_server(f"release{version}", version))
-        return started[version]
+        use_release(version)
+        return server_of(version)
 
-    with contextlib.ExitStack() as stack:
-        yield find
+    return find
 
 
 @pytest.fixture
