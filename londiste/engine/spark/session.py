@@ -285,10 +285,18 @@ def _launched(settings: Mapping[str, str], said: IO[bytes] | None) -> Any:
             # pyspark tells the JVM what its workers are to run.
             launcher.environment_of(python),
         ):
-            return SparkContext(gateway=gateway)
+            found = SparkContext(gateway=gateway)
+            # Its accumulators' connection ends with the JVM, which the job that failed reports.
+            found._accumulatorServer.handle_error = _log_lost_connection
+            return found
     except BaseException:
         _forget()
         raise
+
+
+def _log_lost_connection(request: Any, client_address: Any) -> None:
+    """Instead of a traceback on stderr; called in the handler of the exception."""
+    log.debug("Spark: connection of accumulators", exc_info=True)
 
 
 def _ready(found: Any, seconds: float) -> str:

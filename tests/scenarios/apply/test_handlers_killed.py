@@ -155,12 +155,19 @@ def killed(
                 os.kill(pid, signal.SIGKILL)
         again(line, leaf)
         line.wait(lambda: in_step(leaf), "the copies", 60)
+        copied = {case.table: inserts(root, case) for case in cases}
         writer.also(*(case for case in cases if case.late))
         for _ in range(kills - 1):
             before = line.position(leaf)
             line.wait_position(leaf, before + 1)
             writer.wait(chance.randint(0, 20))
             again(line, leaf)
+        # Where rows have partitions, some have come after the copy and of several times.
+        line.wait(
+            lambda: all(inserts(root, case) > copied[case.table] + 3 for case in cases),
+            "inserts into every table",
+            60,
+        )
         writer.stop()
     assert ticker.stop() == 0
     line.wait_position(leaf, line.tick())
@@ -175,6 +182,10 @@ def killed(
     compared = {table["table"] for table in json.loads(done.out)["tables"]}
     assert compared == {f"public.{case.table}" for case in cases if case.equal}
     assert leaf.worker is not None and leaf.worker.stop() == 0
+
+
+def inserts(root: LineNode, case: Case) -> int:
+    return sum(one.op == "I" for one in handled_tables.history(root.database, case.table))
 
 
 def again(line: Line, leaf: LineNode) -> None:
