@@ -21,7 +21,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-JOBS ?= 2
+JOBS ?= 3
 PYTEST_ARGS ?=
 DEMO_ARGS ?= --json
 VERSIONS_ARGS ?=

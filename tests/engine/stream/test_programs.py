@@ -16,7 +16,7 @@ from tests.fixtures.spark import run_query
 from tests.fixtures.stream import Stream
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(900)]
 
 PAGES = Path(__file__).parents[3] / "docs/howto"
 

@@ -181,7 +181,12 @@ FILES = {"table_filter": "public.t", "handler": "yearly_batch", "row_mode": "pla
 @pytest.mark.parametrize(
     ("words", "path", "more"),
     [
-        (("lake", "run"), "lake_path", {**LAKE, "lake_period": "600"}),
+        pytest.param(
+            ("lake", "run"),
+            "lake_path",
+            {**LAKE, "lake_period": "600"},
+            marks=pytest.mark.slow,
+        ),
         (("dispatch",), "target_path", {**FILES, "poll_interval": "600"}),
     ],
     ids=["lake", "dispatch"],

@@ -36,7 +36,7 @@ def test_the_reader_recognises_half_a_transaction(database: Database) -> None:
 def test_a_reader_of_the_leaf_never_sees_half_a_transaction(
     cascade: Cascade, cluster16: Server
 ) -> None:
-    _read_while_writing(cascade, cluster16, kills=2, transactions=150)
+    _read_while_writing(cascade, cluster16, kills=2, transactions=50)
 
 
 @pytest.mark.slow

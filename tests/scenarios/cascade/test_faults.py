@@ -76,13 +76,6 @@ CASES = [
     if not operation.reports
     for fault in _faults(operation, (0.2, 0.5, 0.8) if "switchover" in name else (0.5,))
 ]
-#: The others are in the slow run.
-SHORT = [("switchover", Fault("silent", "n2", 0.5))]
-
-
-@pytest.mark.parametrize(("name", "fault"), SHORT)
-def test_a_change_with_something_wrong_now_and_then(name: str, fault: Fault, lined: Lined) -> None:
-    _run(lined, name, fault)
 
 
 @pytest.mark.slow

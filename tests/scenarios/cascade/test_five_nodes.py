@@ -78,6 +78,7 @@ def _providers(cascade: QuickCascade) -> dict[str, str]:
     return {n.name: cascade.look(n, query.format(n.name)) for n in cascade.live()}
 
 
+@pytest.mark.slow
 def test_a_leaf_a_branch_and_the_root_change_places_and_compare_equal(
     cluster: Server, tmp_path: Path
 ) -> None:

@@ -22,14 +22,10 @@ from tests.support.scenarios.interrupting import (
 from tests.support.scenarios.quick_cascade import QuickCascade
 from tests.support.scenarios.writer_on_every_node import Everywhere, rows
 
-#: The others are in the slow run.
-SHORT = "command"
 
-
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "fault", [pytest.param(f, marks=() if f == SHORT else pytest.mark.slow) for f in FAULTS]
-)
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_return_that_is_interrupted_again_and_again(
     fault: str,
     four: QuickCascade,

@@ -29,6 +29,7 @@ def chinook() -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "engine",

@@ -27,6 +27,7 @@ def _throttle(leaf: Node, rate: int | None) -> None:
     leaf.database.execute("select londiste.copy_throttle(%s, %s, null)", QUEUE, rate)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_killed_copy_goes_on_from_another_machine_after_a_long_time(
     cascade: Cascade, cluster16: Server

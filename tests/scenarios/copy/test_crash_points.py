@@ -23,9 +23,7 @@ from tests.support.scenarios.harness import QUEUE, Cascade, Node
 #: One per daemon and kind of work; the others are in the slow run.
 CHEAP = (
     "ticker.after-tick",
-    "worker.before-finish",
     "worker.after-state",
-    "copy.mid-chunk",
     "copy.before-ok",
     "copy.mid-states",
     "large.mid-slice",
@@ -247,12 +245,13 @@ def test_a_resumable_copy_killed_at(point: str, cascade: Cascade, cluster16: Ser
 @pytest.mark.parametrize(
     "point",
     [
-        p if p == "copy.all-chunks" else pytest.param(p, marks=pytest.mark.slow)
+        p
         for p in COPY
         # Small tables keep their indexes.
         if p not in {"copy.mid-index", "copy.after-index", "copy.restored"}
     ],
 )
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_group_of_tables_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     cascade.settings["copy_chunk_bytes"] = str(1 << 30)
