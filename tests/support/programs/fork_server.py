@@ -8,6 +8,9 @@ other is (see ``tests.support.programs.forked``).
 Reads orders from the socket whose number is its first argument, each with two open files, for the
 output; the program itself answers with its process id.  Arguments that follow, and the variable
 ROOM, only make room: a program's own arguments and environment are written there for ``/proc``.
+
+A daemon that starts others is forked with a server of its own, which has done nothing since: its
+children are forks, too, and children of the daemon.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -24,24 +28,29 @@ import platform
 import runpy
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, NoReturn
 
 import londiste.cli
+from londiste.daemon import child
 from londiste.pgq import liveness
 from londiste.replication.worker import connections
-from tests.support.programs import quick
+from tests.support.programs import forked, quick
 from tests.support.programs.forked import die_with_parent
 
 _CLONE_PARENT = 0x8000
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 _LARGEST = 1 << 20
+
+#: Commands that start daemons, or copies.
+_STARTS_OTHERS = {"worker", "run", "replicate", "migrate", "demo"}
 
 #: What programs of earlier versions import.
 LIBRARIES = ("londiste.compat.pgq", "londiste.compat.skytools")
@@ -55,7 +64,7 @@ OF_ONE_PROCESS: dict[tuple[ModuleType, str], Callable[[], object]] = {
 
 def main() -> None:
     """Works until the socket ends."""
-    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel = socket.socket(fileno=_aside(int(sys.argv[1])))
     # Imported here so that no program has to.
     commands = pkgutil.walk_packages(londiste.cli.__path__, "londiste.cli.")
     for module in (*(found.name for found in commands), *LIBRARIES):
@@ -64,9 +73,13 @@ def main() -> None:
     quick.shorten()
     gc.collect()
     gc.freeze()
-    room = _room()
+    _serve(channel, _room())
+
+
+def _serve(channel: socket.socket, room: tuple[int, int, int, int]) -> None:
+    """Forks what is ordered until the socket ends; does not return in what is forked."""
     while True:
-        message, files, _, _ = socket.recv_fds(channel, _LARGEST, 2)
+        message, files, _, _ = socket.recv_fds(channel, _LARGEST, forked.MOST_FILES)
         if not message:
             return
         order = json.loads(message)
@@ -75,13 +88,70 @@ def main() -> None:
             _become(order, files, room)
             channel.send(str(os.getpid()).encode())
             channel.close()
-            break
+            if _STARTS_OTHERS.intersection(order["argv"]) and "-d" not in order["argv"]:
+                _fork_children(room)
+            _run(order["argv"][2])
         for file in files:
             os.close(file)
-    _run(order["argv"][2])
 
 
-def _run(module: str) -> None:
+def _fork_children(room: tuple[int, int, int, int]) -> None:
+    """What this program starts with ``Child.start`` is forked by a server of its own."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        die_with_parent()
+        channel = socket.socket(fileno=_aside(theirs.detach()))
+        ours.close()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for file in (1, 2):
+            os.dup2(nothing, file)
+        # What the program has open is not for this process to keep.
+        os.closerange(3, forked.ASIDE)
+        _serve(channel, room)
+        os._exit(0)
+    theirs.close()
+    server = forked.Server(socket.socket(fileno=_aside(ours.detach())))
+
+    def start(argv: Any, **options: Any) -> Any:
+        if forked.may_be_forked(argv, options["env"]):
+            with contextlib.suppress(OSError):
+                return _start_child(server, list(argv), **options)
+        return subprocess.Popen(argv, **options)
+
+    known = {"DEVNULL": subprocess.DEVNULL, "TimeoutExpired": subprocess.TimeoutExpired}
+    setattr(child, "subprocess", SimpleNamespace(Popen=start, **known))  # noqa: B010
+
+
+def _start_child(
+    server: forked.Server,
+    argv: list[str],
+    *,
+    stdin: int,
+    stdout: Any,
+    stderr: Any,
+    env: dict[str, str],
+    pass_fds: tuple[int, ...],
+    process_group: int,
+) -> forked.Fork:
+    """What ``subprocess.Popen`` makes of these arguments, which are those of ``Child.start``."""
+    assert stdin == subprocess.DEVNULL
+    assert process_group == 0
+    order = {
+        "argv": argv, "env": env, "cwd": str(Path.cwd()), "group": True, "die": False,
+        "files": pass_fds,
+    }  # fmt: skip
+    output = (1, 2) if stdout is None else (stdout.fileno(), stderr.fileno())
+    return forked.Fork(argv, server.fork(order, (*output, *pass_fds)))
+
+
+def _aside(file: int) -> int:
+    """The same open file under a high number, which no order names."""
+    moved = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, forked.ASIDE)
+    os.close(file)
+    return moved
+
+
+def _run(module: str) -> NoReturn:
     """The program.  Afterwards nothing is taken apart: that takes longer than most of them."""
     code = 0
     try:
@@ -121,7 +191,7 @@ def _become(order: dict[str, Any], files: list[int], room: tuple[int, int, int, 
         os.setpgid(0, 0)
     if order["die"]:
         die_with_parent()
-    for number, file in enumerate(files, 1):
+    for number, file in zip((1, 2, *order["files"]), [_aside(file) for file in files], strict=True):
         os.dup2(file, number)
         os.close(file)
     os.chdir(order["cwd"])

@@ -33,6 +33,8 @@ _ARGUMENTS, _ENVIRONMENT = 1 << 15, 1 << 16
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_", "GLIBC_")
 #: Servers of one test process, one for each set of these variables.
 _MOST_SERVERS = 3
+#: Open files of one program at its start; and the numbers from which a server has its own.
+MOST_FILES, ASIDE = 16, 300
 
 
 def die_with_parent() -> None:
@@ -121,6 +123,7 @@ def start(
             "cwd": str(cwd or Path.cwd()),
             "group": own_group,
             "die": dies_with_us,
+            "files": [],
         }
         return Fork(words, server.fork(order, (output.fileno(), errors.fileno())))
     return subprocess.Popen(
@@ -167,50 +170,75 @@ def run(
         return subprocess.CompletedProcess(argv, process.returncode, *said)
 
 
-class _Server:
-    """The process that is forked."""
+class Server:
+    """The process that is forked, behind a socket."""
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, channel: socket.socket, process: subprocess.Popen[bytes] | None = None
+    ) -> None:
         self._lock = threading.Lock()
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        argv = [sys.executable, "-m", "tests.support.programs.fork_server", str(theirs.fileno())]
-        kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "VIRTUAL_ENV")}
-        self._process = subprocess.Popen(
-            [*argv, "-" * _ARGUMENTS],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            env={**kept, **variables, "ROOM": "-" * _ENVIRONMENT},
-            cwd=ROOT,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-            preexec_fn=die_with_parent,
-        )
-        theirs.close()
+        self._channel = channel
+        self._process = process
 
     def fork(self, order: Mapping[str, object], files: Sequence[int]) -> int:
-        """The process id of a program that has begun."""
+        """The process id of a program that has begun.  Raises OSError."""
         with self._lock:
             socket.send_fds(self._channel, [json.dumps(order).encode()], files)
             answer = self._channel.recv(64)
-        assert answer, "the server of forks has ended"
+        if not answer:
+            raise BrokenPipeError("the server of forks has ended")
         return int(answer)
 
 
-_servers: dict[tuple[tuple[str, str], ...], _Server] = {}
+def _new_server(variables: Mapping[str, str]) -> Server:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    argv = [sys.executable, "-m", "tests.support.programs.fork_server", str(theirs.fileno())]
+    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "VIRTUAL_ENV")}
+    process = subprocess.Popen(
+        [*argv, "-" * _ARGUMENTS],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env={**kept, **variables, "ROOM": "-" * _ENVIRONMENT},
+        cwd=ROOT,
+        pass_fds=[theirs.fileno()],
+        start_new_session=True,
+        preexec_fn=die_with_parent,
+    )
+    theirs.close()
+    return Server(ours, process)
+
+
+def read_at_start(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that an interpreter reads when it starts."""
+    return {k: v for k, v in env.items() if k.startswith(_READ_AT_START)}
+
+
+def may_be_forked(argv: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Whether a fork of this interpreter can be the program."""
+    return _fits(argv, env) and read_at_start(env) == read_at_start(os.environ)
+
+
+def _fits(argv: Sequence[str], env: Mapping[str, str]) -> bool:
+    return (
+        list(argv[:2]) == [sys.executable, "-m"]
+        and sum(len(os.fsencode(word)) + 1 for word in argv) <= _ARGUMENTS
+        and sum(len(os.fsencode(k + v)) + 2 for k, v in env.items()) <= _ENVIRONMENT
+    )
+
+
+_servers: dict[tuple[tuple[str, str], ...], Server] = {}
 _lock = threading.Lock()
 
 
-def _server(argv: Sequence[str], env: Mapping[str, str]) -> _Server | None:
+def _server(argv: Sequence[str], env: Mapping[str, str]) -> Server | None:
     """The server for a program; None where it cannot be forked."""
     if (
         sys.platform != "linux"
         or platform.machine() not in ("x86_64", "aarch64")
-        or list(argv[:2]) != [sys.executable, "-m"]
-        or sum(len(os.fsencode(word)) + 1 for word in argv) > _ARGUMENTS
-        or sum(len(os.fsencode(k + v)) + 2 for k, v in env.items()) > _ENVIRONMENT
+        or not _fits(argv, env)
     ):
         return None
-    variables = {k: v for k, v in env.items() if k.startswith(_READ_AT_START)}
+    variables = read_at_start(env)
     key = tuple(sorted(variables.items()))
     with _lock:
         if key not in _servers:
@@ -219,5 +247,5 @@ def _server(argv: Sequence[str], env: Mapping[str, str]) -> _Server | None:
                 return None
             if len(_servers) == _MOST_SERVERS:
                 return None
-            _servers[key] = _Server(variables)
+            _servers[key] = _new_server(variables)
         return _servers[key]

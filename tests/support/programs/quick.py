@@ -1,7 +1,8 @@
 """Shorter periods of the program for tests, which would wait seconds for its next look.
 
 Pauses between two looks are here, and how long a dead command holds a worker; no timeouts.
-``tests.conftest`` sets them in the test's own process, and the fork server in its programs.
+``tests.conftest`` sets them in the test's own process, and the fork server in its programs and
+their children.
 A program that is started in the ordinary way has its own.
 """
 

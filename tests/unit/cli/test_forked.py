@@ -55,6 +55,29 @@ def test_it_is_what_it_would_be_if_it_were_started(words: tuple[str, str], tmp_p
     assert itself["parent"] == os.getpid()
 
 
+@pytest.mark.parametrize("words", [("exit", "0"), ("exit", "3"), ("signal", "15")])
+def test_so_is_what_a_forked_daemon_starts(words: tuple[str, str], tmp_path: Path) -> None:
+    found = []
+    for how in (forks, started):
+        code, itself, _ = answer(how, tmp_path, "worker", *words)
+        parent = str(itself.pop("parent"))
+        assert itself["environment"].pop("LONDISTE_PARENT_PID") == parent
+        itself["listed environment"].remove(f"LONDISTE_PARENT_PID={parent}")
+        found.append((code, itself))
+    assert found[0] == found[1]
+    assert "PASSED" in found[0][1]["environment"]
+
+
+def test_a_forked_daemon_starts_forks(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+b") as log:
+        argv = [*PROGRAM, "worker", "exit", "0"]
+        env = {**os.environ, "PYTHONPATH": str(forked.ROOT)}
+        assert forked.start(argv, env=env, output=log).wait(60) == 0
+        log.seek(0)
+        # A new Python would not know the commands.
+        assert b"\nlondiste.cli is loaded\n" in log.read()
+
+
 def test_no_two_have_the_same_random_numbers(tmp_path: Path) -> None:
     assert answer(forks, tmp_path, "exit", "0")[2] != answer(forks, tmp_path, "exit", "0")[2]
 
