@@ -243,7 +243,10 @@ def test_a_block_made_by_hand_decodes_every_escape_of_copy() -> None:
     assert event[3:] == (None, "\b\f\n\r\t\v\\", "\\N", None, "", "a\\\\b", "x")
 
 
-@pytest.mark.parametrize("sign", ["\\", "\n", "a\\", "\\\\b\t", "é\v"])
+@pytest.mark.parametrize(
+    "sign",
+    ["\\\\b\t", *(pytest.param(s, marks=pytest.mark.slow) for s in ("\\", "\n", "a\\", "é\v"))],
+)
 @pytest.mark.parametrize("more", ["", "x", "xy"])
 def test_a_long_event_is_kept_as_its_values_and_reads_the_same(
     queue: Connection, sign: str, more: str

@@ -87,7 +87,7 @@ def test_a_table_of_dead_rows_and_none_that_lives(nodes: Nodes, way: str) -> Non
     assert len(engine.specs) == 1
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["snapshot", pytest.param("resumable", marks=pytest.mark.slow)])
 def test_columns_in_another_order_missing_or_more_here_under_another_name(
     nodes: Nodes, way: str
 ) -> None:
