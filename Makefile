@@ -7,6 +7,9 @@
 #   make test-all   the slow scenario suites as well
 #   make test-versions  every release of PostgreSQL and every pair of them (npm fetches servers)
 #   make nemesis    random lives of cascades under faults: LIVES=500 SEED=1000 make nemesis
+#   make test-lowest  unit tests and a replicated table with the lowest versions of all packages
+#   make dist       wheels in dist/, with checksums and the list of all packages (SBOM)
+#   make audit      known vulnerabilities of these packages (asks a public database)
 #   make bench      capture, replay, latency, copy and queue of docs/benchmarks.md, half an hour
 #   make docs       generate docs/reference from sql/ and the code
 #   make man        write the manual pages into build/man
@@ -34,6 +37,7 @@ CHECKED := tests/unit tests/sql tests/docs $(PAGES:%=--ignore=tests/docs/test_%.
 SLOWEST := --durations=20
 
 BIN := $(abspath $(VENV))/bin
+TOOLS := build/tools/bin
 
 # What the user has set for other Pythons and other Sparks is not for these.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON
@@ -42,7 +46,8 @@ unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo check test test-all test-versions nemesis nemesis-defects bench docs man site
+.PHONY: demo check test test-all test-versions test-lowest nemesis nemesis-defects bench docs man
+.PHONY: site dist audit
 .PHONY: picture screenshots outages lint clean help
 .DEFAULT_GOAL := help
 
@@ -68,6 +73,30 @@ test-all: lint
 
 test-versions: $(VENV)/.dev
 	$(BIN)/python -m tests.versions --write $(VERSIONS_ARGS)
+
+# The newest versions are what the other targets install.
+test-lowest: build/tools/.made
+	$(PYTHON) -m venv --clear build/lowest
+	$(TOOLS)/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct \
+		-e ./client -e ".[embedded,dev]"
+	PATH=$(abspath build/lowest/bin):$$PATH build/lowest/bin/python -m pytest -q -n $(JOBS) \
+		-m "not slow" tests/unit tests/docs/test_readme.py tests/engine/test_copy.py
+
+# Both wheels are made twice, and must be the same to the byte.
+dist: build/tools/.made $(VENV)/.made
+	rm -rf dist build/again build/installed
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./client .
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/again ./client .
+	diff -r dist build/again
+	$(PYTHON) -m venv build/installed
+	build/installed/bin/python -m pip install --quiet --disable-pip-version-check --find-links dist \
+		"londiste4[embedded,web]==$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' londiste/__init__.py)"
+	$(TOOLS)/cyclonedx-py environment --output-reproducible --of JSON -o dist/londiste4.cdx.json \
+		build/installed/bin/python
+	cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
+audit: dist
+	$(TOOLS)/pip-audit --path "$$(echo build/installed/lib/python3*/site-packages)"
 
 nemesis: $(VENV)/.dev
 	$(BIN)/python -m tests.nemesis --lives $(LIVES) --seed $(SEED)
@@ -111,6 +140,12 @@ clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -rf spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Programs for releases, which the tests do not need.
+build/tools/.made:
+	$(PYTHON) -m venv build/tools
+	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check uv cyclonedx-bom pip-audit
+	@touch $@
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 import londiste
 from tests.docs.test_layers import ROOT
 from tests.fixtures.cluster import Database
-from tests.support.wheels import environment
+from tests.support.wheels import environment, pip
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -44,6 +46,18 @@ with psycopg.connect(sys.argv[1]) as conn:
 
 def files(wheel: Path) -> set[str]:
     return {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("londiste/")}
+
+
+def test_the_same_sources_make_the_same_wheels_anywhere(wheels: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    ignored = shutil.ignore_patterns(".*", "build", "dist", "__pycache__", "tests", "docs", "bench")
+    shutil.copytree(ROOT, elsewhere, ignore=ignored, copy_function=shutil.copyfile)
+    again = tmp_path / "wheels"
+    pip("wheel", "--no-deps", "--wheel-dir", str(again), str(elsewhere), str(elsewhere / "client"))
+    made = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in again.iterdir()}
+    assert made == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels.glob("*.whl")
+    }
 
 
 def test_the_wheels_share_no_file_and_have_all_of_them(wheels: Path) -> None:
