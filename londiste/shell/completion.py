@@ -7,16 +7,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.db.queries import tuples
+from londiste.errors import LondisteError
+from londiste.pgq import queues
 from londiste.pgq.config import PARAMETERS
 from londiste.shell import lexer
-from londiste.shell.language import (
-    CONNECT_WORDS,
-    TABLE_OPTIONS,
-    Slot,
-    Word,
-    expectations,
-)
+from londiste.shell.language import Slot, Word, expectations
 from londiste.shell.lexer import Token
+from londiste.shell.node_statements import TABLE_OPTIONS
+from londiste.shell.session import Session
+from londiste.shell.statements import CONNECT_WORDS, FORMS
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,43 @@ class Catalog:
     tables: tuple[str, ...] = ()
     sequences: tuple[str, ...] = ()
     databases: tuple[str, ...] = ()
+
+
+def catalog(session: Session) -> Catalog:
+    """The names in the database; empty in a failed transaction."""
+    if not session.usable:
+        return Catalog()
+    try:
+        with session.conn.transaction():
+            return _names_of(session)
+    except (LondisteError, psycopg.Error):
+        return Catalog()
+
+
+def _names_of(session: Session) -> Catalog:
+    conn = session.conn
+    consumers: dict[str, list[str]] = {}
+    workers: dict[tuple[str, str], list[str]] = {}
+    for one in queues.get_consumer_info(conn):
+        consumers.setdefault(one.queue_name, []).append(one.consumer_name)
+    for queue, found in consumers.items():
+        for name in found:
+            main, dot, rest = name.rpartition(".")
+            if dot and main in found:
+                workers.setdefault((queue, main), []).append(rest)
+    relations = [(str(kind), str(name)) for kind, name in tuples(conn, "shell_relations")]
+    members: list[str] = []
+    if session.queue and tuples(conn, "relation_exists", relation="pgq_node.node_location")[0][1]:
+        members = [one.name for one in nodes.get_queue_locations(conn, session.queue)]
+    return Catalog(
+        queues=tuple(each.queue_name for each in queues.get_queue_info(conn)),
+        consumers={queue: tuple(found) for queue, found in consumers.items()},
+        subconsumers={key: tuple(found) for key, found in workers.items()},
+        nodes=tuple(members),
+        tables=tuple(name for kind, name in relations if kind == "table"),
+        sequences=tuple(name for kind, name in relations if kind == "sequence"),
+        databases=tuple(str(name) for (name,) in tuples(conn, "other_databases")),
+    )
 
 
 _SQL_STARTS = (
@@ -77,7 +117,7 @@ def _last_word(text: str) -> tuple[list[Token], str]:
 
 
 def _candidates(found: list[Token], catalog: Catalog, queue: str | None) -> Iterable[str]:
-    for element, values in expectations(found):
+    for element, values in expectations(found, FORMS):
         if isinstance(element, Word):
             yield element.text
         elif isinstance(element, Slot):

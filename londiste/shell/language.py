@@ -1,9 +1,9 @@
-"""Grammar of the queue shell: one line per form, for parser and completion.
+"""Grammar of the queue shell: one line per form, for parser, completion and help.
 
 In a form, words stand for themselves, ``<kind:field>`` for a name or value, ``[...]`` for optional
-parts (several in a row in any order), ``(a|b)`` for a choice of words.  ``<kind*>``
-also takes ``*``; ``<kind,>`` takes several with commas; ``<settings>`` is ``name = value, …`` and
-``<options>`` the same where a value may be missing.
+parts (several in a row in any order).  ``<kind*>`` also takes ``*``; ``<kind,>`` takes several with
+commas; ``<settings>`` is ``name = value, …`` and ``<options>`` the same where a value may be
+missing.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
 from typing import Any
 
 from londiste.errors import BadOption
 from londiste.shell import lexer
-from londiste.shell import statements as s
 from londiste.shell.lexer import Token
-from londiste.shell.statements import Statement
+from londiste.shell.session import Result
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Word:
 class Slot:
     """A name or a value.
 
-    kind -- what it stands for, for the completion; field -- of the statement.
+    kind -- what it stands for, for the completion; field -- the argument of the function.
     """
 
     kind: str
@@ -52,157 +50,65 @@ class Maybe:
 Element = Word | Slot | Maybe
 
 
+#: Takes the session, and the values by the names of their fields.
+Runs = Callable[..., Result]
+
+
 @dataclass(frozen=True)
 class Form:
-    """A form of a statement, and the function that builds it from its values."""
+    """A form of a statement, its line of the help, and the function that runs it."""
 
     text: str
-    build: Callable[..., Statement]
     help: str
-    elements: tuple[Element, ...] = field(default=(), compare=False)
+    run: Runs
+    elements: tuple[Element, ...]
 
 
-def _form(text: str, build: Callable[..., Statement], help: str) -> Form:
-    return Form(text, build, help, _elements(text))
+class Forms(list[Form]):
+    """Forms in the order of the help."""
+
+    def statement(self, text: str, help: str) -> Callable[[Runs], Runs]:
+        """Adds a form, which the function below runs."""
+
+        def add(run: Runs) -> Runs:
+            self.append(Form(text, help, run, _elements(text)))
+            return run
+
+        return add
 
 
-#: Options of ``londiste add table … with``.
-TABLE_OPTIONS = (
-    "skip_truncate",
-    "tgflags",
-    "expect_sync",
-    "no_triggers",
-    "backup",
-    "skip",
-    "when",
-    "ev_type",
-    "ev_data",
-    "ev_extra1",
-    "ev_extra2",
-    "ev_extra3",
-    "ev_extra4",
-)
-
-CONNECT_WORDS = ("dbname", "host", "port", "user", "service", "queue", "node")
+#: First words of SQL, too: the second word makes a statement one of the shell.
+_OF_SQL = {"create", "drop", "alter", "show"}
 
 
-@cache
-def forms() -> tuple[Form, ...]:
-    """All forms, in the order of the help."""
-    return (
-        _form(
-            "connect <connection:parameters>",
-            s.Connect,
-            "connect to another database, queue or node",
-        ),
-        _form("install <component:component>", s.Install, "install or upgrade the SQL"),
-        _form("create queue <new:queue>", s.CreateQueue, "create a queue"),
-        _form("drop queue <queue:queue> [force]", s.DropQueue, "drop a queue with its events"),
-        _form(
-            "alter queue <queue*:queue> set <settings:settings>",
-            s.AlterQueue,
-            "set parameters of one queue or all",
-        ),
-        _form(
-            "show queue [<queue*:queue>]", s.ShowQueue, "list queues, or show the parameters of one"
-        ),
-        _form(
-            "show consumer [<consumer*:consumer>] [on <queue:queue>]", s.ShowConsumer, "positions"
-        ),
-        _form(
-            "show node [<node*:node>] [on <queue:queue>]", s.ShowNode, "list nodes of the cascade"
-        ),
-        _form("show batch <batch:batch>", s.ShowBatch, "show a batch, by number or consumer"),
-        _form("show table <table:table>", s.ShowTable, "show a replicated table"),
-        _form("show sequence <sequence:sequence>", s.ShowSequence, "show a replicated sequence"),
-        _form("show version", s.ShowVersion, "show versions of program, schemas and server"),
-        _form("show help", s.ShowHelp, "this"),
-        _form(
-            "register consumer <new:consumer> [on <queue:queue>] [at <tick:tick>]"
-            " [copy <consumer:copy>]",
-            s.RegisterConsumer,
-            "register or move a consumer",
-        ),
-        _form(
-            "unregister consumer <consumer*:consumer> [from <queue:queue>]",
-            s.UnregisterConsumer,
-            "unregister a consumer and delete its position",
-        ),
-        _form(
-            "register subconsumer <new:subconsumer> for <consumer:consumer> [on <queue:queue>]",
-            s.RegisterSubconsumer,
-            "register a cooperative consumer",
-        ),
-        _form(
-            "unregister subconsumer <subconsumer*:subconsumer> for <consumer:consumer>"
-            " [from <queue:queue>] [close [batch]]",
-            s.UnregisterSubconsumer,
-            "unregister a cooperative consumer, with its open batch",
-        ),
-        _form(
-            "londiste add table <table,:tables> [with <options:options>]",
-            s.AddTables,
-            "replicate tables",
-        ),
-        _form("londiste add sequence <sequence,:sequences>", s.AddSequences, "replicate sequences"),
-        _form("londiste remove table <table,:tables>", s.RemoveTables, "stop replicating tables"),
-        _form(
-            "londiste remove sequence <sequence,:sequences>",
-            s.RemoveSequences,
-            "stop replicating sequences",
-        ),
-        _form("londiste tables", s.ListTables, "list replicated tables and their states"),
-        _form("londiste seqs", s.ListSequences, "list replicated sequences"),
-        _form("londiste missing", s.ListMissing, "list tables that are not replicated"),
-        _form("help", s.ShowHelp, "this"),
-        _form("exit", s.Exit, "leave the shell; also quit, ^D"),
-        _form("quit", s.Exit, "leave"),
-    )
+def parse(text: str, forms: Sequence[Form]) -> tuple[Runs, Values] | None:
+    """The function and the values of a statement without its ``;``; None for SQL.
 
-
-#: First words that are never SQL, and second words that make others ours.
-_OURS = {"connect", "install", "register", "unregister", "londiste", "help", "exit", "quit"}
-_OURS_WITH = {
-    "create": {"queue"},
-    "drop": {"queue"},
-    "alter": {"queue"},
-    "show": {"queue", "consumer", "node", "batch", "table", "sequence", "version", "help"},
-}
-
-
-def parse(text: str) -> Statement:
-    """A statement, without its ``;``.
-
-    Other text is SQL.  Raises BadOption with the unreadable word and the expected ones.
+    Raises BadOption with the unreadable word and the expected ones.
     """
     found = lexer.tokens(text)
-    if not _is_ours(found):
-        return s.Sql(text.strip())
+    if not any(_begins(found, form) for form in forms):
+        return None
     expected: dict[int, list[Element]] = {}
-    for form in forms():
+    for form in forms:
         for end, values in _match(form.elements, found, 0, {}, expected):
             if end == len(found):
-                return form.build(**values)
-    raise _unreadable(found, expected)
+                return form.run, values
+    raise _unreadable(found, expected, forms)
 
 
-def expectations(found: Sequence[Token]) -> list[tuple[Element, Mapping[str, Any]]]:
+def expectations(
+    found: Sequence[Token], forms: Sequence[Form]
+) -> list[tuple[Element, Mapping[str, Any]]]:
     """The possible next elements after these tokens, with the values that were read before."""
     result: list[tuple[Element, Mapping[str, Any]]] = []
-    for form in forms():
+    for form in forms:
         expected: dict[int, list[Element]] = {}
         seen: dict[str, Any] = {}
         for _ in _match(form.elements, found, 0, {}, expected, seen):
             pass
         result += [(element, seen) for element in expected.get(len(found), [])]
     return result
-
-
-def help_lines() -> list[tuple[str, str]]:
-    """Every form as shown to users, and its purpose."""
-    return [(_readable(form.text) + ";", form.help) for form in forms()] + [
-        ("SQL …;", "anything else goes to the server")
-    ]
 
 
 # -- reading forms --------------------------------------------------------------------------------
@@ -226,7 +132,8 @@ def _elements(text: str) -> tuple[Element, ...]:
     return tuple(stack[0])
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
+    """The text of a form as shown to users."""
     text = re.sub(r"<new:(\w+)>", lambda m: m[1].upper(), text)
     text = re.sub(r"<(\w+),:\w+>", lambda m: f"{m[1].upper()}, …", text)
     text = re.sub(r"<(\w+)\*:\w+>", lambda m: f"{m[1].upper()}|*", text)
@@ -361,25 +268,27 @@ def _sign(token: Token, text: str) -> bool:
     return token.kind == "sign" and token.text == text
 
 
-def _is_ours(found: Sequence[Token]) -> bool:
-    if not found or found[0].kind != "word":
-        return False
-    first = found[0].text.lower()
-    if first in _OURS:
-        return True
-    second = found[1].text.lower() if len(found) > 1 and found[1].kind == "word" else ""
-    return second in _OURS_WITH.get(first, set())
+def _begins(found: Sequence[Token], form: Form) -> bool:
+    """Whether the first word of a form is here, and the second where the first is one of SQL."""
+    for token, element in zip(found, form.elements, strict=False):
+        if element != Word(token.text.lower()) or token.kind != "word":
+            return False
+        if token.text.lower() not in _OF_SQL:
+            return True
+    return False
 
 
 # -- errors ---------------------------------------------------------------------------------------
 
 
-def _unreadable(found: Sequence[Token], expected: dict[int, list[Element]]) -> BadOption:
+def _unreadable(
+    found: Sequence[Token], expected: dict[int, list[Element]], forms: Sequence[Form]
+) -> BadOption:
     place = max(expected)
     candidates = expected[place]
     words = sorted({one.text for one in candidates if isinstance(one, Word)})
     slots = sorted({_described(one) for one in candidates if isinstance(one, Slot)})
-    can_end = place > 0 and _could_end(found[:place])
+    can_end = place > 0 and _could_end(found[:place], forms)
     wanted = [*slots, *words, *(["the end"] if can_end else [])]
     if place >= len(found):
         said = " ".join(token.text for token in found)
@@ -393,9 +302,9 @@ def _unreadable(found: Sequence[Token], expected: dict[int, list[Element]]) -> B
     )
 
 
-def _could_end(found: Sequence[Token]) -> bool:
+def _could_end(found: Sequence[Token], forms: Sequence[Form]) -> bool:
     return any(
-        end == len(found) for form in forms() for end, _ in _match(form.elements, found, 0, {}, {})
+        end == len(found) for form in forms for end, _ in _match(form.elements, found, 0, {}, {})
     )
 
 

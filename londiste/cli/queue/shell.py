@@ -21,8 +21,8 @@ from londiste.cli.errors import tell
 from londiste.errors import BadOption, LondisteError
 from londiste.settings import DatabaseSettings
 from londiste.shell import completion, lexer
-from londiste.shell.session import Session
-from londiste.shell.show import Result
+from londiste.shell.session import Result, Session
+from londiste.shell.statements import execute
 
 HISTORY = "~/.londiste_history"
 HISTORY_LINES = 2000
@@ -110,7 +110,7 @@ def _run_all(session: Session, text: str, show: Callable[[Result], None]) -> boo
     """Runs the statements of a text, the last also without ``;``; true when one was exit."""
     statements, rest = lexer.split(text)
     for one in [*statements, *([rest] if rest.strip() else [])]:
-        result = session.execute(one)
+        result = execute(session, one)
         if result.end:
             return True
         show(result)
@@ -149,7 +149,7 @@ def _interactive(session: Session, show: Callable[[Result], None]) -> None:
             buffer.text = rest
             for one in statements:
                 try:
-                    result = session.execute(one)
+                    result = execute(session, one)
                 except LondisteError as error:
                     tell(error)
                     break
@@ -188,7 +188,7 @@ def _readline(session: Session) -> Iterator[_Buffer]:
             # What readline takes for a word may be the end of a name in quotes.
             before = len(completion.begun(line)) - len(text)
             try:
-                candidates = completion.complete(line, session.catalog(), session.queue)
+                candidates = completion.complete(line, completion.catalog(session), session.queue)
             except LondisteError:
                 candidates = []
             found[:] = [one[before:] for one in candidates]

@@ -21,7 +21,9 @@ from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.pgq import batches, producer, queues
+from londiste.shell.completion import catalog
 from londiste.shell.session import Session
+from londiste.shell.statements import execute
 from tests.fixtures.cascade import QUEUE, Answer, Nodes
 from tests.fixtures.cluster import Database
 from tests.fixtures.process import ROOT
@@ -57,102 +59,102 @@ def names(conn: Connection) -> list[str]:
 
 
 def test_queues_and_consumers_by_statement(session: Session, conn: Connection) -> None:
-    session.execute("create queue 'a b'")
-    session.execute("create queue q")
+    execute(session, "create queue 'a b'")
+    execute(session, "create queue q")
     assert names(conn) == ["a b", "q"]
-    session.execute("alter queue * set ticker_max_count = 1, ticker_max_lag = 2 seconds")
-    assert dict(session.execute('show queue "a b"').rows)["ticker_max_lag"] == "00:00:02"
+    execute(session, "alter queue * set ticker_max_count = 1, ticker_max_lag = 2 seconds")
+    assert dict(execute(session, 'show queue "a b"').rows)["ticker_max_lag"] == "00:00:02"
     with pytest.raises(BadOption, match="no current queue"):
-        session.execute("register consumer c")
-    session.execute("connect queue=q")
-    session.execute("register consumer c")
+        execute(session, "register consumer c")
+    execute(session, "connect queue=q")
+    execute(session, "register consumer c")
     producer.insert_event(conn, "q", "t", "x")
     tick = queues.ticker(conn, "q")
-    session.execute(f"register consumer d at {tick}")
-    session.execute("register consumer e copy c")
-    session.execute("register consumer f on 'a b'")
-    positions = {row[1]: row[4] for row in session.execute("show consumer").rows}
+    execute(session, f"register consumer d at {tick}")
+    execute(session, "register consumer e copy c")
+    execute(session, "register consumer f on 'a b'")
+    positions = {row[1]: row[4] for row in execute(session, "show consumer").rows}
     assert positions["d"] == tick
     assert positions["c"] == positions["e"] == 1
-    assert [row[1] for row in session.execute("show consumer * on 'a b'").rows] == ["f"]
-    assert [row[0] for row in session.execute("show queue").rows] == ["a b", "q"]
-    session.execute("unregister consumer d")
-    session.execute("unregister consumer * from q")
-    assert session.execute("show consumer").rows == []
+    assert [row[1] for row in execute(session, "show consumer * on 'a b'").rows] == ["f"]
+    assert [row[0] for row in execute(session, "show queue").rows] == ["a b", "q"]
+    execute(session, "unregister consumer d")
+    execute(session, "unregister consumer * from q")
+    assert execute(session, "show consumer").rows == []
     with pytest.raises(StateError, match="would be lost"):
-        session.execute("drop queue 'a b'")
-    session.execute("drop queue 'a b' force")
-    session.execute("drop queue q")
+        execute(session, "drop queue 'a b'")
+    execute(session, "drop queue 'a b' force")
+    execute(session, "drop queue q")
     assert names(conn) == []
 
 
 def test_cooperative_consumers_and_batches(session: Session, conn: Connection) -> None:
-    session.execute("create queue q")
-    session.execute("connect queue=q")
-    session.execute("register subconsumer w for c")
-    session.execute("register subconsumer v for c")
-    assert [row[1] for row in session.execute("show consumer").rows] == ["c", "c.v", "c.w"]
-    session.execute("register consumer plain")
+    execute(session, "create queue q")
+    execute(session, "connect queue=q")
+    execute(session, "register subconsumer w for c")
+    execute(session, "register subconsumer v for c")
+    assert [row[1] for row in execute(session, "show consumer").rows] == ["c", "c.v", "c.w"]
+    execute(session, "register consumer plain")
     queues.force_tick(conn, "q")
     queues.ticker(conn, "q")
     with pytest.raises(StateError, match="no batch open"):
-        session.execute("show batch plain")
+        execute(session, "show batch plain")
     opened = batches.next_batch(conn, "q", "plain")
     assert opened is not None
-    (row,) = session.execute("show batch plain").rows
+    (row,) = execute(session, "show batch plain").rows
     assert list(row[:3]) == [opened.id, "q", "plain"]
-    assert session.execute(f"show batch {opened.id}").rows == [row]
-    session.execute("unregister subconsumer w for c from q")
-    session.execute("unregister subconsumer * for c close batch")
-    assert [row[1] for row in session.execute("show consumer").rows] == ["c", "plain"]
+    assert execute(session, f"show batch {opened.id}").rows == [row]
+    execute(session, "unregister subconsumer w for c from q")
+    execute(session, "unregister subconsumer * for c close batch")
+    assert [row[1] for row in execute(session, "show consumer").rows] == ["c", "plain"]
 
 
 def test_other_sql_is_passed_through_as_the_server_writes_it(session: Session) -> None:
-    result = session.execute("select 1.50::numeric as n, null as x, '%s' as p, '{1,2}'::int[]")
+    result = execute(session, "select 1.50::numeric as n, null as x, '%s' as p, '{1,2}'::int[]")
     assert (result.columns, result.rows) == (
         ["n", "x", "p", "int4"],
         [["1.50", None, "%s", "{1,2}"]],
     )
     assert result.lines == ["SELECT 1"]
-    assert session.execute("create table mine (id int)").lines == ["CREATE TABLE"]
-    assert session.execute("select * from mine").rows == []
-    assert session.execute("show search_path").rows == [['"$user", public']]
+    assert execute(session, "create table mine (id int)").lines == ["CREATE TABLE"]
+    assert execute(session, "select * from mine").rows == []
+    assert execute(session, "show search_path").rows == [['"$user", public']]
     with pytest.raises(LondisteError, match="nonsense"):
-        session.execute("select nonsense")
+        execute(session, "select nonsense")
     with pytest.raises(BadOption, match="COPY from or to the client"):
-        session.execute("copy mine from stdin")
-    assert session.execute("select 1").rows == [["1"]]
+        execute(session, "copy mine from stdin")
+    assert execute(session, "select 1").rows == [["1"]]
 
 
 def test_queue_commands_take_part_in_a_transaction_that_was_begun(
     session: Session, conn: Connection
 ) -> None:
-    session.execute("begin")
+    execute(session, "begin")
     assert session.prompt.endswith("=*> ")
-    session.execute("create queue q")
+    execute(session, "create queue q")
     with pytest.raises(StateError, match="inside a transaction"):
-        session.execute("install pgq")
-    session.execute("rollback")
+        execute(session, "install pgq")
+    execute(session, "rollback")
     assert names(conn) == []
-    session.execute("begin")
-    session.execute("create queue q")
+    execute(session, "begin")
+    execute(session, "create queue q")
     with pytest.raises(LondisteError):
-        session.execute("select nonsense")
+        execute(session, "select nonsense")
     assert session.prompt.endswith("=!> ")
     with pytest.raises(LondisteError, match="aborted"):
-        session.execute("show queue")
-    assert session.catalog().queues == ()
-    session.execute("rollback")
-    session.execute("begin")
-    session.execute("create queue q")
-    session.execute("commit")
+        execute(session, "show queue")
+    assert catalog(session).queues == ()
+    execute(session, "rollback")
+    execute(session, "begin")
+    execute(session, "create queue q")
+    execute(session, "commit")
     assert names(conn) == ["q"]
 
 
 def test_a_lost_connection_is_an_error_and_the_next_statement_works(session: Session) -> None:
     with pytest.raises(LondisteError):
-        session.execute("select pg_terminate_backend(pg_backend_pid())")
-    assert session.execute("select 1").rows == [["1"]]
+        execute(session, "select pg_terminate_backend(pg_backend_pid())")
+    assert execute(session, "select 1").rows == [["1"]]
 
 
 def test_replication_by_statement(nodes_of: Nodes) -> None:
@@ -162,31 +164,31 @@ def test_replication_by_statement(nodes_of: Nodes) -> None:
     root.db.execute("create table two (id int primary key)")
     session = Session(root.dsn, queue=QUEUE)
     try:
-        assert {row[1] for row in session.execute("londiste missing").rows} == {
+        assert {row[1] for row in execute(session, "londiste missing").rows} == {
             "public.one",
             "public.two",
             "public.s",
         }
-        session.execute("londiste add table one, two with expect_sync, when='id > 0'")
-        assert [row[0] for row in session.execute("londiste tables").rows] == [
+        execute(session, "londiste add table one, two with expect_sync, when='id > 0'")
+        assert [row[0] for row in execute(session, "londiste tables").rows] == [
             "public.one",
             "public.two",
         ]
-        shown = dict(session.execute("show table one").rows)
+        shown = dict(execute(session, "show table one").rows)
         assert "when=id > 0" in str(shown) and "queue q" in shown
-        session.execute("londiste add sequence s")
-        assert [row[0] for row in session.execute("londiste seqs").rows] == ["public.s"]
-        assert session.execute("show sequence s").rows[0][0] == "q"
-        session.execute("londiste remove table two")
-        session.execute("londiste remove sequence s")
-        assert [row[0] for row in session.execute("londiste tables").rows] == ["public.one"]
-        assert session.execute("show table two").rows[0][0] == "not replicated"
-        nodes = {row[0]: row[1] for row in session.execute("show node *").rows}
+        execute(session, "londiste add sequence s")
+        assert [row[0] for row in execute(session, "londiste seqs").rows] == ["public.s"]
+        assert execute(session, "show sequence s").rows[0][0] == "q"
+        execute(session, "londiste remove table two")
+        execute(session, "londiste remove sequence s")
+        assert [row[0] for row in execute(session, "londiste tables").rows] == ["public.one"]
+        assert execute(session, "show table two").rows[0][0] == "not replicated"
+        nodes = {row[0]: row[1] for row in execute(session, "show node *").rows}
         assert set(nodes) == {"root", "leaf"}
-        session.execute("connect node=leaf")
+        execute(session, "connect node=leaf")
         assert session.conn.info.dbname == leaf.db.name
         with pytest.raises(LondisteError, match="no node nope"):
-            session.execute("connect node=nope")
+            execute(session, "connect node=nope")
         assert session.conn.info.dbname == leaf.db.name
     finally:
         session.close()
@@ -197,12 +199,12 @@ def test_it_installs_and_shows_versions(
 ) -> None:
     session = Session(database.dsn)
     try:
-        session.execute("install pgq")
-        versions = dict(session.execute("show version").rows)
+        execute(session, "install pgq")
+        versions = dict(execute(session, "show version").rows)
         assert versions["schema pgq"] and versions["schema londiste"] is None
         assert "PostgreSQL" in versions
-        assert "files ran" in session.execute("install londiste").lines[0]
-        assert session.execute("show help").rows
+        assert "files ran" in execute(session, "install londiste").lines[0]
+        assert execute(session, "show help").rows
     finally:
         session.close()
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 import pytest
 
 from londiste.errors import BadOption
 from londiste.shell import lexer
+from londiste.shell import node_statements as n
+from londiste.shell import queue_statements as q
 from londiste.shell import statements as s
 from londiste.shell.completion import Catalog, begun, complete
-from londiste.shell.language import forms, help_lines, parse
-from londiste.shell.session import table_options
-from londiste.shell.statements import Statement
+from londiste.shell.language import Runs, parse
+from londiste.shell.node_statements import table_options
+from londiste.shell.statements import FORMS
 
-FORMS: list[tuple[str, Statement]] = [
-    ("connect dbname=shop", s.Connect({"dbname": "shop"})),
+MEANT: list[tuple[str, Runs, dict[str, Any]]] = [
+    ("connect dbname=shop", s.connect, {"parameters": {"dbname": "shop"}}),
     (
         "CONNECT dbname=shop host=/tmp port=5433 user='a b' service=s queue=\"q 1\" node=n2",
-        s.Connect(
-            {
+        s.connect,
+        {
+            "parameters": {
                 "dbname": "shop",
                 "host": "/tmp",
                 "port": "5433",
@@ -26,63 +32,91 @@ FORMS: list[tuple[str, Statement]] = [
                 "queue": "q 1",
                 "node": "n2",
             }
-        ),
+        },
     ),
-    ("connect queue=q, node=n", s.Connect({"queue": "q", "node": "n"})),
-    ("install pgq", s.Install("pgq")),
-    ("install londiste", s.Install("londiste")),
-    ("show version", s.ShowVersion()),
-    ("show help", s.ShowHelp()),
-    ("help", s.ShowHelp()),
-    ("exit", s.Exit()),
-    ("Quit", s.Exit()),
-    ("create queue q", s.CreateQueue("q")),
-    ("Create\n  Queue -- a comment\n 'it''s'", s.CreateQueue("it's")),
-    ('create queue "a ""b"" ;"', s.CreateQueue('a "b" ;')),
-    ("drop queue a.b-c", s.DropQueue("a.b-c")),
-    ("drop queue q force", s.DropQueue("q", True)),
+    ("connect queue=q, node=n", s.connect, {"parameters": {"queue": "q", "node": "n"}}),
+    ("install pgq", s.install, {"component": "pgq"}),
+    ("install londiste", s.install, {"component": "londiste"}),
+    ("show version", s.show_version, {}),
+    ("show help", s.show_help, {}),
+    ("help", s.show_help, {}),
+    ("exit", s.leave, {}),
+    ("Quit", s.leave, {}),
+    ("create queue q", q.create_queue, {"queue": "q"}),
+    ("Create\n  Queue -- a comment\n 'it''s'", q.create_queue, {"queue": "it's"}),
+    ('create queue "a ""b"" ;"', q.create_queue, {"queue": 'a "b" ;'}),
+    ("drop queue a.b-c", q.drop_queue, {"queue": "a.b-c"}),
+    ("drop queue q force", q.drop_queue, {"queue": "q", "force": True}),
     (
         "alter queue q set ticker_max_lag = '3 seconds', ticker_paused=true",
-        s.AlterQueue("q", {"ticker_max_lag": "3 seconds", "ticker_paused": "true"}),
+        q.alter_queue,
+        {"queue": "q", "settings": {"ticker_max_lag": "3 seconds", "ticker_paused": "true"}},
     ),
     (
         "alter queue * set Rotation_Period = 2 hours",
-        s.AlterQueue("*", {"rotation_period": "2 hours"}),
+        q.alter_queue,
+        {"queue": "*", "settings": {"rotation_period": "2 hours"}},
     ),
-    ("show queue", s.ShowQueue()),
-    ("show queue *", s.ShowQueue("*")),
-    ("show queue q", s.ShowQueue("q")),
-    ("show consumer", s.ShowConsumer()),
-    ("show consumer c", s.ShowConsumer("c")),
-    ("show consumer * on q", s.ShowConsumer("*", "q")),
-    ("show consumer on q", s.ShowConsumer("*", "q")),
-    ("show node", s.ShowNode()),
-    ("show node * on q", s.ShowNode("*", "q")),
-    ("show node n", s.ShowNode("n")),
-    ("show batch 12", s.ShowBatch("12")),
-    ("show batch c", s.ShowBatch("c")),
-    ("show table public.t", s.ShowTable("public.t")),
-    ("show sequence s", s.ShowSequence("s")),
-    ("register consumer c", s.RegisterConsumer("c")),
-    ("register consumer c on q at 5", s.RegisterConsumer("c", "q", "5")),
-    ("register consumer c copy d on q", s.RegisterConsumer("c", "q", copy="d")),
-    ("register consumer c at 5 copy d", s.RegisterConsumer("c", tick="5", copy="d")),
-    ("unregister consumer c", s.UnregisterConsumer("c")),
-    ("unregister consumer * from q", s.UnregisterConsumer("*", "q")),
-    ("register subconsumer w for c on q", s.RegisterSubconsumer("w", "c", "q")),
-    ("unregister subconsumer w for c", s.UnregisterSubconsumer("w", "c")),
+    ("show queue", q.show_queue, {}),
+    ("show queue *", q.show_queue, {"queue": "*"}),
+    ("show queue q", q.show_queue, {"queue": "q"}),
+    ("show consumer", q.show_consumer, {}),
+    ("show consumer c", q.show_consumer, {"consumer": "c"}),
+    ("show consumer * on q", q.show_consumer, {"consumer": "*", "queue": "q"}),
+    ("show consumer on q", q.show_consumer, {"queue": "q"}),
+    ("show node", n.show_node, {}),
+    ("show node * on q", n.show_node, {"node": "*", "queue": "q"}),
+    ("show node n", n.show_node, {"node": "n"}),
+    ("show batch 12", q.show_batch, {"batch": "12"}),
+    ("show batch c", q.show_batch, {"batch": "c"}),
+    ("show table public.t", n.show_table, {"table": "public.t"}),
+    ("show sequence s", n.show_sequence, {"sequence": "s"}),
+    ("register consumer c", q.register_consumer, {"consumer": "c"}),
+    (
+        "register consumer c on q at 5",
+        q.register_consumer,
+        {"consumer": "c", "queue": "q", "tick": "5"},
+    ),
+    (
+        "register consumer c copy d on q",
+        q.register_consumer,
+        {"consumer": "c", "queue": "q", "copy": "d"},
+    ),
+    (
+        "register consumer c at 5 copy d",
+        q.register_consumer,
+        {"consumer": "c", "tick": "5", "copy": "d"},
+    ),
+    ("unregister consumer c", q.unregister_consumer, {"consumer": "c"}),
+    ("unregister consumer * from q", q.unregister_consumer, {"consumer": "*", "queue": "q"}),
+    (
+        "register subconsumer w for c on q",
+        q.register_subconsumer,
+        {"subconsumer": "w", "consumer": "c", "queue": "q"},
+    ),
+    (
+        "unregister subconsumer w for c",
+        q.unregister_subconsumer,
+        {"subconsumer": "w", "consumer": "c"},
+    ),
     (
         "unregister subconsumer * for c from q close batch",
-        s.UnregisterSubconsumer("*", "c", "q", True),
+        q.unregister_subconsumer,
+        {"subconsumer": "*", "consumer": "c", "queue": "q", "close": True},
     ),
-    ("unregister subconsumer w for c close", s.UnregisterSubconsumer("w", "c", None, True)),
-    ("londiste add table t", s.AddTables(("t",))),
+    (
+        "unregister subconsumer w for c close",
+        q.unregister_subconsumer,
+        {"subconsumer": "w", "consumer": "c", "close": True},
+    ),
+    ("londiste add table t", n.add_tables, {"names": ("t",)}),
     (
         "londiste add table a, \"S x.T\" with skip_truncate, tgflags='UIDBAQL', expect_sync,"
         " no_triggers, backup, skip, when='a > 0', ev_extra2='x'",
-        s.AddTables(
-            ("a", "S x.T"),
-            {
+        n.add_tables,
+        {
+            "names": ("a", "S x.T"),
+            "options": {
                 "skip_truncate": None,
                 "tgflags": "UIDBAQL",
                 "expect_sync": None,
@@ -92,29 +126,32 @@ FORMS: list[tuple[str, Statement]] = [
                 "when": "a > 0",
                 "ev_extra2": "x",
             },
-        ),
+        },
     ),
-    ("londiste add sequence s, t", s.AddSequences(("s", "t"))),
-    ("londiste remove table t, u", s.RemoveTables(("t", "u"))),
-    ("londiste remove sequence s", s.RemoveSequences(("s",))),
-    ("londiste tables", s.ListTables()),
-    ("londiste seqs", s.ListSequences()),
-    ("londiste missing", s.ListMissing()),
-    ("select 1", s.Sql("select 1")),
-    ("show work_mem", s.Sql("show work_mem")),
-    ("create table queue (id int)", s.Sql("create table queue (id int)")),
-    ("drop table t", s.Sql("drop table t")),
+    ("londiste add sequence s, t", n.add_sequences, {"names": ("s", "t")}),
+    ("londiste remove table t, u", n.remove_tables, {"names": ("t", "u")}),
+    ("londiste remove sequence s", n.remove_sequences, {"names": ("s",)}),
+    ("londiste tables", n.list_tables, {}),
+    ("londiste seqs", n.list_sequences, {}),
+    ("londiste missing", n.list_missing, {}),
 ]
+SQL = ["select 1", "show work_mem", "create table queue (id int)", "drop table t"]
 
 
-@pytest.mark.parametrize(("text", "meant"), FORMS)
-def test_every_form_is_read(text: str, meant: Statement) -> None:
-    assert parse(text) == meant
+@pytest.mark.parametrize(("text", "run", "values"), MEANT)
+def test_every_form_is_read(text: str, run: Runs, values: dict[str, Any]) -> None:
+    assert parse(text, FORMS) == (run, values)
+    # The function takes what the form names.
+    inspect.signature(run).bind(None, **values)
+
+
+@pytest.mark.parametrize("text", SQL)
+def test_other_text_is_sql(text: str) -> None:
+    assert parse(text, FORMS) is None
 
 
 def test_no_form_is_left_out_above() -> None:
-    assert {form.build for form in forms()} | {s.Sql} == {type(meant) for _, meant in FORMS}
-    assert len(help_lines()) == len(forms()) + 1
+    assert {form.run for form in FORMS} == {run for _, run, _ in MEANT}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +182,7 @@ def test_what_cannot_be_read_is_named_with_what_could_stand_there(
     text: str, error: str, hint: str
 ) -> None:
     with pytest.raises(BadOption) as caught:
-        parse(text)
+        parse(text, FORMS)
     assert error in caught.value.message
     assert hint in caught.value.hint
 
