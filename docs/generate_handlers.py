@@ -42,7 +42,7 @@ def page() -> str:
         parts.append("\n| option | takes | default | |\n|---|---|---|---|\n")
         for row in rows:
             default = "*(needed)*" if row.default is None else _code(row.default)
-            parts.append(f"| `{row.name}` | {row.kind} | {default} | {_cell(row.help)} |\n")
+            parts.append(f"| `{row.name}` | {row.takes} | {default} | {_cell(row.help)} |\n")
     parts.append(
         "\n## Presets of `dispatch`\n\nThe same options with other defaults.\n"
         "\n| handler | defaults that differ |\n|---|---|\n"

@@ -164,6 +164,13 @@ def advise(findings: Iterable[Finding]) -> None:
             warning(f"{one.what}: {one.why}; {one.do}")
 
 
+def findings(found: Iterable[Finding], *, ids: bool = False) -> None:
+    """Prints findings, with their ids if wanted."""
+    for one in found:
+        click.echo(f"{one.severity.word}: {cell(one.what)}" + (f" [{one.kind}]" if ids else ""))
+        click.echo(f"  why: {cell(one.why)}\n  do:  {cell(one.do)}")
+
+
 def cell(value: Any) -> str:
     """One value of a table."""
     if value is None:

@@ -53,18 +53,6 @@ class Coverage:
     differing: int
     findings: tuple[dict[str, Any], ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
-        return {
-            "table": self.table,
-            "ranges": self.ranges,
-            "compared": self.compared,
-            "oldest": None if self.oldest is None else self.oldest.isoformat(),
-            "rows": self.rows,
-            "differing": self.differing,
-            "findings": list(self.findings),
-        }
-
 
 def coverage(settings: WorkerSettings, wanted: Sequence[str] = ()) -> list[Coverage]:
     """Coverage of this node's audits, by table."""

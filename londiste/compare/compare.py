@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from londiste.compare import chunks, recheck
 from londiste.compare import sqlapi as progress
@@ -324,7 +323,27 @@ def _remember(conn: Connection, queue: str, results: Sequence[TableResult], aske
                 progress.compare_forget(conn, queue, progress.COMPARE, result.table)
 
 
-def explain(settings: WorkerSettings, asked: Asked) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class ExplainedTable:
+    """How a table would be compared: with `--dry-run`.
+
+    here -- its name on this node.
+    found_by -- columns that identify a row.
+    cut, ranges, buckets -- the parts.
+    where -- condition that chooses the rows.
+    """
+
+    table: str
+    here: str
+    found_by: str
+    ranges: int
+    buckets: int
+    cut: str
+    where: str
+    skipped_columns: list[str]
+
+
+def explain(settings: WorkerSettings, asked: Asked) -> list[ExplainedTable]:
     """How each table would be compared; reads catalogs and a sample of the keys."""
     result = []
     with open_session(settings.db) as conn:
@@ -336,17 +355,15 @@ def explain(settings: WorkerSettings, asked: Asked) -> list[dict[str, Any]]:
                 table = pair_up(root, conn, replicated, asked, held)
                 cut = chunks.cut(root, conn, table)
                 result.append(
-                    {
-                        "table": table.name,
-                        "here": str(table.pair.dest),
-                        "found_by": ", ".join(table.key) or "the whole row",
-                        "ranges": len(cut),
-                        "buckets": cut[0].buckets,
-                        "cut": f"{len(cut)} ranges"
-                        if len(cut) > 1
-                        else f"{cut[0].buckets} buckets",
-                        "where": table.root_where,
-                        "skipped_columns": list(table.skipped),
-                    }
+                    ExplainedTable(
+                        table=table.name,
+                        here=str(table.pair.dest),
+                        found_by=", ".join(table.key) or "the whole row",
+                        ranges=len(cut),
+                        buckets=cut[0].buckets,
+                        cut=f"{len(cut)} ranges" if len(cut) > 1 else f"{cut[0].buckets} buckets",
+                        where=table.root_where,
+                        skipped_columns=list(table.skipped),
+                    )
                 )
     return result

@@ -60,11 +60,15 @@ _EVERYWHERE = {"encoding": "leave it out: texts come in the encoding of this nod
 
 
 @dataclass(frozen=True)
-class Option:
-    """Description of an option of a handler; ``default`` is None when it is required."""
+class HandlerOption:
+    """An option of a handler.
+
+    takes -- kind of its value.
+    default -- None: the option is required.
+    """
 
     name: str
-    kind: str
+    takes: str
     default: str | None
     help: str
 
@@ -138,11 +142,11 @@ def find(name: str) -> type[Handler]:
     return kind
 
 
-def options(kind: type[Handler]) -> list[Option]:
+def options(kind: type[Handler]) -> list[HandlerOption]:
     """The options of a handler, in the order of its fields."""
     hints = get_type_hints(kind)
     return [
-        Option(
+        HandlerOption(
             field.name,
             _kind(hints[field.name]),
             None if _required(field) else _shown(_default(field)),

@@ -335,10 +335,10 @@ def _waiting(conn: Connection, queue: str, consumer: str) -> str:
     """Events that are lost with a consumer, as the end of a sentence; empty if there are none."""
     text = ""
     for one in dead_letters.get_waiting_info(conn, queue, consumer):
-        if one.retry_events:
-            text += f", {one.retry_events} events to retry"
-        if one.failed_events:
-            text += f", {one.failed_events} dead letters"
+        if one.retries:
+            text += f", {one.retries} events to retry"
+        if one.dead:
+            text += f", {one.dead} dead letters"
     return text
 
 

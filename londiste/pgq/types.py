@@ -113,14 +113,17 @@ class FailedEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class WaitingInfo:
-    """One row of ``pgq.get_waiting_info``: retries and dead letters of a consumer."""
+    """Numbers of events that wait, of a consumer: a row of ``pgq.get_waiting_info``.
 
-    queue_name: str
-    consumer_name: str
-    retry_events: int
+    dead -- dead letters; last -- time of the newest one.
+    """
+
+    queue: str
+    consumer: str
+    retries: int
     next_retry: datetime | None
-    failed_events: int
-    last_failed: datetime | None
+    dead: int
+    last: datetime | None
 
 
 class DelayedEvent(NamedTuple):

@@ -79,8 +79,6 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
     if as_json:
         output.as_json(Checked(tables=len(facts), sizes=sizes, findings=catalog.shown(found)))
     else:
-        for one in found:
-            click.echo(f"{one.severity.word}: {output.cell(one.what)}")
-            click.echo(f"  why: {output.cell(one.why)}\n  do:  {output.cell(one.do)}")
+        output.findings(found)
         output.message(f"{len(facts)} tables checked, {len(found)} findings")
     return int(worst(found))

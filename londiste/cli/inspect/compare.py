@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import click
 
 from londiste.cli import options, output
+from londiste.cli.documents import Rows
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.inspect.common import ComparedTable, announce, row
 from londiste.compare import audit
@@ -25,31 +26,6 @@ class Compared(TypedDict):
     tables: list[ComparedTable]
 
 
-class ExplainedTable(TypedDict):
-    """How a table would be compared.
-
-    here -- its name on this node.
-    found_by -- columns that identify a row.
-    cut, ranges, buckets -- the parts.
-    where -- condition that chooses the rows.
-    """
-
-    table: str
-    here: str
-    found_by: str
-    ranges: int
-    buckets: int
-    cut: str
-    where: str
-    skipped_columns: list[str]
-
-
-class Explained(TypedDict):
-    """With `--dry-run`."""
-
-    tables: list[ExplainedTable]
-
-
 class Coverage(TypedDict):
     """With `--status` and `--continuous`: the audit.
 
@@ -58,6 +34,9 @@ class Coverage(TypedDict):
 
     equal: bool
     tables: list[audit.Coverage]
+
+
+EXPLAINED = Rows("tables", run.ExplainedTable)
 
 
 @click.command()
@@ -89,7 +68,7 @@ class Coverage(TypedDict):
 )
 @click.option("--status", is_flag=True, help="Show coverage and findings of --continuous.")
 @options.explain
-@options.json_output(Compared, Explained, Coverage)
+@options.json_output(Compared, EXPLAINED, Coverage)
 def compare(
     context: options.Context,
     tables: tuple[str, ...],
@@ -123,7 +102,10 @@ def compare(
     if status:
         return _status(audit.coverage(settings, tables), as_json)
     if explain:
-        return _explain(run.explain(settings, asked), as_json)
+        plans = run.explain(settings, asked)
+        columns = ["table", "here", "found_by", "cut", "where", "skipped_columns"]
+        output.show(EXPLAINED, plans, json_wanted=as_json, columns=columns)
+        return 0
     if continuous:
         audit.run(settings, asked, share=share, once=once, say=output.message)
         covered = audit.coverage(settings, tables)
@@ -150,20 +132,6 @@ def _counts(result: found.TableResult, count_only: bool) -> list[str]:
     if count_only:
         return ["-", "-", "-"]
     return [f"{n}+" if result.more else str(n) for n in result.counts().values()]
-
-
-def _explain(plans: list[dict[str, Any]], as_json: bool) -> int:
-    if as_json:
-        output.as_json({"tables": plans})
-        return 0
-    output.table(
-        ["table", "here", "found_by", "cut", "where", "skipped_columns"],
-        [
-            [p["table"], p["here"], p["found_by"], p["cut"], p["where"], p["skipped_columns"]]
-            for p in plans
-        ],
-    )
-    return 0
 
 
 def _status(covered: list[audit.Coverage], as_json: bool) -> int:

@@ -156,7 +156,7 @@ def _explain(
         steps.append(f"read {len(changes)} statements for {tables} from {path}")
     else:
         for table in compare.explain(settings, asked):
-            steps.append(f"compare {table['table']}, {table['cut']}, by {table['found_by']}")
+            steps.append(f"compare {table.table}, {table.cut}, by {table.found_by}")
         steps.append(f"write a statement for each row that differs to {path or 'stdout'}")
     if apply:
         steps += [
@@ -165,11 +165,7 @@ def _explain(
             "run the statements of unchanged rows in one transaction",
             "compare the tables again",
         ]
-    if as_json:
-        output.as_json(Steps(steps=steps))
-    else:
-        for number, step in enumerate(steps, 1):
-            click.echo(f"{number}. {step}")
+    output.lines(steps, json_wanted=as_json)
     return 0
 
 

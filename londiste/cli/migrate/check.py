@@ -55,7 +55,7 @@ def check(
     if as_json:
         output.as_json(Checked(schema=made.way.value, findings=shown(found)))
     else:
-        common.say(found)
+        output.findings(found)
         output.message(f"structure of the new database: {how}")
         output.message(f"{len(found)} findings")
     return int(worst(found))

@@ -84,10 +84,3 @@ def examine(
     found = findings(old, new, chosen, held=held, begun=begun)
     roles = bool((old.named_roles - new.roles) - {old.user}) or not new.superuser
     return found, schema_copy.MakeStructure(pair, chosen, dumper, roles, output.warning)
-
-
-def say(found: list[Finding]) -> None:
-    """Prints findings."""
-    for one in found:
-        click.echo(f"{one.severity.word}: {output.cell(one.what)}")
-        click.echo(f"  why: {output.cell(one.why)}\n  do:  {output.cell(one.do)}")

@@ -119,7 +119,7 @@ def _set_up(
         output.steps(steps, json_wanted=as_json)
         return
     if forbidding:
-        common.say(forbidding)
+        output.findings(forbidding)
         raise StateError(
             f"migration cannot start: {forbidding[0].what}",
             detail=f"{len(forbidding)} critical findings; nothing was changed",

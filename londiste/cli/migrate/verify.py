@@ -76,7 +76,7 @@ def compare(
             drift.look(conn[above]), drift.look(conn[below.name]), (above, below.name)
         )
     if not as_json:
-        common.say(found)
+        output.findings(found)
     with daemons.at_work(pair, verbose=common.verbose(context)):
         result = run.compare_tables(
             pair.worker_settings(below),
@@ -103,7 +103,7 @@ def compare(
             )
         )
     else:
-        common.say(late)
+        output.findings(late)
         output.table(
             ["table", "equal", "rows_root", "rows_here"],
             [[r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables],

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any
 
 import click
 
@@ -18,25 +17,10 @@ from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, dead_letters
 from londiste.pgq.admin import QueueChange
-from londiste.pgq.types import FailedEvent
-
-
-class Waiting(TypedDict):
-    """Numbers of events that wait, of a consumer.
-
-    last -- time of the newest dead letter.
-    """
-
-    queue: str
-    consumer: str
-    dead: int
-    last: datetime | None
-    retries: int
-    next_retry: datetime | None
-
+from londiste.pgq.types import FailedEvent, WaitingInfo
 
 EVENTS = Rows("events", FailedEvent)
-CONSUMERS = Rows("consumers", Waiting)
+CONSUMERS = Rows("consumers", WaitingInfo)
 
 _queue = click.argument("queue_name", metavar="QUEUE")
 _consumer = click.argument("consumer", metavar="CONSUMER")
@@ -97,18 +81,9 @@ def count(
             admin.find_consumer(conn, queue_name, consumer)
         elif queue_name is not None:
             admin.find_queue(conn, queue_name)
-        rows: list[Waiting] = [
-            {
-                "queue": one.queue_name,
-                "consumer": one.consumer_name,
-                "dead": one.failed_events,
-                "last": one.last_failed,
-                "retries": one.retry_events,
-                "next_retry": one.next_retry,
-            }
-            for one in dead_letters.get_waiting_info(conn, queue_name, consumer)
-        ]
-    output.show(CONSUMERS, rows, json_wanted=as_json, empty="no dead letters")
+        found = dead_letters.get_waiting_info(conn, queue_name, consumer)
+    columns = ["queue", "consumer", "dead", "last", "retries", "next_retry"]
+    output.show(CONSUMERS, found, json_wanted=as_json, empty="no dead letters", columns=columns)
 
 
 def _changing(function: Any) -> Any:

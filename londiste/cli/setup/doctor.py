@@ -121,9 +121,7 @@ def doctor(
         if left:
             output.message(f"findings without SQL: {left}; londiste doctor shows them")
     else:
-        for one in found:
-            click.echo(f"{one.severity.word}: {output.cell(one.what)} [{one.kind}]")
-            click.echo(f"  why: {output.cell(one.why)}\n  do:  {output.cell(one.do)}")
+        output.findings(found, ids=True)
         output.message(_summary(found))
     return int(worst(found))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
 import click
 
@@ -15,21 +14,7 @@ from londiste.replication.commands import columns as comparing
 from londiste.replication.patterns import parsed
 from londiste.settings import NodeSettings
 
-
-class Column(TypedDict):
-    """A column that differs.
-
-    here, provider -- its type.
-    """
-
-    table: str
-    column: str
-    here: str | None
-    provider: str | None
-    state: str
-
-
-COLUMNS = Rows("columns", Column)
+COLUMNS = Rows("columns", comparing.ColumnDifference)
 
 
 @click.command()
@@ -55,19 +40,9 @@ def columns(
                 output.warning(line)
             return 0
         found = comparing.differences(reach, settings.db, settings.queue_name, wanted)
-    rows: list[Column] = [
-        {
-            "table": str(one.table),
-            "column": one.column,
-            "here": one.here,
-            "provider": one.there,
-            "state": one.state,
-        }
-        for one in found
-    ]
     output.show(
         COLUMNS,
-        rows,
+        found,
         json_wanted=as_json,
         empty="no column differs from the provider",
     )

@@ -13,26 +13,13 @@ from londiste.handlers import registry
 from londiste.settings import NodeSettings
 
 
-class HandlerOption(TypedDict):
-    """An option of a handler.
-
-    takes -- kind of its value.
-    default -- null: the option is required.
-    """
-
-    name: str
-    takes: str
-    default: str | None
-    help: str
-
-
 class Handler(TypedDict):
     """A handler."""
 
     handler: str
     aliases: list[str]
     does: str
-    options: list[HandlerOption]
+    options: list[registry.HandlerOption]
 
 
 HANDLERS = Rows("handlers", Handler)
@@ -56,10 +43,7 @@ def show_handlers(context: options.Context, names: Sequence[str], as_json: bool)
             "handler": kind.NAME,
             "aliases": list(kind.ALIASES),
             "does": " ".join((kind.__doc__ or "").split()),
-            "options": [
-                {"name": o.name, "takes": o.kind, "default": o.default, "help": o.help}
-                for o in registry.options(kind)
-            ],
+            "options": registry.options(kind),
         }
         for kind in found
     ]
@@ -75,5 +59,5 @@ def show_handlers(context: options.Context, names: Sequence[str], as_json: bool)
         also = f" (also {', '.join(one['aliases'])})" if one["aliases"] else ""
         click.echo(f"{one['handler']}{also}: {one['does']}")
         for o in one["options"]:
-            rest = "required" if o["default"] is None else f"default {o['default'] or 'none'}"
-            click.echo(f"  {o['name']} = {o['takes']} ({rest}): {o['help']}")
+            rest = "required" if o.default is None else f"default {o.default or 'none'}"
+            click.echo(f"  {o.name} = {o.takes} ({rest}): {o.help}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
 import click
 
@@ -15,24 +14,7 @@ from londiste.replication.commands import triggers as firing
 from londiste.replication.patterns import parsed
 from londiste.settings import NodeSettings
 
-
-class Trigger(TypedDict):
-    """A trigger of a replicated table.
-
-    on_apply -- it fires for replicated rows.
-    """
-
-    table: str
-    trigger: str | None
-    kind: str
-    fires: str | None
-    on_apply: bool
-    state: str
-    why: str | None
-    do: str | None
-
-
-TRIGGERS = Rows("triggers", Trigger)
+TRIGGERS = Rows("triggers", firing.ListedTrigger)
 
 
 @click.command()
@@ -60,22 +42,9 @@ def triggers(
         return
     with session(settings.db, name="londiste triggers", autocommit=True) as conn:
         found = firing.collect(conn, settings.queue_name, wanted)
-    rows: list[Trigger] = [
-        {
-            "table": one.table,
-            "trigger": one.name,
-            "kind": one.kind,
-            "fires": one.fires,
-            "on_apply": one.on_apply,
-            "state": one.state,
-            "why": one.why or None,
-            "do": one.do or None,
-        }
-        for one in found
-    ]
     output.show(
         TRIGGERS,
-        rows,
+        found,
         json_wanted=as_json,
         empty="no replicated table has a trigger: londiste add-table TABLE",
     )

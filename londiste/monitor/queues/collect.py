@@ -35,9 +35,9 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
     try:
         for one in dead_letters.get_waiting_info(conn, queue):
             overdue = 0.0 if one.next_retry is None else server["now"] - one.next_retry.timestamp()
-            waiting[one.queue_name, one.consumer_name] = (
-                one.failed_events,
-                one.retry_events,
+            waiting[one.queue, one.consumer] = (
+                one.dead,
+                one.retries,
                 overdue,
             )
     except LondisteError:

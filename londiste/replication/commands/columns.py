@@ -28,21 +28,17 @@ from londiste.replication.patterns import table_meant
 
 @dataclass(frozen=True)
 class ColumnDifference:
-    """One column; ``here`` and ``there`` are its types, None where it is missing.
+    """A column that differs.
 
+    here, provider -- its type; None: it is missing there.
     state -- missing here, other type, or here alone.
     """
 
     table: TableName
     column: str
     here: str | None
-    there: str | None
-
-    @property
-    def state(self) -> str:
-        if self.here is None:
-            return "missing here"
-        return "here alone" if self.there is None else "other type"
+    provider: str | None
+    state: str
 
 
 @dataclass(frozen=True)
@@ -64,15 +60,11 @@ def differences(
     found = []
     for pair in _pairs(sites, dsn, queue, names):
         for column in dict.fromkeys((*pair.there, *pair.here)):
-            mine, theirs = pair.here.get(column), pair.there.get(column)
-            one = ColumnDifference(
-                pair.table.name,
-                column,
-                None if mine is None else mine.type,
-                None if theirs is None else theirs.type,
-            )
-            if one.here != one.there:
-                found.append(one)
+            here = pair.here[column].type if column in pair.here else None
+            there = pair.there[column].type if column in pair.there else None
+            if here != there:
+                state = "other type" if here and there else "here alone" if here else "missing here"
+                found.append(ColumnDifference(pair.table.name, column, here, there, state))
     return found
 
 

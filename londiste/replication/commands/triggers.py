@@ -39,8 +39,8 @@ _SCHEMAS = ("londiste_capture.", "londiste.", "pgq.")
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One trigger of a table, or a missing trigger of Londiste.
+class ListedTrigger:
+    """A trigger of a replicated table, or a missing trigger of Londiste.
 
     kind -- capture, deny, logutriga, jsontriga, sqltriga (Londiste's), or user.
     fires -- for application, replication, always or never.
@@ -50,16 +50,16 @@ class Shown:
     """
 
     table: str
-    name: str | None
+    trigger: str | None
     kind: str
     fires: str | None
     on_apply: bool
-    state: str = "ok"
-    why: str = ""
-    do: str = ""
+    state: str
+    why: str | None
+    do: str | None
 
 
-def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> list[Shown]:
+def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> list[ListedTrigger]:
     """The triggers of the local tables of a queue, or of some (by their names in the queue).
 
     Raises UnknownTable.
@@ -81,6 +81,8 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         found = catalog.triggers(conn, table.dest)
         ours = [one for one in found if one.function.startswith(_SCHEMAS)]
         mend = f"londiste triggers --restore {argument(table.name)}"
+        why: str | None = None
+        listed: tuple[str, str] | None = None
         if table.name in renamed:
             now = renamed[table.name]
             gone = kind in TRIGGERS and kind != "capture"
@@ -95,29 +97,30 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
                 root=node.type is NodeType.ROOT,
                 lost=captures and gone,
             )
-            result.append(
-                Shown(str(table.dest), None, "capture", None, False, "renamed", why, mend)
-            )
+            listed = ("capture", "renamed")
         elif table.name in lost:
             why = f"the table {lost[table.name]}: its changes are not captured"
-            result.append(Shown(str(table.dest), None, "capture", None, False, "lost", why, mend))
+            listed = ("capture", "lost")
         elif not ours:
             leaf = node.type is NodeType.LEAF
             effect = "writes are not refused" if leaf else "changes are not captured"
             why = f"added without triggers, or they were dropped: {effect}"
-            result.append(Shown(str(table.dest), None, "none", None, False, "missing", why, mend))
+            listed = ("none", "missing")
+        if listed is not None:
+            what, state = listed
+            result.append(ListedTrigger(str(table.dest), None, what, None, False, state, why, mend))
         for one in found:
             mine = one in ours
-            state, why, do = "ok", "", ""
+            state, why = "ok", None
             if mine and table.dest in unnamed and _compatible(one):
-                state, do = "unnamed", mend
+                state = "unnamed"
                 why = "its events name partitions, which other nodes do not have"
             elif mine and one.enabled in "DR" and kind != "capture":
-                state, why, do = "disabled", "it does not fire for applications", mend
+                state, why = "disabled", "it does not fire for applications"
             elif mine and str(table.dest) in stale:
-                state, why, do = "stale", "the table has changed: capture is slower", mend
+                state, why = "stale", "the table has changed: capture is slower"
             result.append(
-                Shown(
+                ListedTrigger(
                     str(table.dest),
                     one.name,
                     kind if mine else "user",
@@ -125,7 +128,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
                     one.enabled in "AR" and not mine,
                     state,
                     why,
-                    do,
+                    mend if why else None,
                 )
             )
     return result

@@ -53,8 +53,8 @@ def test_events_fail_are_listed_come_back_and_go(
     assert listed[0].failed_time > listed[0].time
     assert dead_letters.failed_event_list(conn, "q", "c", count=1, offset=2) == listed[2:3]
     (waiting,) = dead_letters.get_waiting_info(conn, "q")
-    assert (waiting.failed_events, waiting.retry_events) == (4, 1)
-    assert waiting.next_retry is not None and waiting.last_failed == listed[3].failed_time
+    assert (waiting.dead, waiting.retries) == (4, 1)
+    assert waiting.next_retry is not None and waiting.last == listed[3].failed_time
 
     assert dead_letters.failed_event_retry(conn, "q", "c", events[0]) == events[0]
     dead_letters.failed_event_delete(conn, "q", "c", events[1])
