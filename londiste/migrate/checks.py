@@ -8,7 +8,7 @@ from londiste.db.structure.tables import PARTITIONED_IDENTITY
 from londiste.migrate.schema_copy import SchemaMethod
 from londiste.monitor.doctor.examine import run_checks, worst_first
 from londiste.monitor.doctor.facts import DatabaseFacts, Object, Table
-from londiste.monitor.doctor.situation import Situation, found, shortened
+from londiste.monitor.doctor.situation import Situation, critical, notice, shortened, warning
 from londiste.monitor.queues.model import Finding, Severity
 
 
@@ -46,8 +46,7 @@ def _structure(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Ite
         if table.name not in names and table.replicated and not table.partition
     ]
     if way is SchemaMethod.EXISTING and missing:
-        yield found(
-            Severity.CRITICAL,
+        yield critical(
             "structure",
             f"{len(missing)} tables are not in the new database: {_named(missing)}",
             "--schema existing creates none",
@@ -57,8 +56,7 @@ def _structure(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Ite
         for table in missing:
             identities = [column.name for column in table.columns if column.identity]
             if table.kind == "p" and identities:
-                yield found(
-                    Severity.CRITICAL,
+                yield critical(
                     "structure",
                     f"partitioned table {table.name} has the identity column {identities[0]}",
                     f"that needs PostgreSQL 17 or later, the new server is {new.version_text}",
@@ -79,8 +77,7 @@ def left_out(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Itera
         by_kind.setdefault(one.kind, []).append(one)
     for kind, ones in by_kind.items():
         names = shortened([o.signature for o in ones])
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "left-out",
             f"{len(ones)} of kind {kind} will not be created: {names}",
             f"--schema {way.value} does not create them",
@@ -89,16 +86,14 @@ def left_out(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Itera
     made = {table.name for table in new.tables}
     tables = [t for t in old.tables if t.name not in made and not t.replicated]
     if tables:
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "left-out",
             f"{len(tables)} tables that are not replicated will not be created: {_named(tables)}",
             f"--schema {way.value} creates replicated tables only",
             "create them in the new database, or by pg_dump: --schema pg_dump",
         )
     if way is SchemaMethod.CREATE:
-        yield found(
-            Severity.OK,
+        yield notice(
             "left-out",
             "grants and comments of schemas, functions and views, default privileges, security"
             " labels and settings of the database are not created",

@@ -24,8 +24,8 @@ from londiste.errors import (
 from londiste.monitor.doctor import collect
 from londiste.monitor.doctor.checks import ALL
 from londiste.monitor.doctor.facts import DatabaseFacts
-from londiste.monitor.doctor.situation import DoctorLimits, ProgramFacts, Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import DoctorLimits, ProgramFacts, Situation, critical
+from londiste.monitor.queues.model import Finding
 from londiste.replication.commands.create_table import code_to_accept
 
 #: Milliseconds for one statement, and for a lock.
@@ -171,8 +171,7 @@ def _reading(dsn: str) -> Iterator[Connection]:
 def _unreached(side: str, error: LondisteError) -> Finding:
     for kind, word in _REFUSED:
         if isinstance(error, kind) and not isinstance(error, BadOption):
-            return found(
-                Severity.CRITICAL,
+            return critical(
                 word,
                 f"the {side} database: {error.message}",
                 error.detail or "nothing of it was checked",

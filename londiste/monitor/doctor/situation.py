@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -106,15 +107,18 @@ def found(
     side: str = "",
     object: str = "",
     sql: Sequence[str] = (),
-    admin: bool = False,
+    admin_sql: Sequence[str] = (),
     command: str = "",
 ) -> Finding:
-    """A finding of a check; without ``do`` it is made from the statements or the command."""
+    """A finding of a check; without ``do`` it is made from the statements or the command.
+
+    sql, admin_sql -- statements that fix it; the latter need an administrator.
+    """
     if not do:
         where = f"in the {side} database" if side else ""
-        who = "as an administrator" if admin else ""
+        who = "as an administrator" if admin_sql else ""
         before = " ".join(filter(None, [who, where]))
-        do = command or (f"{before}: " if before else "") + "; ".join(sql)
+        do = command or (f"{before}: " if before else "") + "; ".join((*sql, *admin_sql))
     return Finding(
         severity,
         kind,
@@ -123,10 +127,15 @@ def found(
         do,
         side=side,
         object=object,
-        sql=tuple(sql),
-        admin=admin,
+        sql=(*sql, *admin_sql),
+        admin=bool(admin_sql),
         command=command,
     )
+
+
+critical = functools.partial(found, Severity.CRITICAL)
+warning = functools.partial(found, Severity.WARNING)
+notice = functools.partial(found, Severity.OK)
 
 
 def shortened(names: Sequence[str], shown: int = 5) -> str:

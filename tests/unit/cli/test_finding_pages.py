@@ -28,6 +28,7 @@ SOURCES = (
 )
 _ID = r"""(?x)
     (?:Severity\.[A-Z]+|severity|_daemon\([^)]*\)),\s+"([a-z-]+)"
+    | (?:critical|warning|notice)\(\s+"([a-z-]+)"
     | case\s"([a-z-]+)":
     | "([a-z-]+)"\sif\snever\selse
     | else\s"([a-z-]+)",?\n

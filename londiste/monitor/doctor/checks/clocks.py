@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {"clock": "clocks of the servers that differ"}
 
@@ -19,8 +19,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     if abs(apart) - one.spread - other.spread <= pair.limits.clock:
         return
     wrong = pair.names[1] if abs(other.clock) > abs(one.clock) else pair.names[0]
-    yield found(
-        Severity.WARNING,
+    yield warning(
         "clock",
         f"the clock of the {pair.names[1]} server is {abs(apart):.1f} s"
         f" {'ahead of' if apart > 0 else 'behind'} the {pair.names[0]} server's",

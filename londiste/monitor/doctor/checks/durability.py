@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import quote
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {"synchronous-commit": "commits of the source that a crash can lose"}
 
@@ -20,24 +20,20 @@ def check(pair: Situation) -> Iterator[Finding]:
             continue
         where = f" in database {quote(one.database)}" if one.role and one.database else ""
         whose = f"role {quote(one.role)}" if one.role else f"database {quote(one.database or '')}"
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "synchronous-commit",
             f"synchronous_commit is off for {whose.replace(chr(34), '')} of the {side} server",
             why,
             side=side,
             object=one.role or one.database or "",
-            sql=[f"alter {whose}{where} reset synchronous_commit"],
-            admin=True,
+            admin_sql=[f"alter {whose}{where} reset synchronous_commit"],
         )
     if not more.overrides and more.settings.get("synchronous_commit") == "off":
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "synchronous-commit",
             f"synchronous_commit is off on the {side} server",
             why,
             side=side,
             object=more.database,
-            sql=[f"alter database {quote(more.database)} set synchronous_commit = on"],
-            admin=True,
+            admin_sql=[f"alter database {quote(more.database)} set synchronous_commit = on"],
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import quote
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "extension": "extension that the target server does not offer",
@@ -25,8 +25,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         if one.kind != "extension" or name in there:
             continue
         if name not in pair.target.extensions:
-            yield found(
-                Severity.CRITICAL,
+            yield critical(
                 "extension",
                 f"extension {name} is not available on the {side} server",
                 "objects that use it cannot be created there",
@@ -35,13 +34,11 @@ def check(pair: Situation) -> Iterator[Finding]:
                 object=name,
             )
         elif not pair.whole:
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "extension-missing",
                 f"extension {name} is not created in the {side} database",
                 "columns of its types, and indexes and defaults that use it, need it",
                 side=side,
                 object=name,
-                sql=[f"create extension {quote(name)}"],
-                admin=True,
+                admin_sql=[f"create extension {quote(name)}"],
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from londiste.db.names import quote
 from londiste.monitor.doctor.facts import Table
-from londiste.monitor.doctor.situation import Situation, found
+from londiste.monitor.doctor.situation import Situation, found, notice, warning
 from londiste.monitor.queues.model import Finding, Severity
 
 FINDINGS = {
@@ -26,8 +26,7 @@ def check(pair: Situation) -> Iterator[Finding]:
             yield _keyless(pair, side, table)
         if table.deferrable is not None:
             columns = ", ".join(quote(name) for name in table.key)
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "deferrable",
                 f"the primary key of table {table.name} is deferrable",
                 "each change is captured twice: as it is made, and at the commit",
@@ -39,8 +38,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                 ],
             )
         for name in table.exclusions:
-            yield found(
-                Severity.OK,
+            yield notice(
                 "exclusion",
                 f"table {table.name} has the exclusion constraint {name}",
                 "the copy creates its index again after the rows, under an exclusive lock",

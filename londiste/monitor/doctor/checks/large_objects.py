@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {"large-objects": "large objects, which are not replicated"}
 
@@ -13,8 +13,7 @@ FINDINGS = {"large-objects": "large objects, which are not replicated"}
 def check(pair: Situation) -> Iterator[Finding]:
     """A finding if the source has any."""
     if pair.source.large_objects:
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "large-objects",
             f"{pair.source.large_objects} large objects",
             "large objects are not replicated",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import quote
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "encoding": "encodings of which one cannot represent all text of the other",
@@ -22,8 +22,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     old, new = pair.source, pair.target
     source, target = pair.names
     if old.encoding != new.encoding and new.encoding != "UTF8":
-        yield found(
-            Severity.CRITICAL,
+        yield critical(
             "encoding",
             f"the {target} database has the encoding {new.encoding}, the {source} one"
             f" {old.encoding}",
@@ -32,8 +31,7 @@ def check(pair: Situation) -> Iterator[Finding]:
             side=target,
         )
     elif old.encoding == "SQL_ASCII" and new.encoding != "SQL_ASCII":
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "encoding",
             f"the {source} database has the encoding SQL_ASCII, the {target} one {new.encoding}",
             "bytes that are invalid in the new encoding stop the copy of their table",
@@ -41,8 +39,7 @@ def check(pair: Situation) -> Iterator[Finding]:
             side=target,
         )
     if (old.collate, old.ctype) != (new.collate, new.ctype):
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "collation",
             f"the {target} database sorts text by {new.collate}, the {source} one by {old.collate}",
             "queries with order by, and partitions by ranges of text, return other results",
@@ -53,8 +50,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     zone, other = old.more.settings.get("TimeZone"), new.more.settings.get("TimeZone")
     if zone and other and zone != other:
         literal = zone.replace("'", "''")
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "time-zone",
             f"the time zone of the {target} database is {other}, of the {source} one {zone}",
             "defaults, functions and text of timestamptz give other results there",

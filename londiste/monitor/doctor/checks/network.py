@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db import tls
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "connection": "connection that is neither encrypted nor local",
@@ -21,8 +21,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     """Findings about connections that others can read; the others come from ``examine``."""
     for side, facts in pair.sides:
         if tls.exposed(facts.more.address, encrypted=facts.more.encrypted):
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "connection",
                 f"the connection to the {side} server at {facts.more.address} is neither"
                 " encrypted nor local",

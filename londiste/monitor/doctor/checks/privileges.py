@@ -8,8 +8,8 @@ from dataclasses import replace
 from londiste.db.connection import replica_grants
 from londiste.db.names import quote
 from londiste.monitor.doctor.facts import DatabaseFacts
-from londiste.monitor.doctor.situation import Situation, found, shortened
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "roles": "group roles of the queue that are missing and cannot be created",
@@ -37,31 +37,27 @@ def check(pair: Situation) -> Iterator[Finding]:
     for table in pair.wanted:
         if not table.mine and "." not in table.name.schema:
             side, user = pair.names[0], pair.source.user
-            yield found(
-                Severity.CRITICAL,
+            yield critical(
                 "owner",
                 f"table {table.name} belongs to {table.owner}",
                 f"{user} may not create triggers on it",
                 f"as an administrator: grant {quote(table.owner)} to {quote(user)}",
                 side=side,
                 object=str(table.name),
-                sql=[f"grant {quote(table.owner)} to {quote(user)}"],
-                admin=True,
+                admin_sql=[f"grant {quote(table.owner)} to {quote(user)}"],
             )
     yield from _policies(pair)
     if pair.target is not None:
         missing = sorted((pair.source.named_roles - pair.target.roles) - {pair.source.user})
         if missing:
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "owners",
                 f"the {pair.names[1]} server lacks the roles {shortened(missing)}",
                 "owners and grants that name them are skipped",
                 f"create them first: pg_dumpall --roles-only on the {pair.names[0]} server",
                 side=pair.names[1],
                 object=", ".join(missing),
-                sql=[f"create role {quote(name)} nologin" for name in missing],
-                admin=True,
+                admin_sql=[f"create role {quote(name)} nologin" for name in missing],
             )
 
 
@@ -69,27 +65,23 @@ def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]
     user, database = quote(facts.user), quote(facts.more.database)
     if "pgq" not in facts.installed and facts.missing_roles and not facts.makes_roles:
         names = ", ".join(facts.missing_roles)
-        yield found(
-            Severity.CRITICAL,
+        yield critical(
             "roles",
             f"the {side} server lacks the roles {names}, and {facts.user} may not create them",
             "the queue needs these group roles, which cannot log in",
             "as an administrator of that server: " + "; ".join(_ROLES),
             side=side,
             object=names,
-            sql=[one for one in _ROLES if one.split()[2] in facts.missing_roles],
-            admin=True,
+            admin_sql=[one for one in _ROLES if one.split()[2] in facts.missing_roles],
         )
     if not facts.makes_schemas:
-        yield found(
-            Severity.CRITICAL,
+        yield critical(
             "create",
             f"{facts.user} may not create schemas in the {side} database",
             "the queue needs schemas, and the tables may need more",
             side=side,
             object=facts.user,
-            sql=[f"grant create on database {database} to {user}"],
-            admin=True,
+            admin_sql=[f"grant create on database {database} to {user}"],
         )
     if side == pair.names[1] and not facts.makes_in_public:
         there = {table.name for table in facts.tables}
@@ -100,41 +92,35 @@ def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]
             and not table.partition
             for table in pair.wanted
         ):
-            yield found(
-                Severity.CRITICAL,
+            yield critical(
                 "create",
                 f"{facts.user} may not create tables in schema public of the {side} database",
                 "from PostgreSQL 15 on only the owner of the database may",
                 side=side,
                 object=facts.user,
-                sql=[f"grant create on schema public to {user}"],
-                admin=True,
+                admin_sql=[f"grant create on schema public to {user}"],
             )
     if not facts.replica and (pair.whole or side == pair.names[1]):
         when = "" if side == pair.names[1] else " once it follows the new one"
         statements = _replica(facts)
-        yield found(
-            Severity.CRITICAL,
+        yield critical(
             "replica",
             f"{facts.user} may not set session_replication_role in the {side} database",
             f"triggers and foreign keys must not fire for replicated rows{when}",
             _replica_text(facts),
             side=side,
             object=facts.user,
-            sql=statements,
-            admin=True,
+            admin_sql=statements,
         )
     if facts.more.unreadable:
         what = shortened(facts.more.unreadable)
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "unreadable",
             f"{facts.user} cannot read {what} of the {side} database",
             "the checks that depend on it were not made",
             side=side,
             object=facts.user,
-            sql=[f"grant pg_read_all_data to {user}"],
-            admin=True,
+            admin_sql=[f"grant pg_read_all_data to {user}"],
         )
 
 
@@ -166,8 +152,7 @@ def _policies(pair: Situation) -> Iterator[Finding]:
     for table in tables.values():
         for side, facts in pair.sides:
             if table.forced and not facts.bypasses:
-                yield found(
-                    Severity.CRITICAL,
+                yield critical(
                     "policies",
                     f"table {table.name} forces row-level security, and {facts.user} cannot"
                     f" bypass it in the {side} database",
@@ -177,6 +162,5 @@ def _policies(pair: Situation) -> Iterator[Finding]:
                     f" {quote(facts.user)} bypassrls",
                     side=side,
                     object=str(table.name),
-                    sql=[f"alter role {quote(facts.user)} bypassrls"],
-                    admin=True,
+                    admin_sql=[f"alter role {quote(facts.user)} bypassrls"],
                 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import quote
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "sequence": "sequence that the user may not read",
@@ -18,16 +18,14 @@ def check(pair: Situation) -> Iterator[Finding]:
     """Findings about sequences of the source, and their counterparts."""
     old, source = pair.source, pair.names[0]
     for name in old.hidden_sequences:
-        yield found(
-            Severity.CRITICAL,
+        yield critical(
             "sequence",
             f"{old.user} may not read sequence {name}",
             "without its value the new database would return numbers twice",
             f"grant select, update on sequence {name} to {quote(old.user)}",
             side=source,
             object=name,
-            sql=[f"grant select, update on sequence {name} to {quote(old.user)}"],
-            admin=True,
+            admin_sql=[f"grant select, update on sequence {name} to {quote(old.user)}"],
         )
     if pair.target is None:
         return
@@ -36,8 +34,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         other = there.get(one.name)
         if other is None or other.words == one.words:
             continue
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "sequence-differs",
             f"sequence {one.name} is {other.words} in the {pair.names[1]} database, and"
             f" {one.words} in the {source} one",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import quote
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, warning
+from londiste.monitor.queues.model import Finding
 
 _OLDEST, _NEWEST = 140000, 200000
 
@@ -24,8 +24,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     """Findings about both servers."""
     for side, facts in pair.sides:
         if not _OLDEST <= facts.version < _NEWEST:
-            yield found(
-                Severity.CRITICAL,
+            yield critical(
                 "version",
                 f"the {side} server is PostgreSQL {facts.version_text}",
                 "releases 14 to 18 are supported",
@@ -33,8 +32,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                 side=side,
             )
         if facts.standby:
-            yield found(
-                Severity.CRITICAL,
+            yield critical(
                 "standby",
                 f"the {side} database is on a standby",
                 "a standby is read-only",
@@ -44,8 +42,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         elif facts.read_only:
             user = quote(facts.user)
             where = f" in database {quote(facts.more.database)}" if facts.more.database else ""
-            yield found(
-                Severity.CRITICAL,
+            yield critical(
                 "read-only",
                 f"sessions of {facts.user} in the {side} database are read only",
                 "default_transaction_read_only is on",
@@ -58,8 +55,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                 ],
             )
     if pair.same:
-        yield found(
-            Severity.CRITICAL,
+        yield critical(
             "same-database",
             f"{pair.names[0]} and {pair.names[1]} are the same database",
             "a database cannot replicate to itself",
@@ -67,8 +63,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         )
     if pair.target is not None and pair.target.version // 10000 < pair.source.version // 10000:
         new, old = pair.target.version_text, pair.source.version_text
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "older",
             f"the {pair.names[1]} server is older: PostgreSQL {new} after {old}",
             "features of the newer release cannot be created there",
@@ -80,8 +75,7 @@ def check(pair: Situation) -> Iterator[Finding]:
 
 def _logical(pair: Situation) -> Iterator[Finding]:
     if pair.whole and pair.source.publications:
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "publications",
             f"{pair.source.publications} publications",
             "their subscribers keep reading from the old database",
@@ -89,8 +83,7 @@ def _logical(pair: Situation) -> Iterator[Finding]:
             side=pair.names[0],
         )
     if pair.target is not None and pair.target.more.subscriptions:
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "publications",
             f"{pair.target.more.subscriptions} subscriptions write to the {pair.names[1]} database",
             "two writers of one table overwrite each other's rows",

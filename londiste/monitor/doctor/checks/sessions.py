@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from londiste.db.names import quote
 from londiste.monitor.doctor.facts import DatabaseFacts
-from londiste.monitor.doctor.situation import Situation, found
+from londiste.monitor.doctor.situation import Situation, found, notice
 from londiste.monitor.queues.model import Finding, Severity
 
 FINDINGS = {
@@ -56,8 +56,7 @@ def _connections(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[F
             " end idle sessions",
             side=side,
             object=what,
-            sql=[statement] if statement else [],
-            admin=True,
+            admin_sql=[statement] if statement else [],
         )
 
 
@@ -66,8 +65,7 @@ def _timeouts(side: str, facts: DatabaseFacts) -> Iterator[Finding]:
     settings = facts.more.settings
     for name in _OVERRIDDEN:
         if settings.get(name, "0") != "0":
-            yield found(
-                Severity.OK,
+            yield notice(
                 "statement-timeout",
                 f"{name} is {settings[name]} ms for {facts.user} in the {side} database",
                 "Londiste's sessions override it; psql and programs of your own do not",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from londiste.monitor.doctor.situation import Situation, found
+from londiste.monitor.doctor.situation import Situation, found, notice
 from londiste.monitor.queues.model import Finding, Severity
 
 FINDINGS = {
@@ -23,8 +23,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     more, side = pair.target.more, pair.names[1]
     size = sum(t.bytes for t in pair.wanted if t.name not in more.replicated)
     if more.free_bytes is None:
-        yield found(
-            Severity.OK,
+        yield notice(
             "space-unknown",
             f"the tables of the {pair.names[0]} database have {_size(size)}",
             f"the free disk space of the {side} server is not visible from this host",

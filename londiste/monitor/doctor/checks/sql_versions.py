@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "sql-version": "SQL of an earlier release of Londiste",
@@ -22,8 +22,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         if state.londiste3:
             names = ", ".join(state.londiste3)
             if state.extension:
-                yield found(
-                    Severity.CRITICAL,
+                yield critical(
                     "londiste3",
                     f"the {side} database has extensions of Londiste 3: {names}",
                     "Londiste 4 replaces them; queues, consumers and triggers stay",
@@ -32,8 +31,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                     command=f"londiste install --adopt --db {db}",
                 )
             else:
-                yield found(
-                    Severity.CRITICAL,
+                yield critical(
                     "londiste3",
                     f"schemas {names} of the {side} database were not created by londiste install",
                     "schemas of the same name would be needed for the queue",
@@ -44,8 +42,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                 )
         elif state.refused is not None:
             what, hint = state.refused
-            yield found(
-                Severity.CRITICAL,
+            yield critical(
                 "sql-refused",
                 f"the SQL of the {side} database cannot be upgraded: {what}",
                 "this program needs SQL of its own release",
@@ -55,8 +52,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         elif state.outdated and not pair.whole:
             # A migration upgrades it.
             names = ", ".join(state.outdated)
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "sql-version",
                 f"the SQL of {names} in the {side} database is of another release",
                 "daemons of this release refuse an older schema",

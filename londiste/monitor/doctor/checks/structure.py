@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from londiste.db.names import quote
 from londiste.monitor.doctor.facts import ColumnFacts, Table
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, warning
+from londiste.monitor.queues.model import Finding
 from londiste.replication.commands.column_checks import narrower
 
 FINDINGS = {"structure": "table that differs between both databases"}
@@ -97,8 +97,7 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
         elif not column.generated and mine.type != column.type:
             yield _type(table, column, mine, target)
         if mine is not None and column.identity and mine.required:
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "structure",
                 f"table {table.name} has the identity column {column.name}, which is an ordinary"
                 f" column without default in the {target} database",
@@ -126,8 +125,7 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
                 ],
             )
         else:
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "structure",
                 f"table {table.name} has a column {mine.name} in the {target} database alone",
                 "it gets its default; values written after the switch are not replicated back",
@@ -158,8 +156,7 @@ def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> 
             sql=[statement],
         )
     back = narrower(column.type, mine.type)
-    return found(
-        Severity.WARNING,
+    return warning(
         "structure",
         f"table {table.name} {what}",
         "a value that is invalid there stops the copy or the worker"
@@ -187,8 +184,7 @@ def _words(key: tuple[str, ...]) -> str:
 def _bad(
     table: Table, what: str, why: str, do: str, *, side: str = "", sql: Sequence[str] = ()
 ) -> Finding:
-    return found(
-        Severity.CRITICAL,
+    return critical(
         "structure",
         f"table {table.name} {what}",
         why,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import TableName, quote
-from londiste.monitor.doctor.situation import Situation, found, shortened
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "name": "schema with a dot in its name",
@@ -22,8 +22,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     side = pair.names[0]
     for table in pair.wanted:
         if "." in table.name.schema:
-            yield found(
-                Severity.CRITICAL,
+            yield critical(
                 "name",
                 f"table {table.name.quoted} is in a schema with a dot in its name",
                 "a queue cannot name such a table",
@@ -36,8 +35,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                 ],
             )
         elif table.persistence == "u":
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "unlogged",
                 f"table {table.name} is unlogged",
                 "unlogged tables are not replicated",
@@ -47,8 +45,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                 sql=[f"alter table {table.name.quoted} set logged"],
             )
         elif not table.columns:
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "columns",
                 f"table {table.name} has no columns",
                 "its rows have no values; it is not replicated",
@@ -64,8 +61,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         name = TableName(one.schema or "public", one.name or "")
         # Of a migration the chosen method decides what is created.
         if one.kind == "foreign table" and not pair.whole and pair.wants_name(name):
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "foreign",
                 f"{name} is a foreign table",
                 "its rows are on another server; foreign tables are not replicated",
@@ -76,8 +72,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     temporary = pair.source.more.temporary
     named = [n for n in temporary if pair.tables and pair.wants_name(TableName("public", n))]
     if named:
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "temporary",
             f"temporary tables of other sessions: {shortened(named)}",
             "temporary tables are not replicated",

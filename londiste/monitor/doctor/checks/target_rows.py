@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import TableName
-from londiste.monitor.doctor.situation import Situation, found, shortened
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, shortened
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {"rows": "rows in tables of the target"}
 
@@ -17,8 +17,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         return
     side = pair.names[1]
     quoted = ", ".join(TableName.parse(name).quoted for name in pair.held)
-    yield found(
-        Severity.CRITICAL,
+    yield critical(
         "rows",
         f"tables of the {side} database are not empty: {shortened(pair.held)}",
         "the copy would replace their rows",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import quote
-from londiste.monitor.doctor.situation import Situation, found
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, warning
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "transaction": "long transaction that writes",
@@ -26,8 +26,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     """Findings about transactions that block the creation of triggers, or ticks."""
     old, source = pair.source, pair.names[0]
     if old.oldest_transaction > pair.limits.transaction:
-        yield found(
-            Severity.WARNING,
+        yield warning(
             "transaction",
             f"a transaction that writes is open for {old.oldest_transaction:.0f} s"
             f" in the {source} database",
@@ -35,12 +34,11 @@ def check(pair: Situation) -> Iterator[Finding]:
             "end it before its tables are added, and before a switch:"
             " select * from pg_stat_activity order by xact_start",
             side=source,
-            sql=[_END.format(seconds=pair.limits.transaction)],
+            admin_sql=[_END.format(seconds=pair.limits.transaction)],
         )
     for side, facts in pair.sides:
         if facts.prepared:
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "prepared",
                 f"{facts.prepared} prepared transactions in the {side} database",
                 "they hold locks until they are committed or rolled back",
@@ -48,8 +46,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                 side=side,
             )
         if facts.more.unseen_sessions:
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 "unseen",
                 f"{facts.user} cannot see the transactions of {facts.more.unseen_sessions} sessions"
                 f" in the {side} database",
@@ -57,5 +54,4 @@ def check(pair: Situation) -> Iterator[Finding]:
                 side=side,
                 object=facts.user,
                 sql=[f"grant pg_read_all_stats to {quote(facts.user)}"],
-                admin=True,
             )

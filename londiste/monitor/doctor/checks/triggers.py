@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from londiste.db.names import TableName, quote
 from londiste.monitor.doctor.facts import Table
-from londiste.monitor.doctor.situation import Situation, found, shortened
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
+from londiste.monitor.queues.model import Finding
 
 CODE = "code"
 FINDINGS = {
@@ -27,8 +27,7 @@ def check(pair: Situation) -> Iterator[Finding]:
 def _code(pair: Situation) -> Finding:
     """One finding for the code of all tables that are created on the target."""
     here, there = pair.names
-    return found(
-        Severity.CRITICAL,
+    return critical(
         CODE,
         f"missing tables contain code of the {here} that would run in the {there} database:"
         f" {shortened(pair.code)}",
@@ -68,8 +67,7 @@ def _table(name: TableName, sides: dict[str, Table]) -> Iterator[Finding]:
         for one in sorted({n for found_here in names.values() for n in found_here}):
             having = [side for side, there in names.items() if one in there]
             statement = f"alter table {name.quoted} enable {word} {quote(one)}"
-            yield found(
-                Severity.WARNING,
+            yield warning(
                 kind,
                 f"{word} {one} of table {name} {does}",
                 "on the subscriber it repeats effects that are replicated already, or fails",

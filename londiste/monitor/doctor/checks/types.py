@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.monitor.doctor.facts import TypeFacts
-from londiste.monitor.doctor.situation import Situation, found, shortened
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.doctor.situation import Situation, critical, shortened
+from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "enum": "enum without a label that the source has",
@@ -29,8 +29,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         other = there.get((one.schema, one.name))
         if one.labels is None:
             if other is None:
-                yield found(
-                    Severity.CRITICAL,
+                yield critical(
                     "type",
                     f"type {one.schema}.{one.name} is implemented in C and no part of an extension",
                     f"no column of the {side} database has it, and --create-full cannot create it",
@@ -42,8 +41,7 @@ def check(pair: Situation) -> Iterator[Finding]:
         elif other is not None and other.labels is not None:
             missing = [label for label in one.labels if label not in other.labels]
             if missing:
-                yield found(
-                    Severity.CRITICAL,
+                yield critical(
                     "enum",
                     f"enum {one.schema}.{one.name} lacks labels in the {side} database:"
                     f" {shortened(missing)}",
@@ -60,8 +58,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     for table in pair.wanted:
         for column in table.columns:
             if column.type.startswith("numeric(") and ",-" in column.type:
-                yield found(
-                    Severity.CRITICAL,
+                yield critical(
                     "type",
                     f"column {column.name} of table {table.name} is {column.type}",
                     f"the {side} server needs PostgreSQL 15 for a negative scale",
