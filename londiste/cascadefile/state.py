@@ -15,7 +15,7 @@ from londiste.cascadefile.wanted import Rule
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import fetch, query, translated
+from londiste.db.queries import fetch, first
 from londiste.dsn import without_secrets
 from londiste.errors import StateError
 from londiste.install.apply import plan_for
@@ -219,6 +219,5 @@ def _normal(conn: Connection, key: str, value: str | None) -> str:
         return "null"
     if config.PARAMETERS[key].kind != "interval":
         return value
-    with translated(conn):
-        row = conn.execute(query("interval_text"), [value]).fetchone()
+    row = first(conn, "interval_text", value=value)
     return str(row[0]) if row is not None else value

@@ -33,7 +33,7 @@ from londiste.db import catalog, owner
 from londiste.db.connection import Connection, describe_dsn, keep_role, session
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument
-from londiste.db.queries import query, translated
+from londiste.db.queries import translated, tuples
 from londiste.engine.tasks import key_hash
 from londiste.errors import StateError, TransientError, from_database
 from londiste.settings import WorkerSettings
@@ -74,10 +74,8 @@ def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> lis
                     f" {', '.join(sorted(table.unknown))}",
                     hint=f"copy it again: londiste resync {argument(table.name)}",
                 )
-            others = conn.execute(
-                query("other_queues_of_table"),
-                {"dest": str(table.pair.dest), "queue": settings.queue_name},
-            ).fetchall()
+            dest = str(table.pair.dest)
+            others = tuples(conn, "other_queues_of_table", dest=dest, queue=settings.queue_name)
             if others and not asked.where and result.counts()[EXTRA]:
                 raise StateError(
                     f"table {table.pair.dest}: rows come from other queues too:"

@@ -16,14 +16,13 @@ from pathlib import Path
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 
 from londiste.consumer.context import Context, EventFunction
 from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import RETRY_SECONDS, Dead, Retry
 from londiste.daemon import crash
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import tuples
 from londiste.errors import EventError, LondisteError, StateError, Superseded, from_database
 from londiste.pgq import ext
 from londiste.pgq.types import Batch, Event
@@ -172,11 +171,8 @@ def require_transaction(conn: Connection, batch: Batch, xid: int | None = None) 
 
 def transaction_id(conn: Connection) -> int:
     """The id of the session's transaction, which gets one."""
-    with translated(conn):
-        with conn.cursor(row_factory=tuple_row) as cursor:
-            row = cursor.execute(query("transaction_id")).fetchone()
-    assert row is not None
-    return int(row[0])
+    ((number,),) = tuples(conn, "transaction_id")
+    return int(number)
 
 
 def transient(error: Exception) -> LondisteError | None:

@@ -94,6 +94,11 @@ def interval(conn: Connection, text: str | None, setting: str = "") -> timedelta
     return row[0] if row is not None else None
 
 
+def first(conn: Connection, query_name: str, /, **parameters: Any) -> tuple[Any, ...] | None:
+    """Runs a query of ``sql/queries``; the first row, None without one."""
+    return next(iter(tuples(conn, query_name, **parameters)), None)
+
+
 def tuples(conn: Connection, query_name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
     """Runs a query of ``sql/queries``; one tuple per row."""
     with translated(conn), conn.cursor(row_factory=tuple_row) as cursor:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from londiste.changes.decode import singles
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import first
 from londiste.errors import BadOption
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork
@@ -45,8 +45,7 @@ class IntoQueue(EventWork):
                 f"handler qsplitter: queue={queue} is the source queue of the events",
                 hint="name another queue: --handler-arg queue=NAME",
             )
-        row = conn.execute(query("queue_takes_events"), {"queue": self.into}).fetchone()
-        there, ours = row if row is not None else (False, False)
+        there, ours = first(conn, "queue_takes_events", queue=self.into) or (False, False)
         if not there:
             raise BadOption(
                 f"handler qsplitter: queue {self.into} does not exist in"

@@ -9,7 +9,7 @@ from londiste.cascade.model import Subscriber, consumer_kind
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import argument
-from londiste.db.queries import query, translated
+from londiste.db.queries import tuples
 from londiste.errors import InstallError, LondisteError
 from londiste.monitor.queues import collect, rules
 from londiste.monitor.queues.model import Finding, Limits, MonitorFacts, Severity
@@ -121,6 +121,5 @@ def _differing(conn: Connection, queue: str) -> dict[str, int]:
 
 
 def _age(conn: Connection, queue: str) -> tuple[int, int]:
-    with translated(conn):
-        rows = conn.execute(query("event_table_age"), {"queue": queue}).fetchall()
-    return int(rows[0][0]), int(rows[0][1])
+    ((age, period),) = tuples(conn, "event_table_age", queue=queue)
+    return int(age), int(period)

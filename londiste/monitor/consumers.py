@@ -12,10 +12,10 @@ from datetime import timedelta
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Subscriber, consumer_kind
 from londiste.db.connection import Connection
-from londiste.db.queries import query
 from londiste.errors import AccessDenied, InstallError, LondisteError
 from londiste.pgq import counting, spark_epochs
 from londiste.pgq.consumers import ConsumerKind, get_consumer_kinds
+from londiste.pgq.liveness import server_now
 from londiste.pgq.types import ConsumerInfo
 
 
@@ -63,7 +63,7 @@ def writing(conn: Connection, queue: str | None = None) -> list[Listed]:
         found = spark_epochs.get_sinks(conn)
     except (InstallError, AccessDenied):
         return []
-    now = conn.execute(query("now")).fetchall()[0][0]
+    now = server_now(conn)
     result = []
     for one in found:
         if one.query and (queue is None or one.queue in (queue, None)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import tuples
 from londiste.monitor.queues.model import Finding, Severity
 
 
@@ -19,9 +19,7 @@ class Exposed:
 
 def find(conn: Connection) -> tuple[Exposed, ...]:
     """Those that are open now and are neither encrypted nor local."""
-    with translated(conn):
-        rows = conn.execute(query("exposed_sessions")).fetchall()
-    return tuple(Exposed(str(client), str(names)) for client, names in rows)
+    return tuple(Exposed(*map(str, row)) for row in tuples(conn, "exposed_sessions"))
 
 
 def findings(found: tuple[Exposed, ...], queue: str) -> list[Finding]:

@@ -12,7 +12,7 @@ from londiste.cascade import topology
 from londiste.cascade.model import NodeType
 from londiste.daemon.durations import dhms
 from londiste.db.connection import Connection, session
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import LondisteError
 from londiste.orchestration.connections import reach
 from londiste.pgq import counting
@@ -112,7 +112,7 @@ def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Posi
 
 def positions_at(conn: Connection, queue: str, ticks: Iterable[int]) -> dict[int, Position]:
     """The ticks that the root's queue has, by id; ``conn`` is a session on the root."""
-    rows = conn.execute(query("tick_lags"), {"queue": queue, "ticks": list(ticks)}).fetchall()
+    rows = tuples(conn, "tick_lags", queue=queue, ticks=list(ticks))
     return {
         int(tick): Position(
             float(age),

@@ -22,7 +22,7 @@ import psycopg
 from londiste.daemon.child import Child
 from londiste.db.advisory_lock import job_holder
 from londiste.db.connection import Connection
-from londiste.db.queries import query
+from londiste.db.queries import first
 from londiste.errors import LondisteError, TransientError
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def need(
 
 def ticker_runs(conn: Connection) -> bool:
     """Whether a ticker has a session in the database."""
-    row = conn.execute(query("ticker_sessions").encode()).fetchone()
+    row = first(conn, "ticker_sessions")
     return row is not None and int(row[0]) > 0
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import tuples
+from londiste.db.queries import first, tuples
 from londiste.errors import (
     AccessDenied,
     BadOption,
@@ -351,7 +351,7 @@ def _node(conn: Connection, queue: str) -> tuple[str, str] | None:
     there, readable = _one(conn, "relation_exists", relation="pgq_node.node_info")
     if not there or not readable:
         return None
-    row = _first(conn, "queue_node", queue=queue)
+    row = first(conn, "queue_node", queue=queue)
     return None if row is None else (str(row[0]), str(row[1]))
 
 
@@ -365,18 +365,13 @@ def _require_tick(conn: Connection, queue: str, tick: int) -> None:
         )
 
 
-def _ids_between(conn: Connection, queue: str, first: int | None, last: int | None) -> int:
-    row = _first(conn, "tick_distance", queue=queue, first=first, last=last)
+def _ids_between(conn: Connection, queue: str, start: int | None, end: int | None) -> int:
+    row = first(conn, "tick_distance", queue=queue, first=start, last=end)
     return 0 if row is None or row[0] is None else max(0, int(row[0]))
 
 
 def _one(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...]:
-    row = _first(conn, name, **parameters)
+    row = first(conn, name, **parameters)
     if row is None:
         raise LondisteError(f"query {name} returned no row", hint="this is a defect; report it")
     return row
-
-
-def _first(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...] | None:
-    rows = tuples(conn, name, **parameters)
-    return rows[0] if rows else None

@@ -14,7 +14,7 @@ from psycopg.rows import args_row, dict_row
 
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import first, query, translated
 from londiste.errors import AccessDenied, BadOption, from_database
 from londiste.pgq.types import Event
 
@@ -88,11 +88,11 @@ def events(
 
 def waiting(conn: Connection, queue: str, tick: int, event_type: str, data: str) -> bool:
     """Whether an event of this type and data exists after a tick; False for an unknown tick."""
+    seen = first(conn, "tick_snapshot", queue=queue, tick=tick)
+    parent = first(conn, "event_parent", queue=queue)
+    if seen is None or parent is None:
+        return False
     with translated(conn):
-        seen = conn.execute(query("tick_snapshot"), [queue, tick]).fetchone()
-        parent = conn.execute(query("event_parent"), {"queue": queue}).fetchone()
-        if seen is None or parent is None:
-            return False
         row = conn.execute(
             sql.SQL(
                 "select exists (select from {} e"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import tuples
 from londiste.errors import BadOption, did_you_mean
 
 _TRUE = {"true", "t", "yes", "y", "on", "1"}
@@ -116,8 +116,7 @@ def read(conn: Connection, queue: str | None = None) -> dict[str, dict[str, str 
 
     Parameters unknown to the schema in the database are skipped.
     """
-    with translated(conn):
-        rows = conn.execute(query("queue_config"), {"queue": queue}).fetchall()
+    rows = tuples(conn, "queue_config", queue=queue)
     return {name: _settings(columns) for name, columns in rows}
 
 

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import first, translated
 from londiste.errors import LondisteError
 from londiste.pgq import queues, ticks
 from londiste.pgq.types import ConsumerInfo
@@ -40,8 +40,7 @@ def since_tick(conn: Connection, queue: str, most: int) -> int:
         return most
     try:
         with conn.transaction():
-            with translated(conn):
-                row = conn.execute(query("new_event_sql"), {"queue": queue}).fetchone()
+            row = first(conn, "new_event_sql", queue=queue)
             return most if row is None else _count(conn, str(row[0]), most)
     except LondisteError:
         return most

@@ -12,14 +12,14 @@ import socket
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from typing import cast
 
 from psycopg.pq import TransactionStatus
-from psycopg.rows import args_row
 
 from londiste import __version__
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import tuples
 from londiste.errors import InstallError, LondisteError
 
 log = logging.getLogger(__name__)
@@ -159,12 +159,8 @@ class Beat:
 
 def server_now(conn: Connection) -> datetime:
     """The time of the server of a session."""
-    with translated(conn), conn.cursor(row_factory=args_row(_moment)) as cursor:
-        return cursor.execute(query("now")).fetchall()[0]
-
-
-def _moment(value: datetime) -> datetime:
-    return value
+    ((now,),) = tuples(conn, "now")
+    return cast(datetime, now)
 
 
 def get_daemons(conn: Connection, queue: str | None = None) -> list[Daemon]:

@@ -15,7 +15,7 @@ from psycopg import sql
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated, tuples
+from londiste.db.queries import first, translated, tuples
 from londiste.errors import UnknownQueue
 from londiste.pgq.types import ConsumerInfo, QueueInfo, QueueParameter
 
@@ -107,15 +107,15 @@ def newest_event(conn: Connection, queue: str) -> int:
 
 def event_count(conn: Connection, queue: str) -> int:
     """How many events the tables of the queue hold, read or not; counts them one by one."""
+    parent = first(conn, "event_parent", queue=queue)
+    if parent is None:
+        raise UnknownQueue(
+            f"no queue {queue}",
+            detail=f"in {describe_dsn(conn.info.dsn)}",
+            hint="londiste queue list",
+        )
+    count = sql.SQL("select count(*) from {}").format(TableName.parse(parent[0]).sql)
     with translated(conn):
-        parent = conn.execute(query("event_parent"), {"queue": queue}).fetchone()
-        if parent is None:
-            raise UnknownQueue(
-                f"no queue {queue}",
-                detail=f"in {describe_dsn(conn.info.dsn)}",
-                hint="londiste queue list",
-            )
-        count = sql.SQL("select count(*) from {}").format(TableName.parse(parent[0]).sql)
         row = conn.execute(count).fetchone()
     assert row is not None
     return int(row[0])
@@ -147,15 +147,13 @@ def ticker(conn: Connection, queue: str | None = None) -> int | None:
 
 def shortest_tick_lag(conn: Connection) -> float | None:
     """Shortest ``ticker_max_lag`` of the queues that tick here, in seconds; None without."""
-    with translated(conn):
-        row = conn.execute(query("shortest_tick_lag")).fetchone()
+    row = first(conn, "shortest_tick_lag")
     return None if row is None or row[0] is None else float(row[0])
 
 
 def queue_writers(conn: Connection, queue: str) -> list[str]:
     """Tables whose triggers write into the queue, as the server writes their names."""
-    with translated(conn):
-        return [name for (name,) in conn.execute(query("queue_writers"), [queue])]
+    return [name for (name,) in tuples(conn, "queue_writers", queue=queue)]
 
 
 def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]:
@@ -163,8 +161,7 @@ def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]
 
     Name, ticker_max_lag in seconds, newest tick, and the ticks of their consumers by name.
     """
-    with translated(conn):
-        found = conn.execute(query("tick_paces")).fetchall()
+    found = tuples(conn, "tick_paces")
     return [(name, float(lag), tick or 0, consumers) for name, lag, tick, consumers in found]
 
 
@@ -217,8 +214,7 @@ def maint_retry_events(conn: Connection) -> int:
 
 def seconds_until_due(conn: Connection) -> float | None:
     """Seconds until ``next_due`` by the server's clock, 0 when it has passed; None without."""
-    with translated(conn):
-        row = conn.execute(query("seconds_until_due")).fetchone()
+    row = first(conn, "seconds_until_due")
     return None if row is None or row[0] is None else max(0.0, float(row[0]))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import first, tuples
 from londiste.pgq.batches import CHUNK_BYTES, read_cursor
 from londiste.pgq.types import Event, Tick
 
@@ -66,9 +66,7 @@ def between(
     skip -- number of ticks to exclude at the beginning; most -- maximum number of ticks.
     """
     given = {"queue": queue, "first": first, "last": last, "skip": skip, "most": most}
-    with translated(conn):
-        found = conn.execute(query("ticks_between"), given).fetchall()
-    return [Tick(*row) for row in found]
+    return [Tick(*row) for row in tuples(conn, "ticks_between", **given)]
 
 
 def apart(conn: Connection, queue: str, first: int, last: int, most: int) -> list[Tick]:
@@ -80,9 +78,7 @@ def apart(conn: Connection, queue: str, first: int, last: int, most: int) -> lis
     if step <= 1:
         return between(conn, queue, first, last)
     given = {"queue": queue, "first": first, "last": last, "step": step}
-    with translated(conn):
-        found = conn.execute(query("ticks_apart"), given).fetchall()
-    return [Tick(*row) for row in found]
+    return [Tick(*row) for row in tuples(conn, "ticks_apart", **given)]
 
 
 def last_such(
@@ -109,13 +105,11 @@ def last_such(
 
 def newest(conn: Connection, queue: str, *, before: int | None = None) -> Tick | None:
     """The newest tick, or the newest before another; None if there is none."""
-    with translated(conn):
-        row = conn.execute(query("newest_tick"), {"queue": queue, "before": before}).fetchone()
+    row = first(conn, "newest_tick", queue=queue, before=before)
     return None if row is None else Tick(*row)
 
 
 def oldest_complete(conn: Connection, queue: str) -> Tick | None:
     """The oldest tick after which no event is missing; None if there is none."""
-    with translated(conn):
-        row = conn.execute(query("oldest_complete_tick"), {"queue": queue}).fetchone()
+    row = first(conn, "oldest_complete_tick", queue=queue)
     return None if row is None else Tick(*row)

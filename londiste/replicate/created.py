@@ -15,7 +15,7 @@ import psycopg
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import StateError, from_database
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -49,7 +49,7 @@ class Created:
 
 def objects(conn: Connection) -> dict[Object, tuple[int, int]]:
     """The objects of users in a database: catalog and oid of each."""
-    rows = conn.execute(query("user_objects").encode()).fetchall()
+    rows = tuples(conn, "user_objects")
     return {(str(row[0]), str(row[1])): (int(row[2]), int(row[3])) for row in rows}
 
 

@@ -18,7 +18,7 @@ from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import report
 from londiste.db import call
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query, translated, tuples
+from londiste.db.queries import first, translated, tuples
 from londiste.errors import InstallError, LondisteError, NodeUnreachable
 from londiste.install import compat
 from londiste.pgq import queues
@@ -79,11 +79,11 @@ def _vacuum(conn: Connection, operation: str, table: str) -> None:
 
     A dropped table needs none.
     """
+    found = first(conn, "relation_name", relation=table)
+    if found is None:
+        log.debug("table %s does not exist: no vacuum", table)
+        return
     with translated(conn):
-        found = conn.execute(query("relation_name"), {"relation": table}).fetchone()
-        if found is None:
-            log.debug("table %s does not exist: no vacuum", table)
-            return
         conn.execute(VACUUMS[operation].format(sql.Identifier(*found)))
 
 

@@ -19,7 +19,7 @@ from londiste.daemon import logcontext
 from londiste.daemon.loop import Trouble, describe, report
 from londiste.daemon.signals import Interrupted, Signals
 from londiste.db.connection import describe_dsn, session
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import LondisteError, from_database
 from londiste.install import ledger
 from londiste.ticker import maintenance, schedule
@@ -206,7 +206,7 @@ def discover(duty: Duty, ignored: dict[str, str] | None = None) -> list[str]:
     known = {describe_dsn(dsn) for dsn in found}
     for dsn in asked:
         with session(dsn, name="londiste ticker: discovery", autocommit=True) as conn:
-            names = [str(name) for (name,) in conn.execute(query("other_databases"))]
+            names = [str(name) for (name,) in tuples(conn, "other_databases")]
             # A template is looked at only if it is named.
             own = conn.info.dbname
         for name in names:

@@ -32,6 +32,6 @@ from londiste.table_info as t
                     'zzz_' || londiste.trigger_name(t.queue_name)))
         order by g.tgtype::int & 1 desc, g.tgname
         limit 1) as g on true
-where t.queue_name = %s
+where t.queue_name = %(queue)s
     and t.local
 order by t.nr

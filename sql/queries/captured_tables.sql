@@ -10,6 +10,6 @@ select d.name,
             and not s.inherited)::int8
 from londiste.table_info as t
     cross join lateral (select coalesce(t.dest_table, t.table_name) as name) as d
-where t.queue_name = %s
+where t.queue_name = %(queue)s
     and t.local
 order by t.nr

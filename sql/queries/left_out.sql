@@ -16,7 +16,7 @@ where c.relkind in ('r', 'p', 'S')
     and (position('.' in n.nspname) > 0 or c.relpersistence = 'u')
     and not exists (
         select from londiste.table_info as t
-        where t.queue_name = %s and t.local and c.relkind <> 'S'
+        where t.queue_name = %(queue)s and t.local and c.relkind <> 'S'
             and position('.' in n.nspname) = 0
             and n.nspname || '.' || c.relname in (t.table_name, t.dest_table))
 order by 1 desc, 2

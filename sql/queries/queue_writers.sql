@@ -11,5 +11,5 @@ where not t.tgisinternal
     and convert_from(
         substring(t.tgargs from 1 for position('\x00'::bytea in t.tgargs) - 1),
         getdatabaseencoding()
-    ) = %s
+    ) = %(queue)s
 order by 1

@@ -1,5 +1,5 @@
 -- Captures of a queue, on its root, that do not fire for rows that another queue writes into their
--- tables: table and trigger.  Parameter: the queue.
+-- tables: table and trigger.  %(queue)s
 select n.nspname || '.' || c.relname, t.tgname
 from londiste.table_info i
 join pgq_node.node_info root on root.queue_name = i.queue_name and root.node_type = 'root'
@@ -11,7 +11,7 @@ join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 join pg_catalog.pg_trigger t on t.tgrelid = c.oid and not t.tgisinternal and t.tgenabled = 'O'
     and (t.tgname = londiste.trigger_name(i.queue_name)
         or starts_with(t.tgname, londiste.trigger_name(i.queue_name) || '_'))
-where i.queue_name = %s and i.local
+where i.queue_name = %(queue)s and i.local
 and exists (
     select 1
     from londiste.table_info o

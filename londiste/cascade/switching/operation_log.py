@@ -18,7 +18,7 @@ from uuid import UUID
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import first
 from londiste.errors import NodeBusy, StateError
 
 
@@ -131,10 +131,7 @@ def refuse_resume(conn: Connection, queue: str, node: str) -> None:
 
 def can_note(conn: Connection) -> bool:
     """Whether changes can be recorded in the database; the SQL of Londiste 3 cannot."""
-    with translated(conn):
-        row = conn.execute(
-            query("function_exists"), {"function": "pgq_node.get_operation(text)"}
-        ).fetchone()
+    row = first(conn, "function_exists", function="pgq_node.get_operation(text)")
     return row is not None and bool(row[0])
 
 

@@ -18,7 +18,7 @@ from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import AtNode
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import first
 from londiste.errors import NodeBusy, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
@@ -142,8 +142,7 @@ def _same_tick(
 
 
 def _facts(conn: Connection, queue: str, tick: int) -> object:
-    with translated(conn):
-        row = conn.execute(query("tick_facts"), {"queue": queue, "tick": tick}).fetchone()
+    row = first(conn, "tick_facts", queue=queue, tick=tick)
     return None if row is None else row[0]
 
 

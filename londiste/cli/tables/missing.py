@@ -12,7 +12,7 @@ from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.cli.plan_output import sites
 from londiste.db.connection import session
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.monitor.nodes import collect, rules
 from londiste.replication import sqlapi as registered
 from londiste.settings import NodeSettings
@@ -65,9 +65,7 @@ def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
         if node.type is NodeType.ROOT:
             rows += [
                 Missing(kind=_kind(kind), name=name, why=_LEFT_OUT[reason])
-                for kind, name, reason in conn.execute(
-                    query("left_out"), [settings.queue_name]
-                ).fetchall()
+                for kind, name, reason in tuples(conn, "left_out", queue=settings.queue_name)
             ]
     output.show(
         MISSING,

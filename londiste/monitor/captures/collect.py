@@ -11,7 +11,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.db.relation import Folding, Relation, shapes
 from londiste.errors import from_database
 from londiste.monitor.captures.rules import CaptureFacts
@@ -36,7 +36,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     renamed = tables.renamed_tables(conn, queue)
     stale = dict(tables.stale_captures(conn, queue))
     triggers = change_form.triggers(conn, queue)
-    widths: dict[str, int | None] = dict(conn.execute(query("captured_tables"), [queue]).fetchall())
+    widths: dict[str, int | None] = dict(tuples(conn, "captured_tables", queue=queue))
     found = shapes(conn, [t.dest for t in known])
     facts = []
     for table in known:

@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from londiste.db import tls
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import fetch, translated
 from londiste.dsn import without_secrets
 from londiste.errors import (
     AccessDenied,
@@ -50,7 +49,7 @@ def collect(conn: Connection, dsn: str) -> DatabaseFacts:
 
 def collect_server(conn: Connection, dsn: str) -> DatabaseFacts:
     """The facts about the server and the user, without tables and objects."""
-    (more,) = _rows(conn, "doctor_server")
+    (more,) = fetch(conn, "doctor_server")
     ahead, spread = _clock(conn)
     return replace(
         _server(conn),
@@ -66,7 +65,7 @@ def collect_tables(conn: Connection) -> DatabaseFacts:
 
 
 def _server(conn: Connection) -> DatabaseFacts:
-    (server,) = _rows(conn, "migrate_server")
+    (server,) = fetch(conn, "migrate_server")
     for key in ("extensions", "roles", "named_roles"):
         server[key] = frozenset(server[key])
     for key in ("missing_roles", "installed", "hidden_sequences"):
@@ -86,7 +85,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
 def _types(conn: Connection) -> tuple[TypeFacts, ...]:
     return tuple(
         TypeFacts(**{**row, "labels": None if row["labels"] is None else tuple(row["labels"])})
-        for row in _rows(conn, "doctor_types")
+        for row in fetch(conn, "doctor_types")
     )
 
 
@@ -99,7 +98,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
     """
     facts = collect(conn, dsn)
     unreadable: list[str] = []
-    (server,) = _rows(conn, "doctor_server")
+    (server,) = fetch(conn, "doctor_server")
     ahead, spread = _clock(conn)
     mine: frozenset[TableName] = frozenset()
     copying: frozenset[TableName] = frozenset()
@@ -158,7 +157,7 @@ def _clock(conn: Connection) -> tuple[float, float]:
 
 def _replicated(conn: Connection) -> tuple[frozenset[TableName], frozenset[TableName]]:
     """The tables from a provider, and those of them that a copy writes."""
-    rows = {TableName.parse(r["name"]): r["copying"] for r in _rows(conn, "doctor_replicated")}
+    rows = {TableName.parse(r["name"]): r["copying"] for r in fetch(conn, "doctor_replicated")}
     return frozenset(rows), frozenset(name for name, copying in rows.items() if copying)
 
 
@@ -206,32 +205,32 @@ def tables(conn: Connection) -> tuple[Table, ...]:
                 "columns": tuple(ColumnFacts(**column) for column in row["columns"]),
             },
         )
-        for row in _rows(conn, "migrate_tables")
+        for row in fetch(conn, "migrate_tables")
     )
 
 
 def objects(conn: Connection) -> tuple[Object, ...]:
     """Objects other than tables, in the order of creation."""
-    return tuple(Object(**row) for row in _rows(conn, "migrate_objects"))
+    return tuple(Object(**row) for row in fetch(conn, "migrate_objects"))
 
 
 def sequences(conn: Connection) -> tuple[SequenceKind, ...]:
     """The sequences of the user."""
     return tuple(
         SequenceKind(TableName(row.pop("schema"), row.pop("name")), **row)
-        for row in _rows(conn, "migrate_sequences")
+        for row in fetch(conn, "migrate_sequences")
     )
 
 
 def pending_keys(conn: Connection) -> frozenset[tuple[str, str]]:
     """Foreign keys that are dropped during a copy: table and name."""
-    return frozenset((row["from_table"], row["name"]) for row in _rows(conn, "pending_keys"))
+    return frozenset((row["from_table"], row["name"]) for row in fetch(conn, "pending_keys"))
 
 
 def materialized_views(conn: Connection) -> tuple[str, ...]:
     """The materialized views of the user, as SQL writes them: each after those that it reads."""
     mine = {one.signature for one in objects(conn) if one.kind == "materialized view"}
-    names = (row["name"] for row in _rows(conn, "migrate_refreshed"))
+    names = (row["name"] for row in fetch(conn, "migrate_refreshed"))
     return tuple(name for name in names if name in mine)
 
 
@@ -239,7 +238,7 @@ def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:
     """The tables that exist and have a row."""
     wanted = json.dumps([list(name) for name in names])
     found = []
-    for row in _rows(conn, "migrate_relations", names=wanted):
+    for row in fetch(conn, "migrate_relations", names=wanted):
         name = TableName(row["schema"], row["name"])
         with translated(conn):
             cursor = conn.execute(f"select from {name.quoted} limit 1".encode())
@@ -256,9 +255,3 @@ def _may_be_replica(dsn: str) -> bool:
             return True
     except AccessDenied:
         return False
-
-
-def _rows(conn: Connection, name: str, **parameters: Any) -> list[dict[str, Any]]:
-    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(query(name), parameters or None)
-        return cursor.fetchall()

@@ -6,7 +6,7 @@ from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
 from londiste.db.connection import Connection
-from londiste.db.queries import query, translated
+from londiste.db.queries import tuples
 from londiste.db.relation import shapes
 from londiste.errors import LondisteError
 from londiste.monitor.nodes.rules import NodeFacts, TableFacts
@@ -23,8 +23,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
     found = shapes(conn, [t.dest for t in known if t.local])
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
     under_way = operation_log.find(conn, queue)
-    with translated(conn):
-        doubts = conn.execute(query("table_doubts"), {"queue": queue}).fetchall()
+    doubts = tuples(conn, "table_doubts", queue=queue)
     keys = []
     for key in fkeys.collect(conn, queue):
         judged = fkeys.judge(key)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from psycopg.rows import dict_row
-
 from londiste.cascade import daemons
 from londiste.cascade.daemons import Life
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query, translated
+from londiste.db.queries import fetch
 from londiste.errors import LondisteError
 from londiste.monitor.queues.model import ConsumerFacts, Holder, MonitorFacts, QueueFacts
 from londiste.pgq import admin, counting, dead_letters, delayed
@@ -23,10 +19,10 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
     """
     if queue is not None:
         admin.find_queue(conn, queue)
-    (server,) = _rows(conn, "ticker_sessions")
+    (server,) = fetch(conn, "ticker_sessions")
     unseen: list[str] = []
     holders: list[Holder] = []
-    for row in _rows(conn, "queue_holders"):
+    for row in fetch(conn, "queue_holders"):
         if row.pop("kind") == "hidden":
             unseen.append("transactions of other users")
             break
@@ -49,10 +45,10 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
     except LondisteError:
         unseen.append("paused consumers: run londiste install")
     ended = _ended(conn, queue)
-    queues = _rows(conn, "queue_facts", queue=queue)
+    queues = fetch(conn, "queue_facts", queue=queue)
     newest = {row["name"]: row["tick"] for row in queues}
     consumers = []
-    for row in _rows(conn, "queue_consumer_facts", queue=queue):
+    for row in fetch(conn, "queue_consumer_facts", queue=queue):
         dead, retries, overdue = waiting.get((row["queue"], row["name"]), (0, 0, 0.0))
         if row["pending"]:
             name, first = row["queue"], row["last_tick"]
@@ -120,8 +116,3 @@ def _ended(conn: Connection, queue: str | None) -> dict[tuple[str, str], str]:
         if known and all(line.life in (Life.GONE, Life.HUNG) for line in known):
             result[place] = known[0].text
     return result
-
-
-def _rows(conn: Connection, name: str, **parameters: object) -> list[dict[str, Any]]:
-    with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query(name), parameters or None).fetchall()

@@ -21,7 +21,7 @@ from psycopg.pq import TransactionStatus
 from londiste.changes.decode import shown
 from londiste.changes.types import SystemEvent
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.queries import query, translated
+from londiste.db.queries import first
 from londiste.errors import ApplyError, EventError
 from londiste.pgq import queues
 from londiste.pgq.blocks import EventBlock
@@ -124,8 +124,7 @@ class Proofs:
 
 def _knows(conn: Connection) -> bool:
     """Whether the provider records proofs; older versions do not."""
-    with translated(conn):
-        row = conn.execute(query("function_exists"), {"function": _FUNCTION}).fetchone()
+    row = first(conn, "function_exists", function=_FUNCTION)
     return bool(row and row[0])
 
 

@@ -9,7 +9,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import BadOption, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
@@ -46,9 +46,7 @@ def triggers(conn: Connection, queue: str) -> dict[TableName, Capturing]:
     """How the local tables of a queue are captured, by their names here; without modes."""
     return {
         TableName.parse(name): Capturing(trigger, asked=asked, key_given=keyed)
-        for name, trigger, asked, keyed in conn.execute(
-            query("capture_triggers"), [queue]
-        ).fetchall()
+        for name, trigger, asked, keyed in tuples(conn, "capture_triggers", queue=queue)
     }
 
 

@@ -17,7 +17,7 @@ from londiste.cascade.model import NodeType
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, argument
-from londiste.db.queries import query, translated
+from londiste.db.queries import first
 from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.handlers import registry, table_rules
 from londiste.handlers.base import TableRules
@@ -237,8 +237,7 @@ class ChangeHandler(NodeStep):
 
 def trigger_words(conn: Connection, queue: str, table: TableName) -> list[str]:
     """The words that create the trigger of a table again as it is."""
-    with translated(conn):
-        row = conn.execute(query("trigger_words"), {"queue": queue, "table": str(table)}).fetchone()
+    row = first(conn, "trigger_words", queue=queue, table=str(table))
     if row is None:
         return ["no_triggers"]
     own, function, bits, raw = row

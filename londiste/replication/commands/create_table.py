@@ -15,7 +15,7 @@ import psycopg
 
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
-from londiste.db.queries import fetch, query
+from londiste.db.queries import fetch, tuples
 from londiste.db.structure.introspect import read, there
 from londiste.db.structure.render import lacking, make, others
 from londiste.db.structure.types import BARE, WHOLE, Made, Part, PendingKey, Structures, There
@@ -148,9 +148,9 @@ def _needs(
     """Statements for extensions, those for functions by name, and what exists after them."""
     lacks = lacking(found, here, renamed, wanted_parts)
     wanted = [one.name for one in lacks if one.kind == "function" and not one.extension]
-    rows = provider.execute(query("function_definitions"), {"signatures": wanted}).fetchall()
+    rows = tuples(provider, "function_definitions", signatures=wanted)
     names = sorted({one.extension for one in lacks if one.extension})
-    extensions = provider.execute(query("extension_schemas"), {"names": names}).fetchall()
+    extensions = tuples(provider, "extension_schemas", names=names)
     schemas = {row[1] for row in rows} | {row[1] for row in extensions if row[1]}
     first = [
         f"create schema if not exists {quote(name)}"

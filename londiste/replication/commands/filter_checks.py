@@ -9,9 +9,9 @@ from __future__ import annotations
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import upstream
 from londiste.cascade.model import NodeInfo, NodeType
-from londiste.db.connection import Connection, describe_dsn
+from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
-from londiste.db.queries import query, translated
+from londiste.db.queries import tuples
 from londiste.errors import BadOption, StateError, UsageError
 from londiste.handlers import condition
 from londiste.handlers.base import TableRules
@@ -69,10 +69,7 @@ def check(
     at_root = {t.name: t.dest for t in tables.get_table_list(root, queue) if t.local}
     if table not in at_root:
         return
-    with translated(describe_dsn(root_dsn)):
-        ignored = root.execute(
-            query("ignored_columns"), {"queue": queue, "table": str(at_root[table])}
-        ).fetchall()
+    ignored = tuples(root, "ignored_columns", queue=queue, table=str(at_root[table]))
     missing = [name for (name,) in ignored if wants.keeps(name)]
     if missing:
         raise BadOption(

@@ -17,7 +17,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument, quote
-from londiste.db.queries import query, records, translated
+from londiste.db.queries import first, records, translated
 from londiste.errors import LondisteError, StateError, UnknownTable
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
@@ -250,7 +250,5 @@ def violations(conn: Connection, table: TableName, name: str) -> list[str]:
 
 def _violations_of(conn: Connection, table: TableName, name: str) -> str | None:
     """The statement that finds such rows; None when the key does not exist."""
-    row = conn.execute(
-        query("foreign_key_violations"), {"table": str(table), "name": name}
-    ).fetchone()
+    row = first(conn, "foreign_key_violations", table=str(table), name=name)
     return None if row is None else str(row[0])

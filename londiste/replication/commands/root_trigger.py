@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from londiste.cascade import original
 from londiste.db.connection import Connection
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import UsageError
 from londiste.orchestration.connections import Connections
 from londiste.replication.model import TRIGGERS, TableOptions, with_trigger
@@ -47,7 +47,7 @@ def choose(
 
 def unable(sites: Connections, conn: Connection, queue: str) -> list[str]:
     """The nodes that cannot read the native capture."""
-    kinds = {kind for _, kind, *_ in conn.execute(query("capture_triggers"), [queue]).fetchall()}
+    kinds = {kind for _, kind, *_ in tuples(conn, "capture_triggers", queue=queue)}
     adopted = not kinds.isdisjoint({"logutriga", "sqltriga", "jsontriga"})
     return original.originals(sites, conn, queue, adopted=adopted)
 

@@ -19,7 +19,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.ddl import rename_back
 from londiste.db.names import TableName, argument
-from londiste.db.queries import query, translated
+from londiste.db.queries import query, translated, tuples
 from londiste.errors import UnknownTable
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
@@ -71,7 +71,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     captured = change_form.triggers(conn, queue)
     unnamed = {
         TableName.parse(table)
-        for kind, table, _ in conn.execute(query("table_doubts"), {"queue": queue}).fetchall()
+        for kind, table, _ in tuples(conn, "table_doubts", queue=queue)
         if kind == "partition-names"
     }
     captures = node.type is not NodeType.LEAF
@@ -247,9 +247,7 @@ def fire_for_replication(settings: NodeSettings) -> list[TableName]:
     changed: list[TableName] = []
     with session(settings.db, name="londiste second queue", autocommit=True) as conn:
         with translated(describe_dsn(settings.db)):
-            for table, trigger in conn.execute(
-                query("second_queue_captures"), [settings.queue_name]
-            ).fetchall():
+            for table, trigger in tuples(conn, "second_queue_captures", queue=settings.queue_name):
                 name = TableName.parse(table)
                 with conn.transaction():
                     conn.execute(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from londiste.db.connection import Connection
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import BadOption
 from londiste.replication.ddl.split import Word, words_of
 
@@ -56,7 +56,7 @@ def look(conn: Connection, names: Iterable[str], texts: Iterable[str] = ()) -> I
     while came or sources:
         inside: dict[str, str] = {}
         if came:
-            rows = conn.execute(query("function_sources"), {"names": sorted(came)}).fetchall()
+            rows = tuples(conn, "function_sources", names=sorted(came))
             for name, readable, volatile, source in rows:
                 if readable:
                     sources.append((came[name], source))
@@ -67,7 +67,7 @@ def look(conn: Connection, names: Iterable[str], texts: Iterable[str] = ()) -> I
             writes = writes or any(word.is_(*_WRITES) for word in words)
             for name in called(words):
                 inside.setdefault(name, origin)
-        asked = conn.execute(query("volatile_inside"), {"names": sorted(inside)}).fetchall()
+        asked = tuples(conn, "volatile_inside", names=sorted(inside))
         for name in sorted({row[0] for row in asked} | (inside.keys() & KEYWORDS)):
             varies.setdefault(inside[name], name)
         came = {name: origin for name, origin in inside.items() if name not in seen}

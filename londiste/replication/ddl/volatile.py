@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import BadOption
 from londiste.replication.ddl.classify import ScriptPart
 from londiste.replication.ddl.insides import KEYWORDS, called, look
@@ -119,7 +119,7 @@ def _ends_action(words: Sequence[Word], at: int) -> bool:
 def _volatile(conn: Connection, names: set[str]) -> list[str]:
     if not names:
         return []
-    rows = conn.execute(query("volatile_functions"), {"names": sorted(names)}).fetchall()
+    rows = tuples(conn, "volatile_functions", names=sorted(names))
     plain = {row[0] for row in rows}
     # One that is declared as stable or immutable.
     inside = look(conn, names - plain).varies
@@ -179,9 +179,7 @@ def _triggers(conn: Connection, statement: Statement) -> list[str]:
     """Triggers of the written tables that give other values on each node."""
     found = []
     for op, table, _ in _targets(statement):
-        rows = conn.execute(
-            query("fired_triggers"), {"schema": table.schema, "name": table.name, "op": op}
-        ).fetchall()
+        rows = tuples(conn, "fired_triggers", schema=table.schema, name=table.name, op=op)
         varies = look(conn, {row[1] for row in rows}).varies
         found += [
             f"trigger {name}, which calls {varies[function]}{_brackets(varies[function])}"
@@ -198,10 +196,7 @@ def _defaults(conn: Connection, statement: Statement) -> list[str]:
         given = _given(statement.words, at) if op == "insert" else None
         if given is None:
             continue
-        rows = conn.execute(
-            query("volatile_defaults"),
-            {"schema": table.schema, "name": table.name, "given": given},
-        ).fetchall()
+        rows = tuples(conn, "volatile_defaults", schema=table.schema, name=table.name, given=given)
         found += [
             f"the default of column {name}"
             for name, function, certain in rows

@@ -19,7 +19,7 @@ from londiste.changes.decode import decode_all
 from londiste.changes.types import SystemEvent, Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
-from londiste.db.queries import query
+from londiste.db.queries import tuples
 from londiste.errors import ApplyError, EventError, StateError
 from londiste.pgq import batches, queues
 from londiste.pgq.batches import Opened
@@ -222,8 +222,8 @@ def other_queues(
 def _others(
     conn: Connection, queue: str, table: TableName | str, dest: TableName | str
 ) -> list[tuple[str, str]]:
-    parameters = {"dest": str(dest), "queue": queue, "table": str(table)}
-    return [(row[0], row[1]) for row in conn.execute(query("other_sources"), parameters)]
+    rows = tuples(conn, "other_sources", dest=str(dest), queue=queue, table=str(table))
+    return [(row[0], row[1]) for row in rows]
 
 
 def refuse_truncate(conn: Connection, queue: str, change: Truncate, dest: TableName) -> None:

@@ -17,7 +17,7 @@ from londiste.daemon import crash
 from londiste.db import bulk_catalog
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import first
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LockTimeout
 from londiste.replication import sqlapi as tables
@@ -291,6 +291,5 @@ class Handover:
 
 def tick_snapshot(conn: Connection, queue: str, tick: int) -> Snapshot | None:
     """The snapshot of a tick in the database of ``conn``; None when there is no such tick."""
-    with translated(conn):
-        row = conn.execute(query("tick_snapshot"), [queue, tick]).fetchone()
+    row = first(conn, "tick_snapshot", queue=queue, tick=tick)
     return Snapshot.parse(row[0]) if row is not None else None
