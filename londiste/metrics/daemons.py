@@ -23,16 +23,11 @@ from londiste.ticker.service import Service
 _TICK_GRACE = 30.0
 
 
-def place(of: WorkerSettings) -> Place:
-    """The node of these settings."""
-    return Place(of.db, of.queue_name, of.remote_extra_connstr)
-
-
 def of_worker(current: Callable[[], WorkerSettings], tally: WorkerTally) -> Routes:
     """The pages of a worker: its own node, and its batches."""
 
     def found() -> Cascade:
-        return collect.cascade([place(current())], only_local=True)
+        return collect.cascade([Place.of(current())], only_local=True)
 
     cache = Cache(collect.counting(found))
     return pages.of_cascade(cache, tally.samples, lambda: current().metrics_max_lag)
@@ -113,5 +108,6 @@ def of_run(
 def places(file: CascadeFile, overrides: dict[str, str]) -> list[Place]:
     """The nodes of a cascade's file, the root first: the first one that answers knows the rest."""
     return [
-        place(settings.load(WorkerSettings, file.path, overrides, node=name)) for name in file.nodes
+        Place.of(settings.load(WorkerSettings, file.path, overrides, node=name))
+        for name in file.nodes
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from londiste.errors import LondisteError
+from londiste.settings import NodeSettings
 
 _T = TypeVar("_T")
 
@@ -18,6 +19,11 @@ class Place:
     dsn: str = field(repr=False)
     queue: str
     extra: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, settings: NodeSettings) -> Place:
+        """The node of these settings."""
+        return cls(settings.db, settings.queue_name, settings.remote_extra_connstr)
 
 
 def first_answer(places: Sequence[Place], ask: Callable[[Place], _T]) -> _T:

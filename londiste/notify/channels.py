@@ -233,6 +233,3 @@ def secret_of(file: Path | None, variable: str) -> bytes:
     if not value:
         raise BadOption(f"webhook_secret_file {file}: empty", hint="write the secret into it")
     return value
-
-
-__all__ = ["Channel", "Command", "Undelivered", "Webhook", "environment", "secret_of", "signature"]

@@ -130,6 +130,3 @@ def _message(tracked: Tracked, event: str, now: float) -> Message:
     text = "\n".join((tracked.finding.key, f"{tracked.since:.3f}", event, number))
     name = hashlib.sha256(text.encode()).hexdigest()[:24]
     return Message(name, event, tracked.finding, tracked.since, now)
-
-
-__all__ = ["BEGINS", "ENDS", "LASTS", "TEST", "Message", "Rules", "State", "Tracked", "step"]

@@ -133,6 +133,3 @@ def _worst_of_each(found: Iterator[Observed]) -> Iterator[Observed]:
         if one.key not in worst or rank(one) > rank(worst[one.key]):
             worst[one.key] = one
     yield from worst.values()
-
-
-__all__ = ["Look", "Observed", "of_failure", "of_status"]

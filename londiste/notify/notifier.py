@@ -25,6 +25,7 @@ from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, usable
 from londiste.errors import LondisteError
 from londiste.monitor import status as monitor
+from londiste.monitor.place import Place, first_answer
 from londiste.monitor.queues.model import Limits, Severity
 from londiste.monitor.verdict import Allowed
 from londiste.notify.channels import Channel, Undelivered
@@ -39,15 +40,6 @@ log = logging.getLogger(__name__)
 VERSION = 1
 #: First delay in seconds after a failed delivery.
 _FIRST_DELAY = 1.0
-
-
-@dataclass(frozen=True)
-class Place:
-    """A node that is asked for its cascade; extra -- ``remote_extra_connstr``."""
-
-    dsn: str = field(repr=False)
-    queue: str = ""
-    extra: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,15 +97,14 @@ def message_of_test(queue: str, now: float) -> Message:
 
 def look(task: Task) -> Look:
     """One look at the cascade; a cascade that does not answer is a finding."""
-    first: LondisteError | None = None
-    for place in task.places:
-        try:
-            status = monitor.collect(place.dsn, place.queue, extra=place.extra, limits=Limits())
-            return of_status(status, task.allowed, task.severity, task.only)
-        except LondisteError as error:
-            first = first or error
-    assert first is not None
-    return of_failure(first, task.places[0].queue)
+    try:
+        status = first_answer(
+            task.places,
+            lambda at: monitor.collect(at.dsn, at.queue, extra=at.extra, limits=Limits()),
+        )
+    except LondisteError as error:
+        return of_failure(error, task.places[0].queue)
+    return of_status(status, task.allowed, task.severity, task.only)
 
 
 @dataclass
@@ -295,6 +286,3 @@ def _utc(moment: float) -> str:
         .isoformat(timespec="milliseconds")
         .replace("+00:00", "Z")
     )
-
-
-__all__ = ["Notifier", "Task", "body", "deliver_test", "look", "message_of_test"]

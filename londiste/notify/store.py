@@ -166,6 +166,3 @@ def without(stored: Stored, done: Waiting) -> Stored:
     """Pure: the content after a message was delivered."""
     rest = tuple(one for one in stored.waiting if (one.id, one.channel) != (done.id, done.channel))
     return replace(stored, waiting=rest)
-
-
-__all__ = ["MOST_WAITING", "Store", "Stored", "Waiting", "added", "without"]

@@ -13,11 +13,12 @@ import click
 from londiste import settings as settings_module
 from londiste.cli import options, output
 from londiste.errors import BadOption, TransientError
+from londiste.monitor.place import Place
 from londiste.monitor.queues.model import Severity
 from londiste.monitor.verdict import Allowed
 from londiste.notify.channels import Channel, Command, Webhook, secret_of
 from londiste.notify.decide import Rules
-from londiste.notify.notifier import Notifier, Place, Task, deliver_test
+from londiste.notify.notifier import Notifier, Task, deliver_test
 from londiste.notify.store import Store
 from londiste.settings import NotifySettings, WorkerSettings, cascade_file
 from londiste.settings.loading import taken_over
@@ -125,19 +126,15 @@ def _places(context: options.Context, nodes: Sequence[str]) -> list[Place]:
     """The nodes to ask: all of the file of a cascade, the root first; else the own one."""
     file = None if context.config is None else cascade_file.read(context.config)
     if file is None:
-        return [_place(context.settings(WorkerSettings))]
+        return [Place.of(context.settings(WorkerSettings))]
     for name in nodes:
         if name not in file.nodes:
             raise BadOption(
                 f"{file.path}: no node {name}", hint=cascade_file.did_you_mean(name, file.nodes)
             )
     return [
-        _place(settings_module.load(WorkerSettings, file.path, node=name)) for name in file.nodes
+        Place.of(settings_module.load(WorkerSettings, file.path, node=name)) for name in file.nodes
     ]
-
-
-def _place(found: WorkerSettings) -> Place:
-    return Place(found.db, found.queue_name, found.remote_extra_connstr)
 
 
 def _state_file(config: Path | None, queue: str, nodes: Sequence[str]) -> Path:

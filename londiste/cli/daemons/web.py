@@ -14,7 +14,7 @@ from londiste.cli import options, output
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.errors import BadOption
-from londiste.metrics.daemons import place, places
+from londiste.metrics.daemons import places
 from londiste.monitor.place import Place
 from londiste.settings import WebSettings, WorkerSettings, cascade_file
 
@@ -122,7 +122,7 @@ def _places(context: options.Context) -> Callable[[], Sequence[Place]]:
     file = None if context.config is None else cascade_file.read(context.config)
     if file is not None and context.node is None:
         return lambda: places(context.cascade_file(), context.overrides)
-    found = [place(context.settings(WorkerSettings))]
+    found = [Place.of(context.settings(WorkerSettings))]
     return lambda: found
 
 

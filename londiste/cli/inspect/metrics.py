@@ -14,7 +14,7 @@ from londiste.metrics import collect, exposition, samples
 from londiste.metrics.cache import Outcome
 from londiste.metrics.catalog import Sample
 from londiste.metrics.collect import Counted
-from londiste.metrics.daemons import place, places
+from londiste.metrics.daemons import places
 from londiste.monitor.place import Place
 from londiste.settings import WorkerSettings, cascade_file
 
@@ -63,7 +63,7 @@ def _places(context: options.Context) -> list[Place]:
     file = None if context.config is None else cascade_file.read(context.config)
     if file is not None and context.node is None:
         return places(file, context.overrides)
-    return [place(context.settings(WorkerSettings))]
+    return [Place.of(context.settings(WorkerSettings))]
 
 
 def _write(output: Path | None, found: list[Sample]) -> None:

@@ -7,15 +7,7 @@ from datetime import datetime
 
 from londiste.console.pages import common
 from londiste.console.pages.common import Page, Request
-from londiste.monitor.apply_errors import Halted
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A possible decision, and its command."""
-
-    what: str
-    command: str
+from londiste.monitor.apply_errors import Decision, Halted
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,7 @@ class FailedRow:
     row: str | None
     target_row: str | None
     conflicting_row: str | None
-    choices: tuple[Choice, ...]
+    choices: tuple[Decision, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,5 +76,5 @@ def _row(node: str, one: Halted) -> FailedRow:
         row=error.image,
         target_row=one.now,
         conflicting_row=error.here,
-        choices=tuple(Choice(c.what, c.command) for c in one.choices),
+        choices=tuple(one.choices),
     )

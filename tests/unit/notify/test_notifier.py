@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from londiste.daemon.signals import Signals
+from londiste.monitor.place import Place
 from londiste.monitor.verdict import Allowed
 from londiste.notify.channels import Channel, Webhook
 from londiste.notify.decide import Rules
-from londiste.notify.notifier import Notifier, Place, Task
+from londiste.notify.notifier import Notifier, Task
 from londiste.notify.store import Store
 from tests.support.http.receiver import Receiver, receiver
 
