@@ -313,12 +313,14 @@ RET_CLASSES: dict[int, type[LondisteError]] = {
 }
 
 
-def from_database(error: psycopg.Error, *, where: str = "") -> LondisteError:
-    """The LondisteError for an error of the driver.
+def from_database(error: psycopg.Error | LondisteError, *, where: str = "") -> LondisteError:
+    """The LondisteError for an error of the driver; one that is a LondisteError stays as it is.
 
     ``where`` names the node or database in the message; it must not contain a password.
     The caller raises the result ``from`` the error.
     """
+    if isinstance(error, LondisteError):
+        return error
     state = error.sqlstate or ""
     diag = error.diag
     message = (diag.message_primary or first_line(str(error))).strip() or type(error).__name__

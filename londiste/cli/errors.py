@@ -63,9 +63,7 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         # The reader of the output has closed it.
         _print_nothing_more()
         return 0
-    except LondisteError as error:
-        return report(error, error.exit_code)
-    except psycopg.Error as error:
+    except (LondisteError, psycopg.Error) as error:
         failure = from_database(error)
         return report(failure, failure.exit_code)
     except OSError as error:

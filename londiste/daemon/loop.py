@@ -181,9 +181,7 @@ def started(
 
 def as_londiste(error: Exception) -> LondisteError:
     """Any exception as a LondisteError; an unexpected one is marked as a defect."""
-    if isinstance(error, LondisteError):
-        return error
-    if isinstance(error, psycopg.Error):
+    if isinstance(error, LondisteError | psycopg.Error):
         return from_database(error)
     if os.environ.get("LONDISTE_TRACEBACK"):
         log.error("unexpected error", exc_info=error)

@@ -214,9 +214,7 @@ def failed(error: Exception, item: object = None, host: str = "") -> LondisteErr
     item -- the task.
     host -- the remote machine on which it ran, '' for this one.
     """
-    if isinstance(error, LondisteError):
-        ours = error
-    elif isinstance(error, psycopg.Error):
+    if isinstance(error, LondisteError | psycopg.Error):
         ours = from_database(error)
     else:
         ours = LondisteError(

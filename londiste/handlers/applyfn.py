@@ -59,11 +59,7 @@ class CallFunction(EventWork):
                     answers = [call.later(at.conn, self.function, *one[1]) for one in some]
                 del answers
             except (psycopg.Error, LondisteError) as error:
-                known = (
-                    error
-                    if isinstance(error, LondisteError)
-                    else from_database(error, where=describe_dsn(at.conn.info.dsn))
-                )
+                known = from_database(error, where=describe_dsn(at.conn.info.dsn))
                 if known.retry:
                     raise known from error
                 self._one_by_one(at, some)

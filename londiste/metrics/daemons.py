@@ -107,7 +107,5 @@ def of_run(
 
 def places(file: CascadeFile, overrides: dict[str, str]) -> list[Place]:
     """The nodes of a cascade's file, the root first: the first one that answers knows the rest."""
-    return [
-        Place.of(settings.load(WorkerSettings, file.path, overrides, node=name))
-        for name in file.nodes
-    ]
+    found = (settings.load(WorkerSettings, file.path, overrides, node=name) for name in file.nodes)
+    return [Place.of(one) for one in found]

@@ -61,12 +61,11 @@ def execute(
                 continue
             crash.point("plan.before-step")
             step.run(sites)
-        except TransientError as error:
-            error.say_more(f"at this step: {step.describe()}", _and_again(error.hint))
-            raise
-        except psycopg.OperationalError as error:
+        except (TransientError, psycopg.OperationalError) as error:
             ours = from_database(error)
             ours.say_more(f"at this step: {step.describe()}", _and_again(ours.hint))
+            if ours is error:
+                raise
             raise ours from error
         crash.point("plan.after-step")
         report(step)

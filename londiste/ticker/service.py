@@ -229,7 +229,7 @@ def _has_queue(dsn: str, said: dict[str, str]) -> bool:
                 return False
             maintenance.check(conn)
     except (LondisteError, psycopg.Error) as error:
-        ours = error if isinstance(error, LondisteError) else from_database(error, where=where)
+        ours = from_database(error, where=where)
         text = describe(ours)
         if said.get(where) != text:
             log.warning("%s is ignored: %s", where, text)

@@ -208,7 +208,7 @@ def execute(
     try:
         count += plan.execute([switch.promoting], sites, report)
     except (LondisteError, psycopg.Error) as failed:
-        ours = failed if isinstance(failed, LondisteError) else from_database(failed)
+        ours = from_database(failed)
         if isinstance(ours, TransientError):
             ours.say_more(
                 "the old root is closed, and it is unknown whether the new one is promoted",
@@ -221,7 +221,7 @@ def execute(
     try:
         return count + plan.execute(switch.after, sites, report)
     except (LondisteError, psycopg.Error) as failed:
-        ours = failed if isinstance(failed, LondisteError) else from_database(failed)
+        ours = from_database(failed)
         again = "repeat the command, which continues at this step"
         ours.say_more(
             f"{switch.promoting.at.name} is the root and takes events; the old root is closed and"
@@ -321,7 +321,7 @@ def _undo(
             plan.execute([cancel], sites)
             plan.execute([reopen], sites)
     except (LondisteError, psycopg.Error) as second:
-        found = second if isinstance(second, LondisteError) else from_database(second)
+        found = from_database(second)
         why = "; ".join(filter(None, [found.message, found.detail]))
         outcome = f"the root is closed and could not be opened again: {why}"
         if not closed:

@@ -189,7 +189,7 @@ def _look(pair: Pair, told: set[str]) -> tuple[phase.Progress | None, list[NodeS
                 root = pair.side(found.root)
                 nodes = state.look(sites, pair.queue, root, [pair.other(root)])
     except (LondisteError, psycopg.Error) as error:
-        ours = error if isinstance(error, LondisteError) else from_database(error)
+        ours = from_database(error)
         if ours.message in told:
             output.warning(f"{ours.message}; retrying")
         told.clear()

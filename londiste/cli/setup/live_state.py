@@ -48,16 +48,10 @@ def stay(
                 daemons.watch(children)
                 next_watch = time.monotonic() + daemons.PERIOD
             try:
-                found = state.look(
-                    sites, replication.queue, replication.source, replication.targets
-                )
+                found = _look(sites, replication)
                 failing = ""
             except (LondisteError, psycopg.Error) as error:
-                message = (
-                    error.message
-                    if isinstance(error, LondisteError)
-                    else from_database(error).message
-                )
+                message = from_database(error).message
                 if failing == message:
                     view((), [ViewLine(f"{message}; retrying", message)])
                 failing = message

@@ -194,7 +194,7 @@ class ForeignKeys:
 
 def _not_back(key: PendingForeignKey, error: LondisteError | psycopg.Error) -> str:
     """Logs and stores why a key is not restored yet."""
-    ours = error if isinstance(error, LondisteError) else from_database(error)
+    ours = from_database(error)
     text = ours.message + (f" ({ours.detail})" if ours.detail else "")
     log.warning("table %s: foreign key %s not restored yet: %s", key.name, key.from_table, text)
     return f"foreign key {key.name}: {text}"
