@@ -11,12 +11,12 @@ import logging
 import logging.handlers
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from londiste.daemon import logconfig, logcontext, logline
+from londiste.daemon.loghandlers import File, Syslog
 from londiste.errors import BadOption
 from londiste.settings import Settings
 
@@ -37,16 +37,9 @@ class OneLine(logging.Formatter):
     """
 
     def __init__(
-        self,
-        fmt: str | None = None,
-        datefmt: str | None = None,
-        style: Any = "%",
-        validate: bool = True,
-        *,
-        defaults: Mapping[str, Any] | None = None,
-        context: bool = True,
+        self, fmt: str | None = None, *args: Any, context: bool = True, **given: Any
     ) -> None:
-        super().__init__(fmt, datefmt, style, validate, defaults=defaults)
+        super().__init__(fmt, *args, **given)
         self.context = context
         self._line = None if fmt else logline.LogLine(detailed=context)
 
@@ -61,34 +54,6 @@ class OneLine(logging.Formatter):
         if record.exc_info or record.stack_info:
             return text
         return logline.escaped(text)
-
-
-class File(logging.handlers.WatchedFileHandler):
-    """Log file handler; reports consecutive write failures once on stderr."""
-
-    _failing = False
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            # Also when the file has gone and cannot be made again.
-            super().emit(record)
-        except OSError:
-            self.handleError(record)
-
-    def flush(self) -> None:
-        super().flush()
-        self._failing = False
-
-    def close(self) -> None:
-        # What could not be written is lost anyhow.
-        with contextlib.suppress(OSError):
-            super().close()
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 -- logging's name
-        if not self._failing:
-            self._failing = True
-            with contextlib.suppress(OSError, ValueError):
-                print(f"logfile {self.baseFilename}: {sys.exc_info()[1]}", file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -197,8 +162,6 @@ def _file(path: Path, rotate: tuple[int, int] | None) -> logging.Handler:
 
 
 def _syslog(ident: str, facility: str, address: str) -> logging.Handler:
-    from londiste.daemon.loghandlers import Syslog
-
     host, _, port = address.rpartition(":")
     try:
         where = (host, int(port)) if host and port.isdecimal() else address

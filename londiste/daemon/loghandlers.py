@@ -50,7 +50,36 @@ class SaysOnce(logging.Handler):
                 print(f"{self.place()}: {sys.exc_info()[1]}", file=sys.stderr)
 
 
-class RotatingFile(SaysOnce, logging.handlers.RotatingFileHandler):
+class _Writes(SaysOnce):
+    """What the handlers of files have in common."""
+
+    baseFilename: str  # noqa: N815 -- logging's name
+
+    def place(self) -> str:
+        return f"logfile {self.baseFilename}"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            # Also when the file has gone and cannot be made again.
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
+
+    def flush(self) -> None:
+        super().flush()
+        self.works()
+
+    def close(self) -> None:
+        # What could not be written is lost anyhow.
+        with contextlib.suppress(OSError):
+            super().close()
+
+
+class File(_Writes, logging.handlers.WatchedFileHandler):
+    """Log file, which another program may rotate."""
+
+
+class RotatingFile(_Writes, logging.handlers.RotatingFileHandler):
     """Rotating file: renamed to name.1, name.2 … when it reaches ``maxBytes``.
 
     ``~`` is the home directory.  A file that another program has moved is created again, so several
@@ -69,23 +98,12 @@ class RotatingFile(SaysOnce, logging.handlers.RotatingFileHandler):
         path = Path(filename).expanduser().absolute()
         super().__init__(path, mode, maxBytes, backupCount, encoding, delay, "backslashreplace")
 
-    def place(self) -> str:
-        return f"logfile {self.baseFilename}"
-
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._reopen_if_moved()
             super().emit(record)
         except OSError:
             self.handleError(record)
-
-    def flush(self) -> None:
-        super().flush()
-        self.works()
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            super().close()
 
     def _reopen_if_moved(self) -> None:
         if self.stream is None:

@@ -60,18 +60,9 @@ class Json(logging.Formatter):
     limit -- maximum characters of a text; ``"cut": true`` marks a shortened one.
     """
 
-    def __init__(
-        self,
-        fmt: str | None = None,
-        datefmt: str | None = None,
-        style: Any = "%",
-        validate: bool = True,
-        *,
-        defaults: Mapping[str, Any] | None = None,
-        limit: int = LIMIT,
-    ) -> None:
+    def __init__(self, *args: Any, limit: int = LIMIT, **given: Any) -> None:
         # The arguments of logging.Formatter are what a configuration file hands over.
-        super().__init__()
+        super().__init__(*args, **given)
         self.limit = limit
         self._host = socket.gethostname()
 

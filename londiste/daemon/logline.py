@@ -38,17 +38,9 @@ class LogLine(logging.Formatter):
     detailed -- the message begins with the logger's name, and the context follows it.
     """
 
-    def __init__(
-        self,
-        fmt: str | None = None,
-        datefmt: str | None = None,
-        style: Any = "%",
-        validate: bool = True,
-        *,
-        detailed: bool = False,
-    ) -> None:
+    def __init__(self, *args: Any, detailed: bool = False, **given: Any) -> None:
         # The arguments of logging.Formatter are what a configuration file hands over.
-        super().__init__()
+        super().__init__(*args, **given)
         self.detailed = detailed
 
     def format(self, record: logging.LogRecord) -> str:
