@@ -6,8 +6,10 @@ the database are translated (``londiste.db.call``).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from psycopg import sql
@@ -90,6 +92,39 @@ def prove_forwarded(conn: Connection, queue: str, events: Sequence[tuple[int, st
     """
     ids, types = [id for id, _ in events], [kind for _, kind in events]
     call.value(conn, "pgq.prove_forwarded", queue, ids, types)
+
+
+@dataclass(frozen=True)
+class ListedQueue:
+    """A queue.
+
+    consumers -- their number.
+    ticker_lag -- time since the last tick.
+    ev_new -- events since the last tick.
+    """
+
+    queue: str
+    consumers: int
+    last_tick: int | None
+    ticker_lag: timedelta | None
+    ev_per_sec: float | None
+    ev_new: int | None
+
+
+def listed(conn: Connection) -> list[ListedQueue]:
+    """All queues, as ``londiste queue list`` and the shell show them."""
+    consumers = Counter(one.queue_name for one in get_consumer_info(conn))
+    return [
+        ListedQueue(
+            one.queue_name,
+            consumers[one.queue_name],
+            one.last_tick_id,
+            one.ticker_lag,
+            None if one.ev_per_sec is None else round(one.ev_per_sec, 1),
+            one.ev_new,
+        )
+        for one in get_queue_info(conn)
+    ]
 
 
 def take_ids(conn: Connection, queue: str, count: int) -> list[int]:

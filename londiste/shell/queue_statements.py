@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple, fields
+
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, batches, config, counting, queues
 from londiste.shell.language import Forms
@@ -35,21 +37,8 @@ def alter_queue(session: Session, queue: str, settings: dict[str, str]) -> Resul
 @FORMS.statement("show queue [<queue*:queue>]", "list queues, or show the parameters of one")
 def show_queue(session: Session, queue: str = "*") -> Result:
     if queue == "*":
-        consumers = [each.queue_name for each in queues.get_consumer_info(session.conn)]
-        return Result(
-            ("queue", "consumers", "last_tick", "ticker_lag", "ev_per_sec", "ev_new"),
-            [
-                [
-                    q.queue_name,
-                    consumers.count(q.queue_name),
-                    q.last_tick_id,
-                    q.ticker_lag,
-                    None if q.ev_per_sec is None else round(q.ev_per_sec, 1),
-                    q.ev_new,
-                ]
-                for q in queues.get_queue_info(session.conn)
-            ],
-        )
+        names = [field.name for field in fields(queues.ListedQueue)]
+        return Result(names, [astuple(one) for one in queues.listed(session.conn)])
     found = admin.find_queue(session.conn, queue)
     state = {
         "last_tick": found.last_tick_id,

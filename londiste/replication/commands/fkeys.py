@@ -168,13 +168,22 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
 
 
 @dataclass(frozen=True)
-class MakeKey:
-    """Adds a key as NOT VALID."""
+class _KeyStep:
+    """A key, and the node of its table."""
 
     node: str
     dsn: str = field(repr=False)
     table: TableName
     name: str
+
+    def pending(self, sites: Connections) -> bool:
+        """Whether the definition of the key is stored."""
+        pending = tables.get_table_pending_fkeys(sites.at(self.dsn), self.table)
+        return any((key.from_table, key.name) == (self.table, self.name) for key in pending)
+
+
+class MakeKey(_KeyStep):
+    """Adds a key as NOT VALID."""
 
     def describe(self) -> str:
         return f"{self.node}: add foreign key {self.name} to table {self.table}, NOT VALID"
@@ -184,9 +193,9 @@ class MakeKey:
         return ["-- locks both tables against writers for a moment"]
 
     def done(self, sites: Connections) -> bool:
-        pending = tables.get_table_pending_fkeys(sites.at(self.dsn), self.table)
-        mine = [key for key in pending if (key.from_table, key.name) == (self.table, self.name)]
-        return not mine or bool(_violations_of(sites.at(self.dsn), self.table, self.name))
+        if not self.pending(sites):
+            return True
+        return _violations_of(sites.at(self.dsn), self.table, self.name) is not None
 
     def run(self, sites: Connections) -> None:
         """Raises LockTimeout."""
@@ -199,21 +208,14 @@ class MakeKey:
         with_table(sites, self.dsn, self.table, self.node, work)
 
 
-@dataclass(frozen=True)
-class CheckKey:
+class CheckKey(_KeyStep):
     """Validates a key and deletes its stored definition."""
-
-    node: str
-    dsn: str = field(repr=False)
-    table: TableName
-    name: str
 
     def describe(self) -> str:
         return f"{self.node}: validate foreign key {self.name} of table {self.table}"
 
     def done(self, sites: Connections) -> bool:
-        pending = tables.get_table_pending_fkeys(sites.at(self.dsn), self.table)
-        return all((key.from_table, key.name) != (self.table, self.name) for key in pending)
+        return not self.pending(sites)
 
     def run(self, sites: Connections) -> None:
         """Raises LockTimeout, StateError with rows that violate the key."""
