@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from londiste.cli import errors, output
 from londiste.cli.documents import Done
@@ -56,8 +56,13 @@ def execute_changes(conn: Connection, changes: Sequence[QueueChange], how: Execu
 
 
 @contextlib.contextmanager
-def reported(json_wanted: bool) -> Iterator[Callable[[output.Describes | str], None]]:
+def reported(
+    json_wanted: bool,
+    document: Callable[[list[str]], Mapping[str, Any]] = lambda done: Done(done=done),
+) -> Iterator[Callable[[output.Describes | str], None]]:
     """Collects and prints the executed steps; at the end they are the JSON answer.
+
+    document -- makes the answer of the steps.
 
     After an error they are a part of its document.
     """
@@ -71,4 +76,4 @@ def reported(json_wanted: bool) -> Iterator[Callable[[output.Describes | str], N
     with errors.also_told(done=done):
         yield report
     if json_wanted:
-        output.as_json(Done(done=done))
+        output.as_json(document(done))

@@ -9,11 +9,10 @@ import click
 from londiste.cli import errors, options, output
 from londiste.cli.cascade.common import cluster_state
 from londiste.cli.documents import Steps
-from londiste.cli.plan_output import sites
+from londiste.cli.plan_output import reported, sites
 from londiste.errors import StateError
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.steps import Step
 from londiste.replication.failover.rejoin import plan as returning
 from londiste.replication.failover.rejoin.divergence import Lost, TableLoss
 from londiste.replication.failover.rejoin.plan import Decided, RejoinOption, Resurrection
@@ -120,13 +119,8 @@ def _explain(found: Resurrection, where: Connections, choice: RejoinOption, as_j
 
 
 def _run(found: Resurrection, where: Connections, choice: RejoinOption, as_json: bool) -> None:
-    done: list[str] = []
-
-    def report(step: Step) -> None:
-        done.append(step.describe())
-        output.message(step.describe())
-
-    with errors.also_told(done=done):
+    told: Diverged | None = None
+    with reported(as_json, lambda done: Rejoined(done=done, lost=told)) as report:
         plan.execute(found.first, where, report)
         lost = found.lost(where)
         for table in lost.tables.values():
@@ -135,8 +129,6 @@ def _run(found: Resurrection, where: Connections, choice: RejoinOption, as_json:
         with errors.also_told(lost=told):
             decided = returning.decide(found.at.name, lost, choice)
             plan.execute(found.rest(decided, lost.scripts), where, report)
-    if as_json:
-        output.as_json(Rejoined(done=done, lost=told))
 
 
 def _told(table: TableLoss) -> str:

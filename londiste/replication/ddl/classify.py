@@ -20,7 +20,7 @@ from enum import StrEnum
 from itertools import groupby
 
 from londiste.errors import BadOption
-from londiste.replication.ddl.split import Statement, Word, split
+from londiste.replication.ddl.split import Statement, Word, split, words_after
 
 
 class StatementTiming(StrEnum):
@@ -147,13 +147,13 @@ def index_build(statement: Statement) -> IndexBuild | None:
     if statement.begins("vacuum"):
         return None
     if statement.begins("reindex"):
-        rest = _behind(words, "concurrently")
+        rest = words_after(words, "concurrently")
         kind = next((w.text for w in words[1:] if w.is_("index", "table", "schema")), "table")
         name, _ = _name(rest)
         if kind == "index":
             return IndexBuild("reindex", index=name)
         return IndexBuild("reindex", table=name if kind == "table" else ())
-    rest = _behind(words, "concurrently")
+    rest = words_after(words, "concurrently")
     if statement.begins("drop"):
         if rest[:2] and rest[0].is_("if"):
             rest = rest[2:]
@@ -193,13 +193,6 @@ def _name(words: Sequence[Word]) -> tuple[tuple[str, ...], Sequence[Word]]:
         else:
             break
     return tuple(found), words[position:]
-
-
-def _behind(words: Sequence[Word], keyword: str) -> Sequence[Word]:
-    for position, word in enumerate(words):
-        if word.is_(keyword):
-            return words[position + 1 :]
-    return ()
 
 
 def _follows(words: Sequence[Word], *wanted: str) -> bool:

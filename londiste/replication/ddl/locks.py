@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from londiste.replication.ddl.split import Statement, Word
+from londiste.replication.ddl.split import Statement, Word, words_after
 
 ACCESS_SHARE = "ACCESS SHARE"
 ROW_EXCLUSIVE = "ROW EXCLUSIVE"
@@ -115,19 +115,20 @@ def _create(statement: Statement) -> Effect:
     kind = words[1].text if len(words) > 1 else ""
     if kind == "index":
         quiet = _has(words[:4], "concurrently")
-        table = _table(_behind(words, "on"), 0, "only")
+        table = _table(words_after(words, "on"), 0, "only")
         return Effect(table, SHARE_UPDATE if quiet else SHARE, reads="yes")
     if kind in {"trigger", "rule", "policy"}:
-        mark = "to" if kind == "rule" else "on"
         lock = SHARE_ROW if kind == "trigger" else ACCESS_EXCLUSIVE
-        rest = _behind(_behind(words, "on"), "to") if kind == "rule" else _behind(words, mark)
+        rest = words_after(words, "on")
+        if kind == "rule":
+            rest = words_after(rest, "to")
         return Effect(_table(rest, 0), lock)
     if kind == "statistics":
-        return Effect(_table(_behind(words, "from"), 0), SHARE_UPDATE)
+        return Effect(_table(words_after(words, "from"), 0), SHARE_UPDATE)
     if kind == "table" and _has(words, "references"):
-        return Effect(_table(_behind(words, "references"), 0), SHARE_ROW)
+        return Effect(_table(words_after(words, "references"), 0), SHARE_ROW)
     if kind == "table" and _follows(words, "partition", "of"):
-        return Effect(_table(_behind(words, "of"), 0), ACCESS_EXCLUSIVE)
+        return Effect(_table(words_after(words, "of"), 0), ACCESS_EXCLUSIVE)
     return Effect("", NONE)
 
 
@@ -142,7 +143,7 @@ def _drop(statement: Statement) -> Effect:
     if kind == "materialized":
         return Effect(_table(words, 3, "if", "exists"), ACCESS_EXCLUSIVE)
     if kind in {"trigger", "rule", "policy"}:
-        return Effect(_table(_behind(words, "on"), 0), ACCESS_EXCLUSIVE)
+        return Effect(_table(words_after(words, "on"), 0), ACCESS_EXCLUSIVE)
     return Effect("", NONE)
 
 
@@ -156,7 +157,7 @@ def _alter(statement: Statement) -> Effect:
     if kind == "index":
         return Effect(_table(words, 2, "if", "exists"), ACCESS_EXCLUSIVE)
     if kind in {"trigger", "policy", "rule"}:
-        return Effect(_table(_behind(words, "on"), 0), ACCESS_EXCLUSIVE)
+        return Effect(_table(words_after(words, "on"), 0), ACCESS_EXCLUSIVE)
     if kind != "table":
         return Effect("", NONE)
     skipped = ("if", "exists", "only")
@@ -257,7 +258,7 @@ def _lock(words: Sequence[Word]) -> Effect:
     if not _has(words, "in"):
         return Effect(table, ACCESS_EXCLUSIVE)
     mode = []
-    for word in _behind(words, "in"):
+    for word in words_after(words, "in"):
         if word.is_("mode"):
             break
         mode.append(word.text.upper())
@@ -318,13 +319,6 @@ def _in_parentheses(words: Sequence[Word], start: int, position: int) -> bool:
         if words[index].text == ")" and index < position:
             depth -= 1
     return depth > 0
-
-
-def _behind(words: Sequence[Word], keyword: str) -> Sequence[Word]:
-    for position, word in enumerate(words):
-        if word.is_(keyword):
-            return words[position + 1 :]
-    return ()
 
 
 def _has(words: Sequence[Word], *keywords: str) -> bool:

@@ -196,3 +196,11 @@ def _check(statement: Statement) -> None:
             f"line {statement.line}: a script cannot change standard_conforming_strings",
             hint="remove the statement, and write strings with backslashes as E'…'",
         )
+
+
+def words_after(words: Sequence[Word], keyword: str) -> Sequence[Word]:
+    """The words after the first one that is this keyword; none without it."""
+    for position, word in enumerate(words):
+        if word.is_(keyword):
+            return words[position + 1 :]
+    return ()
