@@ -316,17 +316,6 @@ def flag(name: str, text: str, *, earlier: str = "", londiste3: str = "") -> Cal
     )
 
 
-def renamed(*now: str) -> Callable[[click.Context, click.Parameter, bool], bool]:
-    """The callback of a hidden flag that does only a part of what the options ``now`` do."""
-
-    def notice(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
-        if value:
-            output.message(f"option {parameter.opts[0]} is now called {' or '.join(now)}")
-        return value
-
-    return notice
-
-
 def _notice(ctx: click.Context, name: str) -> None:
     """Prints once which options have replaced an earlier name."""
     known = [p for p in ctx.command.params if isinstance(p, Renamed) and name in p.earlier]
@@ -444,6 +433,17 @@ def daemon(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in DAEMON_FLAGS:
         called = option(called)
     return called
+
+
+def together(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """One decorator that applies several, the first of them last."""
+
+    def decorate(function: Any) -> Any:
+        for one in reversed(decorators):
+            function = one(function)
+        return function
+
+    return decorate
 
 
 pass_context = click.make_pass_decorator(Context)

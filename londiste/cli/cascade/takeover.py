@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from londiste.cascade.switching import failover, takeover_live
@@ -23,6 +25,18 @@ from londiste.orchestration.connections import Connections
 from londiste.replication.failover import readiness, reroute
 from londiste.settings import NodeSettings
 
+
+def _renamed(*now: str) -> Callable[[click.Context, click.Parameter, bool], bool]:
+    """The callback of a hidden flag that does only a part of what the options ``now`` do."""
+
+    def notice(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
+        if value:
+            output.message(f"option {parameter.opts[0]} is now called {' or '.join(now)}")
+        return value
+
+    return notice
+
+
 _allow_data_loss = click.option(
     "--allow-data-loss",
     is_flag=True,
@@ -39,11 +53,11 @@ _force = click.option(
     "--force",
     is_flag=True,
     hidden=True,
-    callback=options.renamed("--allow-data-loss", "--allow-resync"),
+    callback=_renamed("--allow-data-loss", "--allow-resync"),
 )
 #: It has never accepted that tables are missing.
 _accept_loss = click.option(
-    "--accept-loss", is_flag=True, hidden=True, callback=options.renamed("--allow-data-loss")
+    "--accept-loss", is_flag=True, hidden=True, callback=_renamed("--allow-data-loss")
 )
 
 

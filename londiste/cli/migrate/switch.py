@@ -13,23 +13,19 @@ from londiste.migrate import daemons, switching
 from londiste.migrate.databases import Pair, Side
 from londiste.orchestration.connections import Connections
 
-
-def _common(function: Any) -> Any:
-    for decorate in (
-        options.pass_context,
-        common.databases,
-        common.TIMEOUT,
-        common.BLOCK,
-        options.flag(
-            "--ignore-missing",
-            "Proceed even if tables, events or other objects are missing in the target.",
-            earlier="--force",
-        ),
-        click.option("--rollback", is_flag=True, help="Undo an unfinished switch."),
-        options.changes,
-    )[::-1]:
-        function = decorate(function)
-    return function
+_common = options.together(
+    options.pass_context,
+    common.databases,
+    common.TIMEOUT,
+    common.BLOCK,
+    options.flag(
+        "--ignore-missing",
+        "Proceed even if tables, events or other objects are missing in the target.",
+        earlier="--force",
+    ),
+    click.option("--rollback", is_flag=True, help="Undo an unfinished switch."),
+    options.changes,
+)
 
 
 @click.command()

@@ -24,24 +24,18 @@ from londiste.replication.commands.registry_sync import CopyRegistry
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.settings import NodeSettings
 
-
-def _creating(function: Any) -> Any:
-    for decorate in (
-        options.pass_context,
-        click.argument("name", required=False),
-        click.argument("public", required=False, metavar="[PUBLIC_CONNSTR]"),
-        click.option(
-            "--worker",
-            metavar="NAME",
-            help="Consumer name of the node's worker (default: job_name).",
-        ),
-        click.option(
-            "--nocheck", is_flag=True, help="Skip the check of the public connection string."
-        ),
-        options.changes,
-    )[::-1]:
-        function = decorate(function)
-    return function
+_creating = options.together(
+    options.pass_context,
+    click.argument("name", required=False),
+    click.argument("public", required=False, metavar="[PUBLIC_CONNSTR]"),
+    click.option(
+        "--worker",
+        metavar="NAME",
+        help="Consumer name of the node's worker (default: job_name).",
+    ),
+    click.option("--nocheck", is_flag=True, help="Skip the check of the public connection string."),
+    options.changes,
+)
 
 
 _provider = click.option("--provider", metavar="DSN", help="Connection string of the provider.")

@@ -24,23 +24,20 @@ class Paused(TypedDict):
     paused: bool
 
 
-def _pausing(function: Any) -> Any:
-    for decorate in (
-        options.pass_context,
-        click.option("--node", metavar="NAME", help="The node (default: this node)."),
-        click.option(
-            "--consumer",
-            metavar="NAME",
-            help="Cascaded consumer of the node, instead of its worker.",
-        ),
-        options.seconds(
-            "--timeout", "Maximum seconds to wait for the worker's response (0 = do not wait)."
-        ),
-        options.explain,
-        options.json_output(Paused, Steps),
-    )[::-1]:
-        function = decorate(function)
-    return function
+_pausing = options.together(
+    options.pass_context,
+    click.option("--node", metavar="NAME", help="The node (default: this node)."),
+    click.option(
+        "--consumer",
+        metavar="NAME",
+        help="Cascaded consumer of the node, instead of its worker.",
+    ),
+    options.seconds(
+        "--timeout", "Maximum seconds to wait for the worker's response (0 = do not wait)."
+    ),
+    options.explain,
+    options.json_output(Paused, Steps),
+)
 
 
 @click.command()

@@ -86,20 +86,15 @@ def count(
     output.show(CONSUMERS, found, json_wanted=as_json, empty="no dead letters", columns=columns)
 
 
-def _changing(function: Any) -> Any:
-    for decorate in (
-        _queue,
-        _consumer,
-        click.argument("event_ids", type=int, nargs=-1, metavar="[EVENT]..."),
-        click.option(
-            "--all", "every", is_flag=True, help="Apply to all dead letters of the consumer."
-        ),
-        options.database,
-        options.changes,
-        options.pass_context,
-    )[::-1]:
-        function = decorate(function)
-    return function
+_changing = options.together(
+    _queue,
+    _consumer,
+    click.argument("event_ids", type=int, nargs=-1, metavar="[EVENT]..."),
+    click.option("--all", "every", is_flag=True, help="Apply to all dead letters of the consumer."),
+    options.database,
+    options.changes,
+    options.pass_context,
+)
 
 
 @dead.command()

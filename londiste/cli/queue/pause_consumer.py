@@ -14,17 +14,13 @@ from londiste.cli.queue.common import opened
 from londiste.pgq import admin, consumers
 from londiste.pgq.admin import QueueChange
 
-
-def _changing(function: Any) -> Any:
-    for decorate in (
-        click.argument("queue_name", metavar="QUEUE"),
-        click.argument("names", nargs=-1, required=True, metavar="CONSUMER..."),
-        options.database,
-        options.changes,
-        options.pass_context,
-    )[::-1]:
-        function = decorate(function)
-    return function
+_changing = options.together(
+    click.argument("queue_name", metavar="QUEUE"),
+    click.argument("names", nargs=-1, required=True, metavar="CONSUMER..."),
+    options.database,
+    options.changes,
+    options.pass_context,
+)
 
 
 @click.command("pause-consumer")
