@@ -8,7 +8,6 @@ planned when their turn comes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import create_node
@@ -25,7 +24,7 @@ from londiste.migrate.schema_copy import MakeStructure
 from londiste.monitor.doctor import collect
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import Later, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table, sequences
 from londiste.replication.commands.registry_sync import CopyRegistry
@@ -179,17 +178,6 @@ def _tables_below(sites: Connections, pair: Pair, side: Side) -> list[Step]:
 def _sequences(sites: Connections, pair: Pair, side: Side) -> list[Step]:
     found = sequences.plan_add(sites, side.dsn, pair.queue, (), every=True)
     return list(found.steps)
-
-
-@dataclass(frozen=True)
-class Later:
-    """Steps for ``--dry-run`` that cannot be planned before others are done."""
-
-    text: str
-    sql: tuple[str, ...] = field(default=())
-
-    def describe(self) -> str:
-        return self.text
 
 
 LATER = (

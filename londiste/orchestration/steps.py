@@ -42,6 +42,16 @@ class NodeStep:
     queue: str
 
 
+@dataclass(frozen=True)
+class Later:
+    """Steps for ``--dry-run`` that cannot be planned before others are done."""
+
+    text: str
+
+    def describe(self) -> str:
+        return self.text
+
+
 def remaining(steps: Sequence[Step], sites: Connections) -> list[Step]:
     """The steps that are not done, for ``--dry-run``; changes nothing."""
     return [step for step in steps if not step.done(sites)]

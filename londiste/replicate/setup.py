@@ -7,7 +7,7 @@ adds the tables that were created since.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from londiste.cascade.commands import create_node
 from londiste.cascade.commands.create_node import NewNode
@@ -23,7 +23,7 @@ from londiste.handlers.table_rules import HandlerAttrs
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import Later, Step
 from londiste.replicate.created import Recorded
 from londiste.replicate.databases import Replication, node_of
 from londiste.replication import sqlapi as tables
@@ -252,17 +252,6 @@ def _tables_of(
 def _say(found: CommandPlan, warn: Warn) -> None:
     for line in (*found.skipped, *found.notes):
         warn(line)
-
-
-@dataclass(frozen=True)
-class Later:
-    """Steps for ``--dry-run`` that cannot be planned before others are done."""
-
-    text: str
-    sql: tuple[str, ...] = field(default=())
-
-    def describe(self) -> str:
-        return self.text
 
 
 def later(replication: Replication, names: Sequence[TableName]) -> list[Later]:

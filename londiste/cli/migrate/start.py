@@ -100,7 +100,7 @@ def _add_later(sites: Connections, pair: Pair, explain: bool, as_json: bool) -> 
     switched = phase.look(sites, pair).phase is Phase.SWITCHED
     if explain:
         names = setup.not_replicated(sites.at(pair.new.dsn), pair.queue) if switched else []
-        steps = [setup.Later(f"new and old: add table {name}") for name in names]
+        steps = [plan.Later(f"new and old: add table {name}") for name in names]
         output.steps(steps, json_wanted=as_json)
     elif not switched or not setup.add_later(sites, pair, pair.new, _report):
         output.message("the new database already takes the writes: nothing to set up")
