@@ -104,7 +104,7 @@ def test_a_module_brings_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert registry.make(stored) == Mine("a", 5, ("x", "y"), Sort.SMALL)
     both = wants({"handler": stored, "where": "b"})
     assert both.where == "(a = 'small') and (b)"
-    assert [(o.name, o.kind, o.default) for o in registry.options(Mine)] == [
+    assert [(o.name, o.takes, o.default) for o in registry.options(Mine)] == [
         ("key", "a text", None),
         ("count", "a number", "3"),
         ("names", "a list a,b,…", ""),
