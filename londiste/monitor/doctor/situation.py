@@ -108,11 +108,13 @@ def found(
     object: str = "",
     sql: Sequence[str] = (),
     admin_sql: Sequence[str] = (),
+    admin: bool = False,
     command: str = "",
 ) -> Finding:
     """A finding of a check; without ``do`` it is made from the statements or the command.
 
     sql, admin_sql -- statements that fix it; the latter need an administrator.
+    admin -- what fixes it without statements needs one.
     """
     if not do:
         where = f"in the {side} database" if side else ""
@@ -128,7 +130,7 @@ def found(
         side=side,
         object=object,
         sql=(*sql, *admin_sql),
-        admin=bool(admin_sql),
+        admin=admin or bool(admin_sql),
         command=command,
     )
 

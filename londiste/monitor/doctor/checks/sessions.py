@@ -57,6 +57,7 @@ def _connections(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[F
             side=side,
             object=what,
             admin_sql=[statement] if statement else [],
+            admin=True,
         )
 
 
