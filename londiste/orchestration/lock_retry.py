@@ -7,8 +7,9 @@ server might choose the application as the victim.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from londiste.db.connection import Connection
@@ -35,18 +36,24 @@ def retry_locked(
 
     Raises LockTimeout or Deadlock of the last attempt after ``sites.lock_timeout`` seconds.
     """
-    deadline = time.monotonic() + sites.lock_timeout
-    limit = min(_TRY_SECONDS, sites.lock_timeout)
-    while True:
+
+    def attempt(limit: int) -> T:
         if before is not None:
             before()
+        with sites.transaction(dsn) as conn:
+            conn.execute("select pg_catalog.set_config('lock_timeout', %s, true)", [f"{limit}ms"])
+            return work(conn)
+
+    return _again(sites, attempt)
+
+
+def _again(sites: Connections, attempt: Callable[[int], T]) -> T:
+    """Calls ``attempt`` with the milliseconds that it may wait, until it has its locks."""
+    deadline = time.monotonic() + sites.lock_timeout
+    limit = round(min(_TRY_SECONDS, sites.lock_timeout) * 1000)
+    while True:
         try:
-            with sites.transaction(dsn) as conn:
-                conn.execute(
-                    "select pg_catalog.set_config('lock_timeout', %s, true)",
-                    [f"{limit * 1000:.0f}ms"],
-                )
-                return work(conn)
+            return attempt(limit)
         except (LockTimeout, Deadlock):
             if time.monotonic() >= deadline:
                 raise
@@ -59,8 +66,30 @@ def with_table(
 
     Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds.
     """
-    try:
+    with _named(sites, table, node):
         return retry_locked(sites, dsn, work)
+
+
+def by_statement(
+    sites: Connections,
+    dsn: str,
+    table: TableName,
+    node: str,
+    statement: Callable[[Connection, int], T],
+) -> T:
+    """The same for a statement that is a transaction of its own: one round trip instead of four.
+
+    statement -- called with the milliseconds that it may wait for a lock.
+    """
+    with _named(sites, table, node):
+        return _again(sites, lambda limit: statement(sites.at(dsn), limit))
+
+
+@contextlib.contextmanager
+def _named(sites: Connections, table: TableName, node: str) -> Iterator[None]:
+    """Names the table that stays locked."""
+    try:
+        yield
     except (LockTimeout, Deadlock) as error:
         raise LockTimeout(
             f"node {node}: table {table} stays locked",

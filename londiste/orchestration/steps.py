@@ -6,9 +6,10 @@ A step is one transaction on one node, so whether it is done is a yes/no questio
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import psycopg
 
@@ -25,7 +26,10 @@ class Step(Protocol):
         ...
 
     def done(self, sites: Connections) -> bool:
-        """Whether the step is done already."""
+        """Whether the step is done already.
+
+        A class of which many steps stand in a row has ``each_done`` too, which answers for all.
+        """
         ...
 
     def run(self, sites: Connections) -> None:
@@ -54,7 +58,8 @@ class Later:
 
 def remaining(steps: Sequence[Step], sites: Connections) -> list[Step]:
     """The steps that are not done, for ``--dry-run``; changes nothing."""
-    return [step for step in steps if not step.done(sites)]
+    look = _Look(steps, sites)
+    return [step for step in steps if not look.done(step)]
 
 
 def execute(
@@ -65,9 +70,10 @@ def execute(
     ``report`` is called after each.  An error leaves the steps before it done.
     """
     count = 0
+    look = _Look(steps, sites)
     for step in steps:
         try:
-            if step.done(sites):
+            if look.done(step):
                 continue
             crash.point("plan.before-step")
             step.run(sites)
@@ -81,6 +87,32 @@ def execute(
         report(step)
         count += 1
     return count
+
+
+class _Look:
+    """Asks whether steps are done: each before it runs, grouped ones before the first of them."""
+
+    def __init__(self, steps: Sequence[Step], sites: Connections) -> None:
+        self._sites = sites
+        self._groups: dict[int, list[Any]] = {}
+        for (kind, _), group in itertools.groupby(steps, _group):
+            if hasattr(kind, "each_done"):
+                together = list(group)
+                self._groups |= dict.fromkeys(map(id, together), together)
+        self._known: dict[int, bool] = {}
+
+    def done(self, step: Step) -> bool:
+        group = self._groups.get(id(step))
+        if group is None:
+            return step.done(self._sites)
+        if id(step) not in self._known:
+            found = group[0].each_done(group, self._sites)
+            self._known |= {id(one): done for one, done in zip(group, found, strict=True)}
+        return self._known[id(step)]
+
+
+def _group(step: Step) -> tuple[type[Step], str]:
+    return type(step), getattr(step, "dsn", "")
 
 
 def _and_again(hint: str) -> str:

@@ -86,23 +86,23 @@ def events(
         raise from_database(error, where=whereabouts(conn)) from error
 
 
-def waiting(conn: Connection, queue: str, tick: int, event_type: str, data: str) -> bool:
-    """Whether an event of this type and data exists after a tick; False for an unknown tick."""
+def waiting(conn: Connection, queue: str, tick: int, event_type: str) -> frozenset[str]:
+    """The data of all events of this type after a tick; none for an unknown tick."""
     seen = first(conn, "tick_snapshot", queue=queue, tick=tick)
     parent = first(conn, "event_parent", queue=queue)
     if seen is None or parent is None:
-        return False
+        return frozenset()
     with translated(conn):
-        row = conn.execute(
+        rows = conn.execute(
             sql.SQL(
-                "select exists (select from {} e"
-                " where e.ev_type = %(type)s and e.ev_data = %(data)s"
+                "select distinct e.ev_data from {} e"
+                " where e.ev_type = %(type)s and e.ev_data is not null"
                 " and e.ev_txid >= pg_catalog.txid_snapshot_xmin(%(seen)s::txid_snapshot)"
-                " and not pg_catalog.txid_visible_in_snapshot(e.ev_txid, %(seen)s::txid_snapshot))"
+                " and not pg_catalog.txid_visible_in_snapshot(e.ev_txid, %(seen)s::txid_snapshot)"
             ).format(sql.Identifier(*parent[0].split("."))),
-            {"type": event_type, "data": data, "seen": seen[0]},
-        ).fetchone()
-    return bool(row and row[0])
+            {"type": event_type, "seen": seen[0]},
+        ).fetchall()
+    return frozenset(data for (data,) in rows)
 
 
 def retries(

@@ -28,7 +28,7 @@ from londiste.replicate.created import Recorded
 from londiste.replicate.databases import Replication, node_of
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table
-from londiste.replication.commands.add_table_checks import check_table
+from londiste.replication.commands.add_table_checks import Facts, check_table, look
 from londiste.replication.commands.create_table import CreateTables
 from londiste.replication.model import TableOptions
 from londiste.replication.patterns import matches, select, table_meant
@@ -191,7 +191,8 @@ def _tables_of_root(
     there = {t.name for t in tables.get_table_list(conn, queue) if t.local}
     wanted = [n for n in chosen(conn, source.dsn, queue, selection) if n not in there]
     if not selection.patterns:
-        wanted = [name for name in wanted if _possible(conn, name, options, warn)]
+        facts = look(conn, wanted)
+        wanted = [n for n in wanted if _possible(conn, n, facts.get(n), options, warn)]
     if not wanted or node_of(conn, queue) is None:
         return []
     found = add_table.plan(sites, source.dsn, queue, wanted, options)
@@ -199,10 +200,12 @@ def _tables_of_root(
     return list(found.steps)
 
 
-def _possible(conn: Connection, name: TableName, options: TableOptions, warn: Warn) -> bool:
+def _possible(
+    conn: Connection, name: TableName, facts: Facts | None, options: TableOptions, warn: Warn
+) -> bool:
     """Whether one of all tables can be added; warns otherwise."""
     try:
-        check_table(conn, name, options)
+        check_table(conn, name, facts, options)
     except (UsageError, UnknownTable) as error:
         warn(f"{error.message}, skipped")
         return False

@@ -200,27 +200,34 @@ def local_show_missing(conn: Connection, queue: str) -> list[MissingObject]:
     return call.records(conn, MissingObject, "londiste.local_show_missing", queue)
 
 
-def local_add_table(
+def add_table(
     conn: Connection,
     queue: str,
     table: TableName,
     words: Sequence[str] = (),
     attrs: str | None = None,
     dest: TableName | None = None,
+    *,
+    sequences: bool = False,
+    lock_timeout_ms: int | None = None,
 ) -> str:
     """Adds a table to this node; returns the database's message.
 
     words -- see ``TableOptions.words``.  Takes SHARE ROW EXCLUSIVE on the table.
-    Raises UsageError (no key, no such table), StateError (added differently, several sources).
+    sequences -- with those of its columns.
+    lock_timeout_ms -- of this transaction; None: that of the session.
+    Raises BadOption (no key), UnknownTable, StateError (added differently, several sources).
     """
     answer = call.ret(
         conn,
-        "londiste.local_add_table",
+        "londiste.add_table_with_seqs",
         queue,
         str(table),
         list(words),
         attrs,
         None if dest is None else str(dest),
+        sequences,
+        None if lock_timeout_ms is None else f"{lock_timeout_ms}ms",
     )
     return answer.note
 

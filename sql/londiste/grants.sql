@@ -86,6 +86,7 @@ grant execute on function
     londiste._capture_names(oid, text[], text[]),
     londiste._capture_pieces(oid, text[], text, text),
     londiste._capture_same(oid, text[], text, text),
+    londiste._capture_operator(oid, int2),
     londiste._capture_exact(oid, text[]),
     londiste._capture_mark(oid, oid, int2, boolean),
     londiste._capture_signature(oid),

@@ -10,22 +10,19 @@ Creating a trigger locks the table against writers for a moment; see ``lock_retr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
-from londiste.db import catalog, owner
+from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.structure.types import Part
 from londiste.errors import BadOption, StateError
-from londiste.handlers import condition
-from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import NodeStep, Step
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import (
     add_table_options,
@@ -34,17 +31,12 @@ from londiste.replication.commands import (
     filter_checks,
     registry_sync,
     root_trigger,
-    sequences,
 )
-from londiste.replication.commands.add_table_checks import check_table, pick
+from londiste.replication.commands.add_table_checks import Looks, check_table, look, pick
+from londiste.replication.commands.add_table_step import AddTable, step_of
 from londiste.replication.model import (
-    MERGE_ALL,
     ReplicatedTable,
     TableOptions,
-    decode_attrs,
-    encode_attrs,
-    with_copy_mode,
-    with_trigger,
 )
 from londiste.replication.patterns import Pattern, parsed
 from londiste.replication.registration_filter import ALL as EVERYTHING
@@ -131,21 +123,23 @@ def _on_root(
     steps: list[Step] = []
     skipped: list[str] = []
     notes: list[str] = []
+    virtual = _virtual(options, root=True)
+    facts = look(local, [options.dest or table for table in picked.chosen])
+    known = {s.name for s in tables.get_seq_list(local, node.queue) if s.local}
     for table in picked.chosen:
         dest = options.dest or table
-        if skip and not _virtual(options, root=True) and catalog.info(local, dest) is None:
+        if skip and not virtual and dest not in facts:
             skipped.append(f"table {dest} does not exist in {describe_dsn(dsn)}")
             continue
-        keyless = not _virtual(options, root=True) and check_table(local, dest, options)
-        step = _step(node, dsn, table, options, keyless=keyless)
+        keyless = not virtual and check_table(local, dest, facts.get(dest), options)
+        step = step_of(node, dsn, table, options, keyless=keyless)
         add_table_options.check_whole_row(table, step.words)
         if "whole_row" in step.words:
             rows = catalog.require(local, dest).rows_estimate
             notes += add_table_options.large_whole_row(table, step.words, rows)
-        if step.with_sequences:
-            step = replace(
-                step, sequences=tuple(sequences.to_add(local, node.queue, dest, root=True))
-            )
+        if step.with_sequences and dest in facts:
+            wanted = tuple(name for name in facts[dest].sequences if name not in known)
+            step = replace(step, sequences=wanted)
         steps.append(step)
     return CommandPlan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
 
@@ -184,9 +178,14 @@ def _below(
     parts = create_table.parts(options)
     made: dict[str, list[tuple[TableName, AddTable]]] = {}
     notes: list[str] = []
+    looks = Looks(sites.at)
+    looks.ask(dsn, [options.dest or table for table in picked.chosen])
+    if not options.copy_node:
+        looks.ask(provider_dsn, [theirs[t].dest for t in picked.chosen if t in theirs])
+    seqs = {s.name for s in tables.get_seq_list(provider, node.queue)}
+    registry_sync.require_heard(provider, node, picked.chosen)
     for table in picked.chosen:
         theirs_now = theirs.get(table)
-        registry_sync.require_heard(provider, node, table)
         if not options.expect_sync and not virtual:
             registry_sync.require_not_combined(local, node, table)
         try:
@@ -203,20 +202,21 @@ def _below(
             registry_sync.require_kept(node, table, theirs_now)
         dest = options.dest or table
         create = False
-        missing_here = catalog.info(local, dest) is None
+        here = looks.of(dsn, dest)
         if virtual:
             keyless = False
-        elif missing_here and (options.create or options.create_full):
+        elif here is None and (options.create or options.create_full):
             create = True
-            if skip and catalog.info(origin, there.table) is None:
+            if skip and looks.of(there.dsn, there.table) is None:
                 skipped.append(f"table {there.table} does not exist on node {there.node}")
                 continue
-            keyless = check_table(origin, there.table, options, theirs_now)
-        elif missing_here and skip:
+            facts = looks.of(there.dsn, there.table)
+            keyless = check_table(origin, there.table, facts, options, theirs_now)
+        elif here is None and skip:
             skipped.append(f"table {dest} does not exist in {describe_dsn(dsn)}")
             continue
         else:
-            keyless = check_table(local, dest, options, theirs_now)
+            keyless = check_table(local, dest, here, options, theirs_now)
             if wants.stored and wants.events is None:
                 notes += column_checks.look(sites.at(there.dsn), there, local, dest, wants)
         if not wants.whole and wants.stored:
@@ -230,11 +230,11 @@ def _below(
         )
         whole_row = theirs_now is not None and "whole_row" in theirs_now.attrs
         opts = replace(options, whole_row=True) if whole_row else options
-        step = _step(node, dsn, table, opts, keyless=keyless, created=create)
+        step = step_of(node, dsn, table, opts, keyless=keyless, created=create)
         if step.with_sequences:
-            known = {s.name for s in tables.get_seq_list(provider, node.queue)}
-            mine = sequences.owned(origin, there.table) if create else sequences.owned(local, dest)
-            step = replace(step, sequences=tuple(name for name in mine if name in known))
+            mine = looks.of(there.dsn, there.table) if create else here
+            names = () if mine is None else mine.sequences
+            step = replace(step, sequences=tuple(name for name in names if name in seqs))
         if create:
             made.setdefault(there.dsn, []).append((there.table, step))
         else:
@@ -321,112 +321,3 @@ def _in_tree(conn: Connection, table: TableName) -> bool:
 def _virtual(options: TableOptions, *, root: bool) -> bool:
     """Whether the table may be missing."""
     return "virtual_table" in options.words(root=root)
-
-
-def _step(
-    node: NodeInfo,
-    dsn: str,
-    table: TableName,
-    options: TableOptions,
-    *,
-    keyless: bool,
-    created: bool = False,
-) -> AddTable:
-    words = options.words(root=node.type is NodeType.ROOT)
-    words = [w for w in words if w not in {"insert_only", "whole_row"} or keyless]
-    if keyless and not {"insert_only", "whole_row"} & set(words):
-        words.append("insert_only")
-    # With the rows all there, or none wanted, no copy follows.
-    copied = node.type is not NodeType.ROOT and not {"expect_sync", "virtual_table"} & set(words)
-    if node.combined_type is NodeType.BRANCH:
-        # The rows come through the combined queue.
-        copied = False
-    chosen = options.choice.attrs() | filter_checks.attrs(node, options.wants)
-    if copied:
-        chosen = copy_source.with_copy_node(
-            with_copy_mode(chosen, options.copy_mode), options.copy_node
-        )
-        if options.max_parallel_copy is not None:
-            chosen = {**chosen, "max_parallel_copy": str(options.max_parallel_copy)}
-    attrs = encode_attrs(chosen)
-    return AddTable(
-        node.name,
-        dsn,
-        node.queue,
-        table,
-        options.dest or table,
-        tuple(words),
-        copied,
-        attrs,
-        options.wants,
-        empties=copied and options.merge == MERGE_ALL and not options.skip_truncate,
-        with_sequences=options.sequences and options.wants.stored,
-    )
-
-
-@dataclass(frozen=True)
-class AddTable(NodeStep):
-    """Adds one table to one node.
-
-    created -- earlier in the same transaction.
-    with_sequences -- those of its columns are added too; ``sequences`` are the expected ones.
-    empties -- deletes the target's rows now, before several queues copy theirs.
-    """
-
-    table: TableName
-    dest: TableName
-    words: tuple[str, ...]
-    copied: bool
-    attrs: str | None = None
-    wants: TableRules = ALL
-    sequences: tuple[TableName, ...] = ()
-    with_sequences: bool = False
-    created: bool = False
-    empties: bool = False
-
-    def describe(self) -> str:
-        text = f"{self.node}: "
-        if self.empties and not self.created:
-            text += f"empty table {self.dest} and "
-        text += f"add table {self.table}"
-        if self.dest != self.table:
-            text += f" as {self.dest}"
-        if self.words:
-            text += f" ({', '.join(self.words)})"
-        if self.attrs:
-            text += f" ({', '.join(f'{k}={v}' for k, v in decode_attrs(self.attrs).items())})"
-        if self.sequences:
-            word = "sequence" if len(self.sequences) == 1 else "sequences"
-            text += f" with {word} {', '.join(map(str, self.sequences))}"
-        return text + (", to be copied" if self.copied else "")
-
-    def done(self, sites: Connections) -> bool:
-        known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
-        return known is not None and known.local
-
-    def run(self, sites: Connections) -> None:
-        """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
-        with_table(sites, self.dsn, self.dest, self.node, self.add)
-
-    def add(self, conn: Connection) -> None:
-        """Does the work of ``run`` in the caller's transaction."""
-        if self.created:
-            condition.check(conn, self.dest, self.wants)
-        if self.empties:
-            # Another table's key forbids TRUNCATE, also where that table is emptied next.
-            for key in tables.find_table_fkeys(conn, self.dest):
-                tables.drop_table_fkey(conn, key.from_table, key.name)
-            info = catalog.require(conn, self.dest)
-            owner.truncate(conn, self.dest, tree=info.tree)
-        tables.local_add_table(
-            conn,
-            self.queue,
-            self.table,
-            with_trigger(self.words),
-            self.attrs,
-            None if self.dest == self.table else self.dest,
-        )
-        if self.with_sequences:
-            root = nodes.is_root_node(conn, self.queue)
-            for name in sequences.to_add(conn, self.queue, self.dest, root=root):
-                tables.local_add_seq(conn, self.queue, name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
@@ -70,30 +71,87 @@ def pick(
     return select(patterns, candidates, done, unknown, force=force)
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What has to be known of a table that is added.
+
+    kind -- ``r`` table, ``p`` partitioned table, ``v`` view, …
+    sequences -- of its columns; without those that no queue can carry or this role cannot read.
+    """
+
+    name: TableName
+    kind: str
+    has_columns: bool
+    has_key: bool
+    sequences: tuple[TableName, ...]
+
+
+def look(conn: Connection, tables: Sequence[TableName]) -> dict[TableName, Facts]:
+    """The facts of the existing ones of these tables, read at once."""
+    found = fetch(
+        conn,
+        "add_table_facts",
+        schemas=[table.schema for table in tables],
+        names=[table.name for table in tables],
+    )
+    return {
+        TableName(row["schema"], row["name"]): Facts(
+            TableName(row["schema"], row["name"]),
+            row["kind"],
+            row["has_columns"],
+            row["has_key"],
+            tuple(map(TableName.parse, row["sequences"])),
+        )
+        for row in found
+    }
+
+
+class Looks:
+    """Facts of tables in several databases: those that are asked for together are read at once."""
+
+    def __init__(self, at: Callable[[str], Connection]) -> None:
+        self._at = at
+        self._known: dict[tuple[str, TableName], Facts | None] = {}
+
+    def ask(self, dsn: str, tables: Sequence[TableName]) -> None:
+        """Reads the facts of tables that ``of`` will be asked for."""
+        found = look(self._at(dsn), tables)
+        self._known |= {(dsn, table): found.get(table) for table in tables}
+
+    def of(self, dsn: str, table: TableName) -> Facts | None:
+        """The facts of a table; None: it does not exist."""
+        if (dsn, table) not in self._known:
+            self.ask(dsn, [table])
+        return self._known[dsn, table]
+
+
 def check_table(
     conn: Connection,
     table: TableName,
+    facts: Facts | None,
     options: TableOptions,
     theirs: ReplicatedTable | None = None,
 ) -> bool:
-    """Refuses tables that cannot be added; True for an allowed table without key."""
-    info = catalog.info(conn, table)
-    if info is None:
+    """Refuses tables that cannot be added; True for an allowed table without key.
+
+    facts -- None: the table does not exist.
+    """
+    if facts is None:
         raise UnknownTable(
             f"table {table} does not exist in {describe_dsn(conn.info.dsn)}",
             detail="nothing was added",
             hint="create it first, or as on the provider: --create",
         )
-    problem = _not_plain(table, info.kind)
+    problem = _not_plain(table, facts.kind)
     if problem is not None:
         raise problem
-    if not catalog.columns(conn, table):
+    if not facts.has_columns:
         raise UsageError(
             f"table {table} has no columns",
             detail="nothing was added",
             hint="add a column first",
         )
-    if catalog.key(conn, table) or any(a.startswith("pkey=") for a in options.trigger_args):
+    if facts.has_key or any(a.startswith("pkey=") for a in options.trigger_args):
         return False
     # What the provider admits can also be stored here.
     if options.insert_only or options.whole_row:

@@ -22,6 +22,7 @@ from londiste.db.structure.types import BARE, WHOLE, Made, Part, PendingKey, Str
 from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
+from londiste.orchestration.steps import Step, remaining
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable, TableOptions
 
@@ -29,12 +30,8 @@ from londiste.replication.model import ReplicatedTable, TableOptions
 _SHOWN = 5
 
 
-class Registers(Protocol):
+class Registers(Step, Protocol):
     """A step that can also be a part of another one's transaction."""
-
-    def describe(self) -> str: ...
-
-    def done(self, sites: Connections) -> bool: ...
 
     def add(self, conn: Connection) -> None: ...
 
@@ -243,7 +240,7 @@ class CreateTables:
         return [*(f"{text};" for text in self.statements), *waiting, *adds]
 
     def done(self, sites: Connections) -> bool:
-        return all(add.done(sites) for add in self.adds)
+        return not remaining(self.adds, sites)
 
     def run(self, sites: Connections) -> None:
         """Raises LockTimeout when a table that is referred to stays locked."""

@@ -6,6 +6,7 @@ its provider; the events change nothing later.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from londiste.cascade import sqlapi as nodes
@@ -39,12 +40,12 @@ def difference(
 
     wanted -- what this node registers; other tables that are registered already stay.
     """
-    theirs = [t.name for t in tables.get_table_list(provider, queue)]
+    theirs = dict.fromkeys(t.name for t in tables.get_table_list(provider, queue))
     ours = {t.name: t for t in tables.get_table_list(local, queue)}
     known = {s.name: s.last_value for s in tables.get_seq_list(local, queue)}
     return RegistryDifference(
         add=tuple(name for name in theirs if name not in ours and wanted.table(name)),
-        remove=tuple(n for n, t in ours.items() if n not in set(theirs) and not t.local),
+        remove=tuple(n for n, t in ours.items() if n not in theirs and not t.local),
         sequences=tuple(
             (s.name, s.last_value)
             for s in tables.get_seq_list(provider, queue)
@@ -54,13 +55,14 @@ def difference(
     )
 
 
-def require_heard(provider: Connection, node: NodeInfo, table: TableName) -> None:
-    """Refuses to add a table whose removal on the root this node has yet to apply.
+def require_heard(provider: Connection, node: NodeInfo, chosen: Sequence[TableName]) -> None:
+    """Refuses to add tables whose removal on the root this node has yet to apply.
 
-    The table may have been added there again since; the old event would remove it here.
+    A table may have been added there again since; the old event would remove it here.
     Raises TransientError.
     """
-    if browse.waiting(provider, node.queue, node.last_tick, "londiste.remove-table", str(table)):
+    removed = browse.waiting(provider, node.queue, node.last_tick, "londiste.remove-table")
+    for table in (one for one in chosen if str(one) in removed):
         raise TransientError(
             f"table {table}: its removal on the root is not applied on node {node.name} yet",
             detail="that event would remove the table again; nothing was added",

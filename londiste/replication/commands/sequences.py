@@ -217,15 +217,3 @@ def owned(conn: Connection, table: TableName) -> list[TableName]:
         for row in fetch(conn, "owned_sequences", schema=table.schema, name=table.name)
         if "." not in row["schema"]
     ]
-
-
-def to_add(conn: Connection, queue: str, table: TableName, *, root: bool) -> list[TableName]:
-    """The sequences of ``table`` (by its name here) that are not replicated yet.
-
-    On the root all of them; elsewhere those that the queue carries by the name they have here.
-    """
-    mine = owned(conn, table)
-    if not mine:
-        return []
-    known = {s.name: s.local for s in tables.get_seq_list(conn, queue)}
-    return [name for name in mine if not known.get(name, False) and (root or name in known)]

@@ -19,26 +19,17 @@ as $$
  * of their own and thereby change (numeric, float, json, arrays, records) go in as text.
  * Virtual generated columns are excluded: a trigger does not see them.
  *
- * Neither search_path nor volatile, so that it is inlined; all names are qualified.
+ * Neither search_path nor volatile, so that it is inlined; all names are qualified.  The type is looked
+ * up for each column: a join would read all types, of which each table has two.
  */
 select
     a.attnum,
     a.attname::pg_catalog.text,
     a.atttypid,
     a.attgenerated,
-    p.as_text,
-    case
-        when t.typtype operator(pg_catalog.=) 'b'
-            and t.typnamespace operator(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
-            and t.typcategory operator(pg_catalog.<>) 'A'
-            and t.oid operator(pg_catalog.<>) all (
-                '{numeric,float4,float8,json,jsonb}'::pg_catalog.regtype[]::pg_catalog.oid[])
-        then '%1$s'
-        else p.as_text
-    end
+    y.as_text,
+    case when y.is_plain then '%1$s' else y.as_text end
 from pg_catalog.pg_attribute as a
-    join pg_catalog.pg_type as t on t.oid operator(pg_catalog.=) a.atttypid
-    join pg_catalog.pg_proc as o on o.oid operator(pg_catalog.=) t.typoutput
     cross join lateral (
         select
             case
@@ -49,8 +40,17 @@ from pg_catalog.pg_attribute as a
                         and t.typtype operator(pg_catalog.=) 'b'
                 then pg_catalog.format('pg_catalog.textin(pg_catalog.%I(%%1$s))', o.proname)
                 else 'case pg_catalog.num_nulls(%1$s) when 0 then pg_catalog.format(''%%s'', %1$s) end'
-            end
-    ) as p (as_text)
+            end,
+            t.typtype operator(pg_catalog.=) 'b'
+                and t.typnamespace operator(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
+                and t.typcategory operator(pg_catalog.<>) 'A'
+                and t.oid operator(pg_catalog.<>) all (
+                    '{numeric,float4,float8,json,jsonb}'::pg_catalog.regtype[]::pg_catalog.oid[])
+        from pg_catalog.pg_type as t
+            join pg_catalog.pg_proc as o on o.oid operator(pg_catalog.=) t.typoutput
+        where t.oid operator(pg_catalog.=) a.atttypid
+        limit 1
+    ) as y (as_text, is_plain)
 where a.attrelid operator(pg_catalog.=) i_relid
     and a.attnum operator(pg_catalog.>) 0
     and not a.attisdropped

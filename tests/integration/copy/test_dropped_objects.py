@@ -69,7 +69,7 @@ def leaf(pgq_db: Database) -> Database:
     make_leaf(pgq_db)
     with pgq_db.connect() as conn:
         tables.global_add_table(conn, "q", TABLE)
-        tables.local_add_table(conn, "q", TABLE)
+        tables.add_table(conn, "q", TABLE)
         tables.local_set_table_state(conn, "q", TABLE, None, "in-copy")
     return pgq_db
 

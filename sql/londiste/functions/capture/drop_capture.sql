@@ -15,6 +15,7 @@ as $$
 declare
     v_relid oid := londiste._capture_relation(i_table_name);
     v_function text := londiste._capture_name(i_queue_name, i_table_name);
+    v_key_function text := londiste._key_changed_name(i_queue_name, i_table_name);
     v_names text[] := array(
         select londiste.trigger_name(i_queue_name, k.kind)
         from unnest('{"",insert,update,delete,no_partition,commit,truncating,truncate}'::text[]) as k (kind));
@@ -26,6 +27,16 @@ declare
 begin
     -- Maintenance may be recreating the function.
     perform londiste._lock_capture(v_relid);
+    -- A table that has never been captured: nothing of all that follows.
+    if not exists (select from pg_trigger as t where t.tgrelid = v_relid and not t.tgisinternal)
+        and not exists (select from pg_inherits as i where i.inhparent = v_relid)
+        and not exists (
+            select from pg_proc as p
+            where p.proname = any (array[v_function, v_key_function])
+                and p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[]))
+    then
+        return 0;
+    end if;
     for v_trigger in
         select t.tgname, t.tgrelid::regclass as relation, t.tgfoid as function_id
         from pg_trigger as t
@@ -73,7 +84,7 @@ begin
         select p.oid::regprocedure as signature
         from pg_proc as p
         where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
-            and p.proname = any (array[v_function, londiste._key_changed_name(i_queue_name, i_table_name)])
+            and p.proname = any (array[v_function, v_key_function])
     loop
         execute format('drop function %s', v_left.signature);
     end loop;

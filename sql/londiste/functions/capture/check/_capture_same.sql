@@ -24,10 +24,9 @@ begin
                         '{bool,int2,int4,int8,oid,uuid,date,timestamp,timestamptz}'::regtype[]::oid[])
                     or c.type_id = any ('{text,varchar}'::regtype[]::oid[]) and l.collisdeterministic
                 then format('%s operator(pg_catalog.=) %s', v.one, v.other)
-                when o.oprname is not null
-                then format('%s operator(%I.%s) %s', v.one, o.nspname, o.oprname, v.other)
-                else format('%s operator(pg_catalog.=) %s',
-                    format(c.as_text, v.one), format(c.as_text, v.other))
+                else coalesce(
+                    v.one || londiste._capture_operator(i_relid, c.pos) || v.other,
+                    format('%s operator(pg_catalog.=) %s', format(c.as_text, v.one), format(c.as_text, v.other)))
             end,
             ' and ' order by k.place)
         from unnest(i_key) with ordinality as k (name, place)
@@ -36,21 +35,6 @@ begin
             left join pg_collation as l on l.oid = a.attcollation
             cross join lateral (
                 select i_one || '.' || londiste._capture_column(c.name),
-                    i_other || '.' || londiste._capture_column(c.name)) as v (one, other)
-            left join lateral (
-                select n.nspname, p.oprname
-                from pg_index as i
-                    cross join unnest(i.indkey::int2[], i.indclass::oid[]) as x (attnum, class)
-                    join pg_opclass as s on s.oid = x.class
-                    join pg_am as m on m.oid = s.opcmethod and m.amname = 'btree'
-                    join pg_amop as t on t.amopfamily = s.opcfamily and t.amoplefttype = s.opcintype
-                        and t.amoprighttype = s.opcintype and t.amopstrategy = 3
-                    join pg_operator as p on p.oid = t.amopopr
-                    join pg_namespace as n on n.oid = p.oprnamespace
-                where i.indrelid = i_relid
-                    and i.indisunique
-                    and x.attnum = c.pos
-                order by i.indisprimary desc, i.indexrelid
-                limit 1) as o on true);
+                    i_other || '.' || londiste._capture_column(c.name)) as v (one, other));
 end;
 $$;

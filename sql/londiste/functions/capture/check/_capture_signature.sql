@@ -21,11 +21,10 @@ begin
             (
                 select string_agg(
                     concat_ws(' ', quote_ident(c.name), c.type_id::regtype, c.generated,
-                        coalesce(a.attcollation, t.typcollation, 0)),
+                        coalesce(a.attcollation, (select t.typcollation from pg_type as t where t.oid = c.type_id), 0)),
                     ',' order by c.pos)
                 from londiste._row_columns(i_relid) as c
-                    left join pg_attribute as a on a.attrelid = i_relid and a.attnum = c.pos
-                    left join pg_type as t on t.oid = c.type_id),
+                    left join pg_attribute as a on a.attrelid = i_relid and a.attnum = c.pos),
             (
                 select string_agg(a.attname::text, ',' order by a.attnum)
                 from pg_attribute as a

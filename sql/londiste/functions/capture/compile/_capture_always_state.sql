@@ -14,8 +14,11 @@ as $$
  * are logged as states.
  */
 begin
+    if not londiste._capture_deferrable(i_relid, i_key) then
+        return false;
+    end if;
     return (
-        select londiste._capture_deferrable(i_relid, i_key) and exists (
+        select exists (
             select from pg_index as i
             where i.indrelid = i_relid
                 and i.indisunique

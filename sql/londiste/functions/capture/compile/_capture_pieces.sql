@@ -49,12 +49,17 @@ declare
     v_columns text[] := array(select c.name from londiste._row_columns(i_relid) as c);
     v_without text[];
     v_names text[];
+    v_key_names text[];
     v_sign text[];
     v_op text;
     v_row text;
     v_fields record;
+    v_inserted record;
     v_now record;
     v_key record;
+    v_same text;
+    v_exact bool;
+    v_late bool;
     v_set_type text;
     v_unset_type text;
     v_statement text;
@@ -68,14 +73,21 @@ begin
         select n.name from unnest(v_options.ignored) as n (name)
         where n.name = any (v_columns) and n.name <> all (key_columns));
     v_names := londiste._capture_names(i_relid, v_without, key_columns);
+    v_key_names := londiste._capture_names(i_relid,
+        array(select c.name from unnest(v_columns) as c (name) where c.name <> all (key_columns)), key_columns);
     v_sign := case when v_options.extras[2] is null then v_names end;
     on_truncate := format('select %L, %L, %L, null, null, null',
         londiste._capture_type('TRUNCATE', v_table, key_columns, null::text[]), '{}', v_table);
+    v_inserted := londiste._capture_fields(i_relid, v_options, key_columns, i_new, null::text, v_names);
     foreach v_op in array '{INSERT,UPDATE,DELETE}'::text[] loop
         continue when key_columns = '{}' and (v_op = 'UPDATE' or v_op = 'DELETE' and not v_whole);
-        v_row := case v_op when 'DELETE' then i_old else i_new end;
-        v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row,
-            case v_op when 'UPDATE' then i_old end, v_names);
+        if v_op = 'DELETE' then
+            v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_old, null::text, v_names);
+        elsif v_op = 'UPDATE' and v_options.backup then
+            v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_new, i_old, v_names);
+        else
+            v_fields := v_inserted;
+        end if;
         v_statement := format('select %L, %s, %L, %s, %s, %s%s%s',
             londiste._capture_type(v_op, v_table, key_columns, v_sign),
             v_fields.image, v_table, v_fields.extra2, v_fields.extra3, v_fields.extra4,
@@ -87,15 +99,12 @@ begin
             when 'DELETE' then on_delete := v_statement;
         end case;
     end loop;
-    v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_new, null::text, v_names);
-    line := v_fields.image;
-    line_source := v_fields.source;
-    line_key := v_fields.extra3;
+    line := v_inserted.image;
+    line_source := v_inserted.source;
+    line_key := v_inserted.extra3;
     pack_types := array(
         select londiste._capture_type(o.op, v_table, key_columns,
-            case o.op when 'DELETE' then londiste._capture_names(i_relid,
-                array(select c.name from londiste._row_columns(i_relid) as c where c.name <> all (key_columns)), key_columns)
-                else v_names end, 'pack')
+            case o.op when 'DELETE' then v_key_names else v_names end, 'pack')
         from unnest('{INSERT,UPDATE,DELETE}'::text[]) with ordinality as o (op, place)
         order by o.place);
     if key_columns = '{}' then
@@ -115,18 +124,18 @@ begin
     gone_source := v_fields.source;
     gone_key := v_fields.extra3;
     on_gone := format('select %L, %s, %L, null, %s, null%s',
-        londiste._capture_type('DELETE', v_table, key_columns, londiste._capture_names(i_relid,
-            array(select c.name from londiste._row_columns(i_relid) as c where c.name <> all (key_columns)), key_columns)),
+        londiste._capture_type('DELETE', v_table, key_columns, v_key_names),
         v_fields.image, v_table, v_fields.extra3,
         coalesce(' from ' || nullif(v_fields.source, ''), ''));
 
     -- With the key of an earlier row that another transaction deletes, or has deleted after our snapshot.
-    v_choice := case when londiste._capture_always_state(i_relid, key_columns)
+    v_late := londiste._capture_deferrable(i_relid, key_columns);
+    v_choice := case when v_late and londiste._capture_always_state(i_relid, key_columns)
         then ' order by londiste._written_here(t.xmin) desc' else '' end;
     -- A snapshot of the transaction may show a row that another session has deleted since.  With a
     -- unique index that is checked row by row, no other session has a row of a key that this
     -- transaction has changed.
-    v_there := case when not londiste._capture_deferrable(i_relid, key_columns)
+    v_there := case when not v_late
         then format(' and (%s or londiste._written_here(t.xmin))', v_alone)
         else '' end;
     v_now := londiste._capture_fields(i_relid, v_options, key_columns, 't', null::text, v_names);
@@ -136,12 +145,15 @@ begin
     v_key := londiste._capture_fields(i_relid, v_options, key_columns, 't', null::text, key_columns);
     v_set_type := londiste._capture_type('INSERT', v_table, key_columns, v_sign, 'state');
     v_unset_type := londiste._capture_type('DELETE', v_table, key_columns,
-        case when v_sign is not null then londiste._capture_names(i_relid,
-            array(select c.name from londiste._row_columns(i_relid) as c
-                where c.name <> all (key_columns)), key_columns) end,
+        case when v_sign is not null then v_key_names end,
         'state');
+    v_exact := londiste._capture_exact(i_relid, key_columns);
     foreach v_row in array array[i_old, i_new] loop
-        v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row, null::text, key_columns);
+        -- The fields of the old row are known.
+        if v_row = i_new then
+            v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_new, null::text, key_columns);
+        end if;
+        v_same := londiste._capture_same(i_relid, key_columns, 't', v_row);
         v_statement := format('select %L, %L, s.image, (select %s%s), %L, %s, %s, %s',
             v_set_type,
             v_unset_type,
@@ -160,11 +172,11 @@ begin
             coalesce(v_now.logged, 'true'),
             londiste._capture_from(i_relid),
             coalesce(' cross join lateral ' || nullif(v_now.source, ''), ''),
-            londiste._capture_same(i_relid, key_columns, 't', v_row) || v_there,
+            v_same || v_there,
             v_choice)
             || coalesce(' where case when s.image is null then ' || v_fields.logged
                 || ' else s.logged end', '');
-        if not londiste._capture_exact(i_relid, key_columns) then
+        if not v_exact then
             -- The existing row may have the key in another text: it is deleted first.
             v_statement := format('select %L, %L, null::pg_catalog.text, (select %s%s), %L,'
                     || ' %s, %s, %s%s union all'
@@ -180,7 +192,7 @@ begin
                 v_now.extra2, v_now.extra3, v_now.extra4,
                 londiste._capture_from(i_relid),
                 coalesce(' cross join lateral ' || nullif(v_now.source, ''), ''),
-                londiste._capture_same(i_relid, key_columns, 't', v_row) || v_there,
+                v_same || v_there,
                 coalesce(' and ' || v_now.logged, ''),
                 v_choice);
         end if;

@@ -15,6 +15,7 @@ declare
     v_options record := londiste._capture_options(i_args[3:]);
     v_key text[] := londiste._capture_key_columns(i_relid, i_args);
     v_all text[] := londiste._capture_every_setting();
+    v_types oid[];
 begin
     if v_options.condition is not null
         or num_nonnulls(variadic v_options.extras) > 0
@@ -26,12 +27,14 @@ begin
         end if;
         return v_all;
     end if;
-    if exists (
-        select
-        from londiste._row_columns(i_relid) as c
-        where c.type_id <> all ('{bool,int2,int4,int8,numeric,text,varchar,bpchar,uuid,json,jsonb,oid,'
-            'inet,cidr,macaddr,macaddr8,bit,varbit,name,date,time,timetz,timestamp,timestamptz,'
-            'interval,float4,float8,bytea}'::regtype[]::oid[]))
+    v_types := array(select c.type_id from londiste._row_columns(i_relid) as c);
+    if v_types <@ '{bool,int2,int4,int8,numeric,text,varchar,bpchar,uuid,json,jsonb,oid,inet,cidr,macaddr,'
+        'macaddr8,bit,varbit,name,time,timetz}'::regtype[]::oid[]
+    then
+        return '{}';
+    end if;
+    if not v_types <@ '{bool,int2,int4,int8,numeric,text,varchar,bpchar,uuid,json,jsonb,oid,inet,cidr,macaddr,'
+        'macaddr8,bit,varbit,name,date,time,timetz,timestamp,timestamptz,interval,float4,float8,bytea}'::regtype[]::oid[]
     then
         return v_all;
     end if;

@@ -1,0 +1,36 @@
+/*
+ * What add-table has to know of several tables, in one look.
+ *
+ * %(schemas)s, %(names)s -- arrays, unquoted; tables that are not there are not in the result.
+ * sequences: of the columns, those that have a name in a queue and that this role may read.
+ */
+select
+    n.nspname as schema,
+    c.relname as name,
+    c.relkind::text as kind,
+    exists (
+        select from pg_catalog.pg_attribute a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    ) as has_columns,
+    exists (
+        select from pg_catalog.pg_constraint k
+        where k.conrelid = c.oid and k.contype = 'p'
+    ) as has_key,
+    array(
+        select sn.nspname || '.' || s.relname
+        from pg_catalog.pg_depend d
+        join pg_catalog.pg_class s on s.oid = d.objid and s.relkind = 'S'
+        join pg_catalog.pg_namespace sn on sn.oid = s.relnamespace
+        where d.refclassid = 'pg_catalog.pg_class'::regclass
+            and d.refobjid = c.oid
+            and d.refobjsubid > 0
+            and d.classid = 'pg_catalog.pg_class'::regclass
+            and d.deptype in ('a', 'i')
+            and pg_catalog.strpos(sn.nspname, '.') = 0
+            -- The planner asks in any order; the function fails for what is no sequence.
+            and case s.relkind when 'S' then pg_catalog.has_sequence_privilege(s.oid, 'select') end
+        order by d.refobjsubid
+    ) as sequences
+from unnest(%(schemas)s::text[], %(names)s::text[]) as w (schema, name)
+join pg_catalog.pg_namespace n on n.nspname = w.schema
+join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = w.name
