@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import psycopg
+from psycopg.rows import TupleRow
 
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
@@ -247,8 +248,7 @@ class CreateTables:
         with_table(sites, self.dsn, self.dests[0], self.node, self._work)
 
     def _work(self, conn: Connection) -> None:
-        for statement in self.statements:
-            self._execute(conn, statement)
+        self._create(conn)
         if not self.allow_code:
             names = [name.quoted for name in self.dests]
             found = [f"{row['object']} ({row['code']})" for row in self._code(conn, names)]
@@ -264,12 +264,18 @@ class CreateTables:
         """Parts of the created tables that run code; read from this node's own catalog."""
         return fetch(conn, "created_code", tables=list(names))
 
-    def _execute(self, conn: Connection, statement: str) -> None:
+    def _create(self, conn: Connection) -> None:
+        """Executes the statements without waiting for the answer to each."""
+        sent: list[psycopg.Cursor[TupleRow]] = []
         try:
-            # Text made of the catalog of another node, where identifiers are quoted already.
-            conn.execute(statement.encode())
+            with conn.pipeline():
+                for statement in self.statements:
+                    # Made of the catalog of another node, where identifiers are quoted already.
+                    sent.append(conn.execute(statement.encode()))
         except psycopg.Error as error:
-            raise _explained(error, statement, self.node, self.dsn) from error
+            # After the one that failed none has an answer.
+            done = sum(cursor.pgresult is not None for cursor in sent)
+            raise _explained(error, self.statements[done], self.node, self.dsn) from error
 
 
 def listed(names: Sequence[str]) -> str:

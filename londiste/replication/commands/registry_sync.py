@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.errors import StateError, TransientError
@@ -111,13 +112,17 @@ class CopyRegistry:
 
     def run(self, sites: Connections) -> None:
         found = self._difference(sites)
+        calls: list[tuple[object, ...]] = [
+            *(("londiste.global_add_table", self.queue, str(table)) for table in found.add),
+            *(("londiste.global_remove_table", self.queue, str(table)) for table in found.remove),
+            *(
+                ("londiste.global_update_seq", self.queue, str(name), value, None)
+                for name, value in found.sequences
+            ),
+        ]
         with sites.transaction(self.local_dsn) as conn:
-            for table in found.add:
-                tables.global_add_table(conn, self.queue, table)
-            for table in found.remove:
-                tables.global_remove_table(conn, self.queue, table)
-            for name, value in found.sequences:
-                tables.global_update_seq(conn, self.queue, name, value)
+            for (function, *_), (answer,) in zip(calls, call.together(conn, *calls), strict=True):
+                call.answered(str(function), answer)
 
     def _difference(self, sites: Connections) -> RegistryDifference:
         return difference(

@@ -32,7 +32,7 @@ begin
         and not exists (select from pg_inherits as i where i.inhparent = v_relid)
         and not exists (
             select from pg_proc as p
-            where p.proname = any (array[v_function, v_key_function])
+            where p.proname = any (array[v_function, v_key_function]::name[])
                 and p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[]))
     then
         return 0;
@@ -49,7 +49,7 @@ begin
                     join pg_depend as d on d.refclassid = 'pg_proc'::regclass
                         and d.refobjid = p.oid
                         and d.classid = 'pg_trigger'::regclass
-                where p.proname = v_function
+                where p.proname = v_function::name
                     and p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
                 union all
                 select g.oid from pg_trigger as g where g.tgrelid = v_relid and g.tgname = any (v_names)
@@ -84,7 +84,7 @@ begin
         select p.oid::regprocedure as signature
         from pg_proc as p
         where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
-            and p.proname = any (array[v_function, v_key_function])
+            and p.proname = any (array[v_function, v_key_function]::name[])
     loop
         execute format('drop function %s', v_left.signature);
     end loop;

@@ -36,8 +36,11 @@ begin
         (select md5(string_agg(format('%s %s', a.attnum, a.xmin), ',' order by a.attnum))
          from pg_attribute a where a.attrelid = i_relid and a.attnum > 0),
         (select max(a.attnum) from pg_attribute a where a.attrelid = i_relid),
-        (select coalesce(max(a.attnum), 0) from pg_attribute a join leaves l on l.oid = a.attrelid
-         where a.atthasmissing)
+        -- For each by an index: a join would read the columns of all tables.
+        (select coalesce(max(m.attnum), 0)
+         from leaves l
+            cross join lateral (
+                select max(a.attnum) from pg_attribute a where a.attrelid = l.oid and a.atthasmissing) m (attnum))
         into filenode, columns, last_column, last_filled;
 end;
 $$;
