@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 #: The cost of the largest size is at most this times that of the smallest: no growth.
 _NOISE = 1.25
+#: Of exponents that explain the costs nearly as well the lower one is taken: a last size that is a
+#: little dearer fits any high exponent.
+_SIMPLER = 0.001
 _STEPS = [step / 100 for step in range(5, 301)]
 
 
@@ -36,7 +39,8 @@ def fit(points: Sequence[tuple[float, float]]) -> Growth:
     first, last = costs[sizes.index(min(sizes))], costs[sizes.index(max(sizes))]
     if last <= first * _NOISE:
         return Growth(sum(costs) / len(costs), 0.0, 0.0)
-    return min((_linear(sizes, costs, step) for step in _STEPS), key=lambda g: _error(g, points))
+    fits = (_linear(sizes, costs, step) for step in _STEPS)
+    return min(fits, key=lambda found: _error(found, points) + _SIMPLER * found.exponent)
 
 
 def _linear(sizes: Sequence[float], costs: Sequence[float], exponent: float) -> Growth:

@@ -167,7 +167,7 @@ def _step(
                 cut = chunks.cut(root, conn, table, force_ranges=True)
                 if one is None or not fits or len(cut) != len(mine):
                     conditions = [(piece.condition, piece.buckets) for piece in cut]
-                    progress.compare_begin(conn, queue, progress.AUDIT, table, conditions)
+                    progress.compare_begin(conn, queue, progress.AUDIT, [(table, conditions)])
                     return started, True
         count = _look(parties, conn, asked, Piece(table, one.number, one.condition, one.buckets))
         if count:

@@ -167,11 +167,11 @@ def pairing(
     Raises UnknownTable when a table does not exist on one of the sides.
     """
     wants = pair.wants
-    there, root_kind = _columns(root, pair.table, "on the root")
-    here, node_kind = _columns(node, pair.dest, "on this node")
+    root_info, there = _columns(root, pair.table, "on the root")
+    node_info, here = _columns(node, pair.dest, "on this node")
     names, skipped = shared_columns(there, here, wants)
     left, right = {c.name: c for c in there}, {c.name: c for c in here}
-    own_key, checked = _own_key(node, pair.dest)
+    own_key, checked = _own_key(node, node_info)
     key = own_key or catalog.key(root, pair.table)
     if not set(key) <= set(names):
         key = ()
@@ -210,25 +210,25 @@ def pairing(
         skipped=skipped,
         unique_here=bool(key) and key == own_key and checked,
         only_here=any(not c.generated and c.name not in names for c in here),
-        root_children=root_kind == "p",
-        node_children=node_kind == "p",
+        root_children=root_info.tree,
+        node_children=node_info.tree,
     )
 
 
 def _columns(
     conn: Connection, table: TableName, where: str
-) -> tuple[Sequence[catalog.Column], str]:
+) -> tuple[catalog.TableInfo, Sequence[catalog.Column]]:
     info = catalog.info(conn, table)
     if info is None:
         raise UnknownTable(
             f"table {table} does not exist {where}", hint=f"londiste remove-table {argument(table)}"
         )
-    return catalog.columns(conn, table), info.kind
+    return info, catalog.columns(conn, table, info)
 
 
-def _own_key(node: Connection, table: TableName) -> tuple[tuple[str, ...], bool]:
+def _own_key(node: Connection, table: catalog.TableInfo) -> tuple[tuple[str, ...], bool]:
     """The primary key, and whether every row is held against it as it is written."""
-    for constraint in catalog.constraints(node, table):
+    for constraint in catalog.constraints(node, table.name, table):
         if constraint.kind == "p":
             return constraint.columns, not constraint.deferrable
     return (), False

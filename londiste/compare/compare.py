@@ -93,6 +93,7 @@ def _plan(
     """Splits the tables, or resumes the ranges of an interrupted comparison."""
     found: dict[str, _Found] = {}
     todo: list[Piece] = []
+    begun: list[progress.Begun] = []
     before: dict[str, list[progress.ComparedRange]] = {}
     if asked.resume:
         for one in progress.compare_ranges(conn, queue, progress.COMPARE):
@@ -106,10 +107,10 @@ def _plan(
             if len(ranges) > 1:
                 cut = tuple(Piece(table, r.number, r.condition, r.buckets) for r in ranges)
         elif not asked.count_only:
-            conditions = [(piece.condition, piece.buckets) for piece in cut]
-            progress.compare_begin(conn, queue, progress.COMPARE, table, conditions)
+            begun.append((table, [(piece.condition, piece.buckets) for piece in cut]))
         found[table.name] = _Found(table, len(cut), len(known))
         todo += [piece for piece in cut if piece.number not in known]
+    progress.compare_begin(conn, queue, progress.COMPARE, begun)
     return found, todo
 
 
@@ -318,9 +319,8 @@ def _result(state: _Found) -> TableResult:
 def _remember(conn: Connection, queue: str, results: Sequence[TableResult], asked: Asked) -> None:
     """Deletes the stored ranges of equal tables; --resume starts them again."""
     if not asked.count_only:
-        for result in results:
-            if result.equal:
-                progress.compare_forget(conn, queue, progress.COMPARE, result.table)
+        equal = [result.table for result in results if result.equal]
+        progress.compare_forget(conn, queue, progress.COMPARE, equal)
 
 
 @dataclass(frozen=True)

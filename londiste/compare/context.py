@@ -15,7 +15,7 @@ from londiste.cascade.commands.create_node import upstream
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.compare.column_pairing import Pairing, TablePair, pairing
 from londiste.compare.pause_at_tick import Aligned, aligned
-from londiste.db import catalog
+from londiste.db import bulk_catalog
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
@@ -99,7 +99,7 @@ def meet(
 ) -> Iterator[Parties]:
     """Finds the root, and an engine for tables of this size."""
     info = require_subscriber(settings, conn)
-    size = sum(catalog.require(conn, t.dest).total_bytes for t in chosen)
+    size = sum(bulk_catalog.sizes(conn, [t.dest for t in chosen]).values())
     kind = settings.engine if size >= settings.spark_min_bytes else "local"
     carrier = engine.begun_locally(kind, settings.spark, settings.spark_min_bytes, tell=say)
     try:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from psycopg.types.json import Jsonb
 
@@ -16,6 +16,9 @@ from londiste.db import call
 from londiste.db.connection import Connection
 
 COMPARE, AUDIT = "compare", "audit"
+
+#: A table and its ranges: their conditions and numbers of buckets.
+Begun: TypeAlias = tuple[Pairing, Sequence[tuple[str, int]]]
 
 
 @dataclass(frozen=True)
@@ -55,19 +58,22 @@ def signature(table: Pairing) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def compare_begin(
-    conn: Connection, queue: str, job: str, table: Pairing, cut: Sequence[tuple[str, int]]
-) -> None:
-    """Remembers that these ranges, (condition, buckets), are to be compared."""
-    call.value(
+def compare_begin(conn: Connection, queue: str, job: str, begun: Sequence[Begun]) -> None:
+    """Remembers that these ranges of tables are to be compared, in one round trip."""
+    call.together(
         conn,
-        "londiste.compare_begin",
-        queue,
-        job,
-        table.name,
-        signature(table),
-        [condition for condition, _ in cut],
-        [buckets for _, buckets in cut],
+        *(
+            (
+                "londiste.compare_begin",
+                queue,
+                job,
+                table.name,
+                signature(table),
+                [condition for condition, _ in cut],
+                [buckets for _, buckets in cut],
+            )
+            for table, cut in begun
+        ),
     )
 
 
@@ -105,9 +111,9 @@ def compare_ranges(conn: Connection, queue: str, job: str) -> list[ComparedRange
     return call.records(conn, ComparedRange, "londiste.compare_ranges", queue, job)
 
 
-def compare_forget(conn: Connection, queue: str, job: str, table: str | None = None) -> int:
-    """Forgets a table's ranges, None: those of all tables."""
-    return int(call.value(conn, "londiste.compare_forget", queue, job, table))
+def compare_forget(conn: Connection, queue: str, job: str, tables: Sequence[str]) -> None:
+    """Forgets the ranges of tables, in one round trip."""
+    call.together(conn, *(("londiste.compare_forget", queue, job, table) for table in tables))
 
 
 def repair_lock(conn: Connection, queue: str, consumer: str) -> int:

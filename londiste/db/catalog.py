@@ -155,14 +155,19 @@ def moved(conn: Connection, table: TableName) -> bool:
     return not found or bool(found[0]["moved"])
 
 
-def columns(conn: Connection, table: TableName) -> list[Column]:
-    """The columns in their order; empty if the table does not exist."""
-    return _of_table(conn, Column, "table_columns", table)
+def columns(conn: Connection, table: TableName, known: TableInfo | None = None) -> list[Column]:
+    """The columns in their order; empty if the table does not exist.
+
+    known -- of the table, if the caller has just read it.
+    """
+    return _of_table(conn, Column, "table_columns", table, known)
 
 
-def constraints(conn: Connection, table: TableName) -> list[Constraint]:
-    """All constraints but foreign keys and NOT NULL."""
-    return _of_table(conn, Constraint, "table_constraints", table)
+def constraints(
+    conn: Connection, table: TableName, known: TableInfo | None = None
+) -> list[Constraint]:
+    """All constraints but foreign keys and NOT NULL; known -- as in ``columns``."""
+    return _of_table(conn, Constraint, "table_constraints", table, known)
 
 
 def key(conn: Connection, table: TableName) -> tuple[str, ...]:
@@ -193,6 +198,12 @@ def triggers(conn: Connection, table: TableName) -> list[Trigger]:
     return _of_table(conn, Trigger, "table_triggers", table)
 
 
-def _of_table(conn: Connection, kind: Callable[..., T], name: str, table: TableName) -> list[T]:
-    found = info(conn, table)
+def _of_table(
+    conn: Connection,
+    kind: Callable[..., T],
+    name: str,
+    table: TableName,
+    known: TableInfo | None = None,
+) -> list[T]:
+    found = known or info(conn, table)
     return [] if found is None else records(conn, kind, name, oid=found.oid)

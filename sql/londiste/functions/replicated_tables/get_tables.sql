@@ -47,12 +47,16 @@ as $$
            t.custom_snapshot, t.table_attrs,
            t.dropped_ddl, c.copy_role, coalesce(c.copy_pos, 0), t.dest_table
     from londiste.table_info t
-        -- The condition inside is checked first: not evaluated for tables that do not copy.
         left join lateral (
             select p.copy_role, p.copy_pos
-            from londiste._coordinate_copy(t.queue_name, t.table_name) p
-            where t.merge_state in ('in-copy', 'catching-up')
-                and coalesce(t.dest_table, t.table_name) in (select s.dest from shared s)
+            from (
+                    -- Its argument makes the function wait for this: it reads all tables of the node.
+                    select t.table_name
+                    where t.merge_state in ('in-copy', 'catching-up')
+                        and coalesce(t.dest_table, t.table_name) in (select s.dest from shared s)
+                    offset 0
+                ) asks
+                cross join lateral londiste._coordinate_copy(t.queue_name, asks.table_name) p
         ) c on true
     where t.queue_name = i_queue_name
         and (i_table_names is null or t.table_name = any(i_table_names))
