@@ -1,0 +1,41 @@
+"""What is done for one table reads nothing of all others."""
+
+from __future__ import annotations
+
+import psycopg
+
+from tests.fixtures.cluster import Database
+from tests.fixtures.nodes import make_leaf, make_root, ret
+
+#: Catalogs with rows for every table or function; they are large also in a new database.
+LARGE = ["pg_attribute", "pg_class", "pg_depend", "pg_proc", "pg_type"]
+ADD = "select * from londiste.add_table_with_seqs('q', 't', '{tgflags=C}', null, null, true, null)"
+
+
+def test_adding_a_table_reads_no_catalog_from_end_to_end(pgq_db: Database) -> None:
+    make_root(pgq_db)
+    pgq_db.execute("create table t (id serial primary key, n numeric(9,2), v varchar(9))")
+    with psycopg.connect(pgq_db.dsn) as conn:
+        conn.execute(ADD)
+        read = conn.execute(
+            "select relname, seq_tup_read from pg_stat_xact_sys_tables"
+            " where relname = any (%s) and seq_tup_read > 0",
+            [LARGE],
+        ).fetchall()
+    assert read == []
+
+
+def test_tables_are_held_against_each_other_only_where_several_fill_one(pgq_db: Database) -> None:
+    make_leaf(pgq_db)
+    for number in range(3):
+        pgq_db.execute(f"create table t{number} (id int primary key)")
+        ret(pgq_db, "londiste.global_add_table", "q", f"t{number}")
+        ret(pgq_db, "londiste.local_add_table", "q", f"t{number}")
+    pgq_db.execute("update londiste.table_info set merge_state = 'in-copy'")
+    with psycopg.connect(pgq_db.dsn) as conn:
+        conn.execute("set local track_functions = 'all'")
+        assert conn.execute("select count(*) from londiste.get_table_list('q')").fetchone() == (3,)
+        called = conn.execute(
+            "select calls from pg_stat_xact_user_functions where funcname = '_coordinate_copy'"
+        ).fetchall()
+    assert called == []
