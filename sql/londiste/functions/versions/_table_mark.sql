@@ -18,27 +18,28 @@ as $$
  * last_filled -- the newest column whose value in old rows is stored in the catalog: it was added
  *     with a default, and no row was written.
  */
+declare
+    v_kind "char";
+    v_leaves oid[] := array[i_relid];
 begin
-    with leaves as (
-        select c.oid, coalesce(pg_relation_filenode(c.oid), 0)::int8 as file
-        from pg_class c
-        where c.oid = i_relid and c.relkind <> 'p'
-        union
-        select c.oid, coalesce(pg_relation_filenode(c.oid), 0)::int8
-        from pg_class p
-            cross join lateral pg_partition_tree(p.oid) t
-            join pg_class c on c.oid = t.relid and c.relkind <> 'p'
-        where p.oid = i_relid and p.relkind = 'p'
-    )
+    select c.relkind into v_kind from pg_class c where c.oid = i_relid;
+    if not found then
+        v_leaves := '{}';
+    elsif v_kind = 'p' then
+        v_leaves := array(
+            select c.oid
+            from pg_partition_tree(i_relid) t
+                join pg_class c on c.oid = t.relid and c.relkind <> 'p');
+    end if;
     select
-        (select coalesce(sum(hashtextextended(format('%s %s', l.oid, l.file), 0)::numeric), 0)
-            % 9000000000000000000 from leaves l)::int8,
+        (select coalesce(sum(hashtextextended(format('%s %s', l.oid, coalesce(pg_relation_filenode(l.oid), 0)), 0)::numeric), 0)
+            % 9000000000000000000 from unnest(v_leaves) as l (oid))::int8,
         (select md5(string_agg(format('%s %s', a.attnum, a.xmin), ',' order by a.attnum))
          from pg_attribute a where a.attrelid = i_relid and a.attnum > 0),
         (select max(a.attnum) from pg_attribute a where a.attrelid = i_relid),
         -- For each by an index: a join would read the columns of all tables.
         (select coalesce(max(m.attnum), 0)
-         from leaves l
+         from unnest(v_leaves) as l (oid)
             cross join lateral (
                 select max(a.attnum) from pg_attribute a where a.attrelid = l.oid and a.atthasmissing) m (attnum))
         into filenode, columns, last_column, last_filled;
