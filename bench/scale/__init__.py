@@ -9,5 +9,5 @@ time of the program and of both servers, peak memory of the program, and the WAL
 Then follows an exponent for each operation (``bench.scale.growth``): 1 is linear, 2 quadratic, 0 no
 growth.  The exponent of the processor time is the one to trust on a machine that is in use.
 
-A new axis is a generator function in a module of its own that ``axes`` imports, with ``@axis``.
+A new axis is a generator function with ``@axis``, in a module that ``axes`` imports.
 """
