@@ -377,12 +377,10 @@ def prove(pair: CopyPair, seed: int, cases: int) -> None:
     assert pair.damaged > cases / 2
 
 
-@pytest.mark.timeout(600)
 def test_tables_that_are_copied_while_written_end_equal(pairs: Pairs) -> None:
     prove(pairs("15 to 18"), START, CASES or 4)
 
 
-@pytest.mark.timeout(600)
 def test_real_processes_do_the_same(pairs: Pairs) -> None:
     prove(pairs("15 to 18", process=True), START, 1)
 

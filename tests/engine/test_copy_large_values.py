@@ -47,7 +47,6 @@ def same(pair: Pair, type_name: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("type_name", "binary"), [("text", True), ("bytea", False), ("jsonb", True)]
 )
@@ -61,7 +60,6 @@ def test_a_very_large_value_is_copied(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_task_needs_as_much_memory_as_the_largest_row(pair: Pair, tmp_path: Path) -> None:
     import pickle
 
@@ -76,7 +74,6 @@ def test_a_task_needs_as_much_memory_as_the_largest_row(pair: Pair, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_row_that_does_not_fit_into_copy_is_named(carrier: Engine, pair: Pair) -> None:
     pair.both("create table public.t (id int, note text, a text, b text)")
     pair.source.execute(f"insert into public.t values (1, 'n', repeat('a', {600 * MB}))")
@@ -91,7 +88,6 @@ def test_a_row_that_does_not_fit_into_copy_is_named(carrier: Engine, pair: Pair)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_bytes_that_fit_in_binary_and_not_as_text_are_named(carrier: Engine, pair: Pair) -> None:
     with_value(pair, "bytea", f"decode(repeat('ab', {500 * MB}) , 'hex')")
     pair.source.execute(

@@ -305,7 +305,6 @@ def test_what_a_dead_attempt_has_staged_is_swept_by_the_next(line: Line, carrier
     assert contents(leaf) == contents(root)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("which", ["source", "target"])
 def test_a_server_that_crashes_meanwhile_costs_time_and_nothing_else(
     which: str, new_cluster: Callable[..., Cluster], line: Line, tmp_path: Path
@@ -347,7 +346,6 @@ def test_a_server_that_crashes_meanwhile_costs_time_and_nothing_else(
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(600)
 def test_executors_of_their_own_stage_a_batch_also_when_one_is_killed(
     line: Line, tmp_path: Path
 ) -> None:

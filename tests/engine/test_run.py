@@ -94,7 +94,6 @@ def test_tasks_of_a_lost_process_are_told_in_one_line(
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 def test_a_killed_jvm_is_worth_another_try_and_the_next_job_starts_a_new_one(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -39,7 +39,6 @@ from generate_series(%s::int, %s::int) g;
 TABLES = (*following_writer.TABLES, "public.zoo")
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_replication_between_two_releases(
     old: int, new: int, cascade: Cascade, release: Callable[[int], Server], tmp_path: Path
@@ -76,7 +75,6 @@ def test_replication_between_two_releases(
     assert root.database.value("select count(*) from public.zoo where added = 7") > 0
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_an_odd_database_migrates_and_returns(
     old: int, new: int, cascade: Cascade, own_release: Callable[[str, int], Cluster]

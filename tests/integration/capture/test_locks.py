@@ -68,7 +68,6 @@ def ticking(line: Line) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_every_lock_on_a_users_table_is_in_the_reference(
     line: Line, command: Command, tmp_path: Path
 ) -> None:

@@ -31,7 +31,6 @@ def ok(command: Command, node: LineNode, *args: str) -> None:
     assert answer.code == 0, (args, answer)
 
 
-@pytest.mark.timeout(120)
 def test_key_only_tables_key_updates_and_json_events_arrive_and_are_analyzed(
     line: Line, command: Command
 ) -> None:

@@ -174,7 +174,6 @@ def _program(source: Database, target: Database, engine: str) -> list[str]:
         for point in (*PROGRAM, *TASK)
     ],
 )
-@pytest.mark.timeout(600)
 def test_a_mover_with_a_job_killed_at(
     engine: str, point: str, ends: tuple[Database, Database], tmp_path: Path
 ) -> None:

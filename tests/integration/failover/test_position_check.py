@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-import pytest
-
 from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from londiste.pgq import rebase
@@ -184,7 +182,6 @@ def test_a_worker_without_a_proof_refuses_a_provider_that_is_behind(line: Line) 
     assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,), (4,)]
 
 
-@pytest.mark.timeout(200)
 def test_a_provider_that_crashes_forgets_finished_batches_and_nothing_comes_twice(
     new_cluster: Callable[..., Cluster], line: Line
 ) -> None:

@@ -11,7 +11,6 @@ SCHEMA = "create table t (id int primary key, v text); create sequence ran"
 LONG = "rpad('select nextval(''public.ran''); -- ', 1200000, 'x')"
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", [NodeType.LEAF, NodeType.BRANCH])
 def test_neither_of_two_long_scripts_with_one_number_runs(line: Line, kind: NodeType) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)

@@ -83,7 +83,6 @@ def halted(line: Line, node: LineNode, event: int) -> None:
     assert line.position(node) == before
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", FORGED)
 def test_a_forged_event_halts_a_leaf_and_a_branch(line: Line, forger: str, kind: str) -> None:
     root = line.nodes["root"]
@@ -124,7 +123,6 @@ def test_a_forged_event_halts_a_leaf_and_a_branch(line: Line, forger: str, kind:
         assert effect(node, "londiste.add-table") is not None
 
 
-@pytest.mark.timeout(180)
 def test_what_is_handed_on_stays_proven_also_after_a_switchover(
     line: Line, forger: str, command: Command
 ) -> None:
@@ -167,7 +165,6 @@ def test_what_is_handed_on_stays_proven_also_after_a_switchover(
         assert effect(node, "EXECUTE") is not None
 
 
-@pytest.mark.timeout(120)
 def test_a_new_root_in_the_place_of_a_lost_one_has_proven_what_it_handed_on(
     line: Line, forger: str, command: Command
 ) -> None:

@@ -12,7 +12,6 @@ SCHEMA = "create table t (id int primary key, v text)"
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_an_event_of_a_producer_is_never_too_long_to_be_read(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)

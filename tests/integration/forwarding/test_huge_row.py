@@ -16,7 +16,6 @@ SCHEMA = "create table t (id int primary key, v text)"
     reason="JSON doubles each backslash, COPY doubles them again: 300 MB become 1.2 GB, and nobody"
     " can read the event; the writer's statement has to fail instead",
 )
-@pytest.mark.timeout(180)
 def test_a_row_that_its_writer_could_commit_can_be_read(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     with root.database.connect() as conn:

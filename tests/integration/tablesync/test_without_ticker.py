@@ -14,7 +14,6 @@ from tests.support.waiting import wait_for
 SCHEMA = "create table a (id int primary key)"
 
 
-@pytest.mark.timeout(150)
 def test_a_table_that_waits_for_a_tick_says_so(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)

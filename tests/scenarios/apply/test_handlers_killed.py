@@ -92,7 +92,6 @@ def test_every_handler_ends_as_promised_when_workers_are_killed(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("capture", [*CAPTURES, "in jobs"])
 def test_every_handler_and_capture_ends_as_promised_when_workers_are_killed_often(
     line: Line, command: Command, capture: str

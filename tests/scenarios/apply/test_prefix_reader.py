@@ -40,7 +40,6 @@ def test_a_reader_of_the_leaf_never_sees_half_a_transaction(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_reader_of_the_leaf_never_sees_half_a_transaction_in_a_long_run(
     cascade: Cascade, cluster16: Server
 ) -> None:

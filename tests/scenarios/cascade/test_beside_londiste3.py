@@ -32,7 +32,6 @@ CHANGES = """
 """
 
 
-@pytest.mark.timeout(600)
 def test_their_programs_do_all_their_work_on_our_schemas(original: Original) -> None:
     root, leaf = (original.node(name, ours=True) for name in ("root", "leaf"))
     for database in (root, leaf):
@@ -93,7 +92,6 @@ def compare(original: Original, table: str) -> str:
         return str(differing)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["logutriga", "jsontriga", "sqltriga", "not packed"])
 def test_a_leaf_of_theirs_reads_from_our_root(original: Original, way: str) -> None:
     root, leaf = original.node("root", ours=True), original.node("leaf", ours=False)
@@ -123,7 +121,6 @@ def test_a_leaf_of_theirs_reads_from_our_root(original: Original, way: str) -> N
         original.wait_equal("root", "leaf", "t")
 
 
-@pytest.mark.timeout(600)
 def test_a_cascade_is_taken_over_while_it_works(original: Original) -> None:
     """First the schemas, with their workers running; then the workers, from the leaf up."""
     names = ("root", "branch", "leaf")
@@ -191,7 +188,6 @@ MORE_TABLES = """
 """
 
 
-@pytest.mark.timeout(600)
 def test_a_pair_is_taken_over_in_the_middle_of_what_theirs_had_begun(original: Original) -> None:
     """A copy that waits for its worker, one that is broken off, keys that are off, a script."""
     root, leaf = (original.node(name, ours=False) for name in ("root", "leaf"))

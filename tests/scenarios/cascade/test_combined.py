@@ -43,7 +43,6 @@ def _sources(combined: Combined, stack: contextlib.ExitStack) -> list[Source]:
     return [stack.enter_context(Source(part, combined.at[part])) for part in PARTS]
 
 
-@pytest.mark.timeout(240)
 def test_the_combined_root_moves_there_and_back_while_the_sources_write(
     combined: Combined,
 ) -> None:
@@ -79,7 +78,6 @@ KEYS = (
 PENDING = "select count(*) from londiste.pending_fkeys"
 
 
-@pytest.mark.timeout(240)
 def test_foreign_keys_come_back_behind_a_merge_and_behind_a_switchover(combined: Combined) -> None:
     for place in (*PARTS, "first", "second"):
         combined.at[place].execute(
@@ -114,7 +112,6 @@ def test_foreign_keys_come_back_behind_a_merge_and_behind_a_switchover(combined:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_workers_of_parts_and_the_server_of_the_combined_root_are_killed(
     tmp_path: Path, new_cluster: Callable[..., Cluster], new_database: Callable[..., Database]
 ) -> None:
@@ -170,7 +167,6 @@ def test_workers_of_parts_and_the_server_of_the_combined_root_are_killed(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_one_source_is_down_while_tables_are_added_and_the_combined_root_moves(
     tmp_path: Path, new_cluster: Callable[..., Cluster], new_database: Callable[..., Database]
 ) -> None:

@@ -79,7 +79,6 @@ CASES = [
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("name", "fault"), CASES)
 def test_a_change_with_something_wrong(name: str, fault: Fault, lined: Lined) -> None:
     _run(lined, name, fault)

@@ -160,7 +160,6 @@ def _settled(cascade: QuickCascade, stands: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", MAKING_FAULTS, ids=_id)
 @pytest.mark.parametrize("kind", MAKING)
 def test_a_node_is_made_with_something_wrong(
@@ -185,7 +184,6 @@ def test_a_node_is_made_with_something_wrong(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_a_root_is_made_while_its_server_falls_silent(
     part: float, lined: Lined, bare: Callable[[], Database]
@@ -201,7 +199,6 @@ def test_a_root_is_made_while_its_server_falls_silent(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", _around(0.5, "n2"), ids=_id)
 def test_a_group_is_given_with_something_wrong(fault: Fault, lined: Lined) -> None:
     cascade = lined.cascade
@@ -215,7 +212,6 @@ def test_a_group_is_given_with_something_wrong(fault: Fault, lined: Lined) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", BACK_FAULTS, ids=_id)
 def test_a_lost_root_comes_back_with_something_wrong(fault: Fault, lined: Lined) -> None:
     cascade = lined.cascade
@@ -232,7 +228,6 @@ def test_a_lost_root_comes_back_with_something_wrong(fault: Fault, lined: Lined)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["down", "silent", "locked"])
 def test_a_worker_is_paused_and_let_go_on_with_something_wrong(kind: str, lined: Lined) -> None:
     cascade, node = lined.cascade, lined.cascade.nodes["n2"]

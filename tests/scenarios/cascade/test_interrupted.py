@@ -95,7 +95,6 @@ CASES = [
 ]
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("name", "fault"),
     [pytest.param(*case, marks=() if case in SHORT else pytest.mark.slow) for case in CASES],

@@ -24,7 +24,6 @@ from tests.support.scenarios.writer_on_every_node import Everywhere, rows
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_return_that_is_interrupted_again_and_again(
     fault: str,

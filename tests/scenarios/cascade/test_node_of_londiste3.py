@@ -45,7 +45,6 @@ def made(original: Original, above: str, kind: str = "leaf") -> Original:
     return original
 
 
-@pytest.mark.timeout(600)
 def test_nodes_of_ours_change_beside_one_of_theirs(cascade: Original) -> None:
     nodes = cascade.databases
     cascade.ours("root", "change-provider", "--node", "two", "--provider", "one")
@@ -64,7 +63,6 @@ def test_nodes_of_ours_change_beside_one_of_theirs(cascade: Original) -> None:
     cascade.ours("one", "drop-node", "theirs")
 
 
-@pytest.mark.timeout(600)
 def test_a_change_in_which_a_node_of_theirs_takes_part_is_refused_at_once(
     cascade: Original,
 ) -> None:
@@ -75,7 +73,6 @@ def test_a_change_in_which_a_node_of_theirs_takes_part_is_refused_at_once(
     assert cascade.ours("root", "members") == before
 
 
-@pytest.mark.timeout(600)
 def test_a_branch_is_taken_over_beside_a_node_of_theirs(cascade: Original) -> None:
     nodes = cascade.databases
     cascade.ours("root", "change-provider", "--node", "two", "--provider", "one")
@@ -91,7 +88,6 @@ def test_a_branch_is_taken_over_beside_a_node_of_theirs(cascade: Original) -> No
     cascade.wait_equal("root", "theirs", "t")
 
 
-@pytest.mark.timeout(600)
 def test_a_takeover_that_moves_a_node_of_theirs_is_refused_until_it_is_adopted(
     cascade: Original,
 ) -> None:
@@ -122,7 +118,6 @@ def test_a_takeover_that_moves_a_node_of_theirs_is_refused_until_it_is_adopted(
         cascade.wait_equal("one", name, "t")
 
 
-@pytest.mark.timeout(600)
 def test_a_root_is_lost_and_comes_back_beside_a_node_of_theirs(original: Original) -> None:
     cascade = made(original, "one")
     nodes = cascade.databases
@@ -145,7 +140,6 @@ def test_a_root_is_lost_and_comes_back_beside_a_node_of_theirs(original: Origina
     assert nodes["theirs"].value("select count(*) from pgq_node.node_location where dead") == 0
 
 
-@pytest.mark.timeout(600)
 def test_no_worker_of_ours_is_sent_to_a_branch_of_theirs(original: Original) -> None:
     cascade = made(original, "root", "branch")
     nodes = cascade.databases

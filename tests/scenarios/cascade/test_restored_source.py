@@ -18,8 +18,6 @@ SCHEMA = "create table a (id int primary key)"
 CONTENTS = "select id from a order by id"
 New = Callable[..., Cluster]
 
-pytestmark = pytest.mark.timeout(300)
-
 
 class Files:
     """The files of a stopped server, kept aside."""

@@ -164,7 +164,6 @@ def test_what_only_the_old_root_has_is_exported_then_undone_or_copied_again(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_root_that_was_killed_under_load_comes_back(
     cascade: Cascade,
     cluster16: Server,

@@ -39,7 +39,6 @@ def _assert_equal(cascade: Cascade, root: Node, confirmed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_providers_and_roots_change_while_somebody_writes(
     cascade: Cascade, cluster16: Server
 ) -> None:
@@ -79,7 +78,6 @@ def test_providers_and_roots_change_while_somebody_writes(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_a_lost_root_is_replaced_and_fenced_when_it_comes_back(
     cascade: Cascade, cluster16: Server, new_cluster: Callable[..., Cluster]
 ) -> None:

@@ -18,7 +18,6 @@ from tests.support.scenarios.harness import Cascade
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_the_demo_ends_with_equal_tables_and_no_process_left(
     engine: str, cascade: Cascade, temporary: Path
@@ -42,7 +41,6 @@ def test_the_demo_ends_with_equal_tables_and_no_process_left(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_kept_servers_are_reached_and_stopped_as_it_says(cascade: Cascade, temporary: Path) -> None:
     done = cascade.londiste(
         None, "demo", "--keep", "--engine", "local", seconds=300, TMPDIR=str(temporary)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
-import pytest
 from psycopg import conninfo, sql
 
 from londiste.embedded.postgres import Cluster
@@ -55,7 +54,6 @@ def forms(secret: str) -> set[str]:
     return {secret, core.group()}
 
 
-@pytest.mark.timeout(600)
 def test_a_password_never_leaks(
     cascade: Cascade, new_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:

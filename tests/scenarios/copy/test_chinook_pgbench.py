@@ -30,7 +30,6 @@ def chinook() -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "engine",
     ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])],

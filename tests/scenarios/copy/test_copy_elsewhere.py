@@ -28,7 +28,6 @@ def _throttle(leaf: Node, rate: int | None) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_a_killed_copy_goes_on_from_another_machine_after_a_long_time(
     cascade: Cascade, cluster16: Server
 ) -> None:

@@ -179,7 +179,6 @@ def test_a_job_for_a_large_batch_killed_at(point: str, cascade: Cascade, cluster
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("point", LARGE)
 def test_a_job_of_spark_for_a_large_batch_killed_at(
     point: str, cascade: Cascade, cluster16: Server
@@ -252,7 +251,6 @@ def test_a_resumable_copy_killed_at(point: str, cascade: Cascade, cluster16: Ser
     ],
 )
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_group_of_tables_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     cascade.settings["copy_chunk_bytes"] = str(1 << 30)
     _kill_copy(cascade, cluster16, point)
@@ -261,7 +259,6 @@ def test_a_group_of_tables_killed_at(point: str, cascade: Cascade, cluster16: Se
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("point", ["copy.mid-chunk", "copy.all-chunks", "copy.mid-catch-up"])
 def test_a_copy_by_spark_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     cascade.engine = "spark"

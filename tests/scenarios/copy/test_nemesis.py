@@ -106,7 +106,6 @@ class Nemesis:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_happens_in_this_order_all_nodes_end_equal(
     seed: int, cascade: Cascade, cluster16: Server

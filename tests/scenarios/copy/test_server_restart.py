@@ -47,7 +47,6 @@ def crashing(cascade: Cascade, new_cluster: Callable[..., Cluster]) -> Crashing:
     return Crashing(cascade, new_cluster)
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("which", [pytest.param("source", marks=pytest.mark.slow), "target"])
 def test_replay_resumes_after_a_crash_of_the(
     which: str, cascade: Cascade, crashing: Crashing
@@ -74,7 +73,6 @@ def test_replay_resumes_after_a_crash_of_the(
     assert worker.running()
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("which", ["source", pytest.param("target", marks=pytest.mark.slow)])
 def test_a_copy_resumes_after_a_crash_of_the(
     which: str, cascade: Cascade, crashing: Crashing
@@ -83,7 +81,6 @@ def test_a_copy_resumes_after_a_crash_of_the(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("which", ["source", "target"])
 def test_a_resumable_copy_goes_on_after_a_crash_of_the(
     which: str, cascade: Cascade, new_cluster: Callable[..., Cluster]
@@ -95,7 +92,6 @@ def test_a_resumable_copy_goes_on_after_a_crash_of_the(
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("which", ["source", "target"])
 def test_a_copy_by_spark_resumes_after_a_crash_of_the(
     which: str, cascade: Cascade, new_cluster: Callable[..., Cluster]

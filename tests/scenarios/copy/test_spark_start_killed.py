@@ -78,7 +78,6 @@ def ended(directory: Path, number: signal.Signals, seconds: float, *, jobs: int 
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 def test_no_process_is_left_after_the_end_of_a_program_that_starts_spark(tmp_path: Path) -> None:
     # The launcher, the boot of the JVM, and what follows.
     came_to = [

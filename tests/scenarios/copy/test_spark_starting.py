@@ -11,7 +11,6 @@ from tests.support.scenarios.harness import Cascade, quoted
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(180)
 def test_wait_sync_reports_that_spark_starts_and_the_rows(
     cascade: Cascade, cluster16: Server
 ) -> None:

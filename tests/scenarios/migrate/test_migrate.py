@@ -38,7 +38,6 @@ def _assert_ended_quietly(daemon: Process) -> None:
     assert "londiste create-root" not in said and "londiste install" not in said, said
 
 
-@pytest.mark.timeout(300)
 def test_a_database_moves_while_somebody_writes_and_goes_back(
     cascade: Cascade, cluster16: Server
 ) -> None:
@@ -97,7 +96,6 @@ alter table app.customer drop column note;
 """
 
 
-@pytest.mark.timeout(300)
 def test_sequences_stay_unused_and_structure_is_compared_on_both_ways(
     cascade: Cascade, cluster16: Server
 ) -> None:
@@ -152,7 +150,6 @@ def test_sequences_stay_unused_and_structure_is_compared_on_both_ways(
     _assert_ended_quietly(daemon)
 
 
-@pytest.mark.timeout(300)
 def test_a_beginning_and_an_end_that_are_killed_finish_when_given_again(
     cascade: Cascade, cluster16: Server
 ) -> None:
@@ -179,7 +176,6 @@ def test_a_beginning_and_an_end_that_are_killed_finish_when_given_again(
     assert old.value("select count(*) from app.line") == 500
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_one_command_moves_a_database_however_often_it_is_killed(
     killed: bool, cascade: Cascade, cluster16: Server
@@ -215,7 +211,6 @@ def test_one_command_moves_a_database_however_often_it_is_killed(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_one_command_does_not_switch_to_rows_that_differ(
     cascade: Cascade, cluster16: Server
 ) -> None:

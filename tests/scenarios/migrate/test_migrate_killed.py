@@ -280,7 +280,6 @@ def test_a_switch_whose_daemons_are_killed_at_a_step_ends_the_same(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_change_that_is_no_switch_is_told_and_refuses_a_switch(killed: Killed) -> None:
     killed.set_back((IN_STEP,))
     refused = killed.begin("switch", "--rollback")
@@ -306,7 +305,6 @@ def test_a_change_that_is_no_switch_is_told_and_refuses_a_switch(killed: Killed)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_switch_that_is_done_says_how_to_return(killed: Killed) -> None:
     killed.set_back((IN_STEP,))
     beside = _beside(killed)
@@ -330,7 +328,6 @@ def test_a_switch_that_is_done_says_how_to_return(killed: Killed) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_table_that_is_made_after_the_switch_is_added_and_taken_back(killed: Killed) -> None:
     killed.set_back((IN_STEP, SWITCH))
     old, new = killed.databases["old"], killed.databases["new"]

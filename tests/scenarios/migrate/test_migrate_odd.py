@@ -11,7 +11,6 @@ from tests.support.scenarios.relocation import Move, owner
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_odd_things_are_carried_or_told(cascade: Cascade, cluster16: Server) -> None:
     old, new = cascade.make_database(on=cluster16), cascade.make_database()
     old.execute(odd_database.SCHEMA)
@@ -28,7 +27,6 @@ def test_odd_things_are_carried_or_told(cascade: Cascade, cluster16: Server) -> 
     assert new.value("select mysum(a) from counted") > 0
 
 
-@pytest.mark.timeout(300)
 def test_tables_that_somebody_has_made_have_to_take_the_same_rows(
     cascade: Cascade, cluster16: Server
 ) -> None:
@@ -54,7 +52,6 @@ def test_tables_that_somebody_has_made_have_to_take_the_same_rows(
     assert new.value("select count(*) from londiste.table_info where local") == 1
 
 
-@pytest.mark.timeout(300)
 def test_rows_that_a_policy_hides_forbid_the_move(cascade: Cascade, cluster16: Server) -> None:
     old, new = cascade.make_database(on=cluster16), cascade.make_database()
     dsns = [owner(database) for database in (old, new)]

@@ -123,7 +123,6 @@ def test_a_beginning_that_finds_a_database_silent_ends_and_goes_on(silent: Silen
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_move_ends_in_time_when_a_database_falls_silent_and_goes_on(silent: Silent) -> None:
     old, new, lines = silent.old, silent.new, silent.lines
     daemon = silent.begin("start")
@@ -223,7 +222,6 @@ def _given_up(silent: Silent, *args: str) -> Fork:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_move_ends_in_time_when_a_database_is_down_or_locked_and_goes_on(silent: Silent) -> None:
     old, new = silent.old, silent.new
     with _open_transaction(old, 1):

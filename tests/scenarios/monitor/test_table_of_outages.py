@@ -21,7 +21,7 @@ from tests.support.http.receiver import receiver
 pytest.importorskip("starlette", reason="needs the extra web")
 
 ALL = {**OUTAGES, **RARE}
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,6 @@ def seen(*databases: Database) -> dict[str, Counter[str]]:
     return lists
 
 
-@pytest.mark.timeout(300)
 def test_nothing_is_lost_and_nothing_seen_twice(
     processes: Processes, new_database: Callable[..., Database], cluster16: Server, tmp_path: Path
 ) -> None:

@@ -8,7 +8,6 @@ import stat
 import tomllib
 from collections.abc import Sequence
 
-import pytest
 from psycopg import conninfo
 
 from londiste.daemon.pidfile import PidFile
@@ -25,7 +24,6 @@ from tests.support.scenarios import oracles, relocation
 from tests.support.scenarios.harness import Cascade
 
 
-@pytest.mark.timeout(120)
 def test_one_command_replicates_a_database_with_odd_names(
     cascade: Cascade, cluster: Server
 ) -> None:
@@ -44,7 +42,6 @@ def test_one_command_replicates_a_database_with_odd_names(
     assert target.value("select count(*) from pg_sequences where schemaname = 'My \"shop\"'") == 1
 
 
-@pytest.mark.timeout(120)
 def test_a_live_replication_follows_and_a_repeated_command_adds_tables(cascade: Cascade) -> None:
     source, target = cascade.make_database(), cascade.make_database()
     source.execute(SCHEMA)
@@ -76,7 +73,6 @@ def test_a_live_replication_follows_and_a_repeated_command_adds_tables(cascade: 
     assert "public.customer" in refused.err and "truncate" in refused.err
 
 
-@pytest.mark.timeout(180)
 def test_it_goes_on_after_a_kill_in_the_middle_and_is_removed_without_a_trace(
     cascade: Cascade,
 ) -> None:
@@ -123,7 +119,6 @@ def _give(databases: Sequence[Database], dsns: Sequence[str]) -> None:
             database.execute(f'{statement} "{role}"')
 
 
-@pytest.mark.timeout(120)
 def test_two_targets_in_the_background_of_a_role_that_is_no_superuser(cascade: Cascade) -> None:
     # The group roles exist on the server.
     cascade.make_database(pgq=True)

@@ -16,7 +16,7 @@ from tests.support.replicating import FAST, wait_rows
 from tests.support.waiting import wait_for
 from tests.support.wheels import Environment, outside
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 ROWS = 200_000
 TABLES = f"""
