@@ -113,7 +113,20 @@ def test_a_worker_that_is_registered_again_behind_its_back_says_so_while_nothing
     worker = line.start(leaf)
     write(line, root, 2)
     line.wait_position(leaf, line.tick())
-    worker.send(signal.SIGSTOP)
+    states = (
+        "select state from pg_stat_activity where datname = current_database()"
+        " and state is not null and pid <> pg_backend_pid()"
+    )
+
+    def stopped() -> bool:
+        """Stopped between two transactions: in one it would keep its locks."""
+        worker.send(signal.SIGSTOP)
+        if all(state == "idle" for (state,) in root.database.execute(states)):
+            return True
+        worker.send(signal.SIGCONT)
+        return False
+
+    line.wait(stopped, "a worker that stands still and holds nothing")
     newest = write(line, root, 3)
     root.database.execute(
         f"select pgq.unregister_consumer('{QUEUE}', 'leaf_worker');"

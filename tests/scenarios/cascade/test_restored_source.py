@@ -7,8 +7,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from tests.fixtures.cluster import Database
