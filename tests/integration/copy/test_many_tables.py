@@ -41,13 +41,16 @@ def test_many_tables_at_once_and_those_that_fail_wait_with_a_reason(
     """Every third table is empty, none is analysed, and half of them are resumable by size."""
     nodes.resumable_from = 8192
     names = [TableName("public", f"t{i}") for i in range(count)]
-    for i, name in enumerate(names):
-        make = f"create table {name} (id int primary key, v text) with (autovacuum_enabled = off);"
-        nodes.leaf.execute(make)
-        nodes.root.execute(
-            make + f"insert into {name} select i, 'same'"
-            f" from generate_series(1, {0 if i % 3 == 0 else i % 20}) i"
-        )
+    with nodes.root.connect() as root, nodes.leaf.connect() as leaf:
+        for i, name in enumerate(names):
+            make = (
+                f"create table {name} (id int primary key, v text) with (autovacuum_enabled = off)"
+            )
+            leaf.execute(make.encode())
+            root.execute(make.encode())
+            rows = 0 if i % 3 == 0 else i % 20
+            fill = f"insert into {name} select i, 'same' from generate_series(1, {rows}) i"
+            root.execute(fill.encode())
     for i, (broken, _, _) in FAILING.items():
         nodes.leaf.execute(broken)
         nodes.root.execute(f"insert into public.t{i} values (1000, 'same'), (1001, 'same')")
@@ -72,8 +75,9 @@ def test_many_tables_at_once_and_those_that_fail_wait_with_a_reason(
         nodes.leaf.execute(mended)
     nodes.wait_end()
     assert int(nodes.leaf.value(ready)) == count
-    for i, name in enumerate(names):
-        if i != 9:
-            rows = f"select id, v from {name} order by id"
-            assert nodes.leaf.execute(rows) == nodes.root.execute(rows)
+    with nodes.root.connect() as root, nodes.leaf.connect() as leaf:
+        for i, name in enumerate(names):
+            if i != 9:
+                select = f"select id, v from {name} order by id".encode()
+                assert leaf.execute(select).fetchall() == root.execute(select).fetchall()
     assert nodes.consumers() == []
