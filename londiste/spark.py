@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +88,26 @@ def lag_listener(report: Any = None) -> Any:
     return importlib.import_module("londiste.engine.spark.stream.lag_listener").LagListener(report)
 
 
-def lake(spark: Any, directory: str | os.PathLike[str], *, tick: int | None = None) -> Any:
+def lake(
+    spark: Any,
+    directory: str | os.PathLike[str],
+    *,
+    tick: int | None = None,
+    storage: Mapping[str, str] | None = None,
+) -> Any:
     """The DataFrame of a table that ``londiste lake`` keeps.
 
     directory -- of the table, below ``lake_path``; tick -- as it was there, while that version is
     kept.  It is that of one version, however long it is read, for ``lake_retention`` seconds.
+    storage -- options of the object store, as in ``lake_storage``.
 
     Raises StateError when there is no such version.
     """
-    return importlib.import_module("londiste.lake.frame").frame(spark, Path(directory), tick)
+    frames = importlib.import_module("londiste.lake.frame")
+    place = os.fspath(directory)
+    if "://" not in place:
+        place = str(Path(place).absolute())
+    return frames.frame(spark, place, tick, storage or {})
 
 
 __all__ = ["lag_listener", "lake", "register", "schema", "snapshot", "table"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any
 
 from londiste.db.names import TableName, argument
@@ -30,11 +29,11 @@ def hint_for(table: TableName, mode: str, hint: str) -> str:
     return hint
 
 
-def other_mode(table: TableName, version: Version, mode: str, directory: Path) -> StateError:
+def other_mode(table: TableName, version: Version, mode: str, directory: str) -> StateError:
     """The error of a table that is kept in another mode than the settings ask for."""
     return StateError(
         f"table {table}: its mode is {version.mode}, not {mode}",
-        detail=str(directory),
+        detail=directory,
         hint=f"set lake_mode = {version.mode}, or use another lake_path",
     )
 

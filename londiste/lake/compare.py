@@ -22,9 +22,10 @@ from londiste.engine.spark.stream.options import GapPolicy, Options
 from londiste.engine.spark.stream.snapshot import SnapshotSession, table_parts
 from londiste.engine.spark.stream.types import StreamShape
 from londiste.errors import BadOption, PositionLost, StateError, TransientError
-from londiste.lake import columns, frame, source
+from londiste.lake import columns, source
 from londiste.lake.settings import LakeSettings
-from londiste.lake.versions import Store, Version
+from londiste.lake.store import Store
+from londiste.lake.versions import Version, schema
 from londiste.pgq import queues, ticks
 from londiste.pgq.types import Tick
 
@@ -78,13 +79,13 @@ def compare(settings: LakeSettings, table: TableName, *, limit: int, timeout: fl
 
     Raises StateError for a table that cannot be compared.
     """
-    store = Store.of(settings.lake_path, table)
+    store = Store.of(settings, table)
     # Before the snapshot: so that it has nothing that the snapshot does not see.
     version = store.newest()
-    if version is None or version.position is None:
+    if version is None:
         raise StateError(
             f"table {table}: not in the lake yet",
-            detail=str(store.directory),
+            detail=store.place.uri,
             hint="londiste lake once",
         )
     if not version.key:
@@ -99,7 +100,7 @@ def compare(settings: LakeSettings, table: TableName, *, limit: int, timeout: fl
             hint="compare tables by name",
         )
     result = Result(str(table), version.mode, version.tick, version.key)
-    damaged = store.damaged(version)
+    damaged = store.damaged(version.files)
     if damaged:
         return replace(result, damaged=tuple(damaged))
     options = source.options(settings, table)
@@ -152,7 +153,8 @@ def _compared(
     sides: _Sides,
     limit: int,
 ) -> Result:
-    from londiste.engine.spark.lake import dataframes, diff, merge_changes, parquet_writer
+    from londiste.engine.spark.lake import dataframes, diff, merge_changes
+    from londiste.engine.spark.lake import parts as parts_of
 
     spark = dataframes.get(settings.spark)
     known = [column.column for column in version.columns]
@@ -161,7 +163,9 @@ def _compared(
     changes: Any = None
     try:
         here = dataframes.rows(spark, sides.options, sides.rows, sides.shape)
-        files = dataframes.files(spark, store.paths(version.files), frame.schema(version))
+        paths = [file.path for file in version.files]
+        files = dataframes.files(spark, store.place, paths, schema(version))
+        files = merge_changes.renamed(files, back=True) if version.feed else files
         given = replace(sides.options, missing_columns=GapPolicy.NULL)
         unread = sides.shape.unread
         shape = columns.shape(version.columns, version.tick, unread)
@@ -174,7 +178,7 @@ def _compared(
             lake = merge_changes.state_of_log(log, key, names)
         else:
             changes = changes.persist()
-            facts = parquet_writer.facts(changes, key)
+            facts = parts_of.facts(changes, key)
             base = files if version.mode == "state" else merge_changes.current(files, names)
             if facts.truncate is not None:
                 base = base.limit(0)

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from londiste.settings import CommaList, DatabaseSettings, SparkSettings
-from londiste.settings.fields import ReadyFields
+from londiste.settings.fields import ReadyFields, spark_texts
+
+#: Object stores of the package deltalake.
+_STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure")
 
 
-def _a_directory(value: Path) -> Path:
-    if re.match(r"[a-z0-9]+:/", str(value)):
-        raise ValueError("not a directory of a file system")
-    return value.expanduser().absolute()
+_UNKNOWN = re.compile(r"[][^|?#\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
 
 
-#: A directory for files that Spark writes.
-Directory = Annotated[Path, AfterValidator(_a_directory)]
+def _a_location(value: str) -> str:
+    scheme, colon, rest = value.partition("://")
+    if colon and scheme in _STORES and rest.strip("/"):
+        return value.rstrip("/")
+    if re.match(r"[a-z0-9]+:/", value.removeprefix("file://")):
+        raise ValueError("not a directory, and not an address s3://, abfs:// or gs://")
+    found = str(Path(value.removeprefix("file://")).expanduser().absolute())
+    if _UNKNOWN.search(found):
+        raise ValueError("the package deltalake opens no path with [ ] ^ | ? # \\ or %41")
+    return found
+
+
+#: A directory, or an address in an object store, for files that tasks write.
+Location = Annotated[str, BeforeValidator(str), AfterValidator(_a_location)]
+#: Options of an object store, as the package deltalake knows them.
+Storage = Annotated[dict[str, str], BeforeValidator(spark_texts)]
 
 
 class LakeSettings(ReadyFields, DatabaseSettings):
@@ -35,8 +49,13 @@ class LakeSettings(ReadyFields, DatabaseSettings):
         "",
         description="Prefix of the consumers' names, one consumer per table (default: job_name).",
     )
-    lake_path: Directory = Field(
-        description="Directory of the lake, under the same path on all executors (required)."
+    lake_path: Location = Field(
+        description="Directory of the lake, under the same path on all executors, or address in an"
+        " object store: s3://, abfs:// or gs:// (required)."
+    )
+    lake_storage: Storage = Field(
+        default_factory=dict,
+        description="Options of the object store, as the package deltalake knows them.",
     )
     lake_tables: CommaList = Field(description="Tables: schema.table, … (required).")
     lake_mode: Literal["append", "state", "history"] = Field(
@@ -44,8 +63,9 @@ class LakeSettings(ReadyFields, DatabaseSettings):
         description="Mode: append (all changes), state (current rows) or history (all row"
         " versions).",
     )
-    lake_format: Literal["parquet", "delta"] = Field(
-        "parquet", description="File format: parquet or delta (with a Delta Lake log)."
+    lake_change_feed: bool = Field(
+        False,
+        description="Enable Delta's change data feed of new tables; modes state and history.",
     )
     lake_start: Literal["snapshot", "earliest", "latest"] = Field(
         "snapshot",
@@ -115,6 +135,12 @@ class LakeSettings(ReadyFields, DatabaseSettings):
         if not value:
             raise ValueError("is empty")
         return value
+
+    @model_validator(mode="after")
+    def _no_feed_of_changes(self) -> Self:
+        if self.lake_change_feed and self.lake_mode == "append":
+            raise ValueError("lake_change_feed: a table of mode append is a change feed itself")
+        return self
 
     @field_validator("queue_name")
     @classmethod

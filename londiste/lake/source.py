@@ -93,8 +93,7 @@ def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Desc
             f" {', '.join(sorted(skipped & set(key)))}",
             hint="remove them from skip_columns: the lake finds rows by the key",
         )
-    taken = _TAKEN | ({"_day"} if settings.lake_format == "delta" else set())
-    _refuse_names(table, shape.columns, taken)
+    _refuse_names(table, shape.columns, settings.lake_change_feed)
     return Described(
         info.oid, shape.columns, tuple(details), key, shape.unread | frozenset(skipped)
     )
@@ -137,7 +136,8 @@ def _of(names: Sequence[str], table: TableName) -> list[str]:
     return [name.removeprefix(before) for name in names if name.startswith(before)]
 
 
-def _refuse_names(table: TableName, columns: Sequence[StreamColumn], taken: set[str]) -> None:
+def _refuse_names(table: TableName, columns: Sequence[StreamColumn], feed: bool) -> None:
+    taken = _TAKEN | ({"_tick", "_tick_time"} if feed else set())
     seen: dict[str, str] = {}
     for column in columns:
         lower = column.name.lower()
@@ -157,6 +157,7 @@ def _refuse_names(table: TableName, columns: Sequence[StreamColumn], taken: set[
 
 _TAKEN = {
     *CHANGE_NAMES,
+    "_day",
     "_part",
     "_valid_from_tick",
     "_valid_from",

@@ -8,7 +8,8 @@ from datetime import datetime
 from londiste.db.connection import session
 from londiste.lake import source
 from londiste.lake.settings import LakeSettings
-from londiste.lake.versions import Store, Version
+from londiste.lake.store import Store
+from londiste.lake.versions import Version
 from londiste.pgq import admin, queues, ticks
 
 
@@ -40,13 +41,12 @@ def look(settings: LakeSettings) -> list[TableStatus]:
         admin.find_queue(conn, settings.queue_name)
         newest = ticks.newest(conn, settings.queue_name)
         for table in source.tables(settings):
-            version = Store.of(settings.lake_path, table).newest()
+            version = Store.of(settings, table).newest()
             consumers = queues.get_consumer_info(
                 conn, settings.queue_name, source.options(settings, table).consumer
             )
-            there = version is not None and version.position is not None
-            tick = version.tick if version is not None and there else None
-            time = version.position.get("time") if version and version.position else None
+            tick = version.tick if version else None
+            time = version.position.get("time") if version else None
             found.append(
                 TableStatus(
                     str(table),
@@ -70,6 +70,5 @@ def versions(settings: LakeSettings) -> list[Version]:
     return [
         version
         for table in source.tables(settings)
-        for version in Store.of(settings.lake_path, table).versions()
-        if version.position is not None
+        for version in Store.of(settings, table).versions()
     ]

@@ -2,31 +2,32 @@
 
 An epoch is what lies between two ticks, read by executors, folded into files, and there for
 readers when its version is.  The position is in the version: what was published is never read
-again, what was not is read again as it was.  The queue is told behind that; should it not hear,
-it keeps events for longer.
+again, what was not is read again as it was.  The position is reported to the queue after that;
+until then the queue keeps the events.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Any
 
 from londiste.daemon import crash
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
+from londiste.engine.spark.lake.file_writer import Written
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
 from londiste.engine.spark.stream.options import GapPolicy
 from londiste.engine.spark.stream.types import StreamShape
 from londiste.errors import LondisteError, StateError, TransientError
-from londiste.lake import checks, columns, compact, delta, frame, source
+from londiste.lake import checks, columns, source
 from londiste.lake.settings import LakeSettings
-from londiste.lake.versions import File, Store, Version
+from londiste.lake.store import Overtaken, Store
+from londiste.lake.versions import File, Version, crowded, schema
 from londiste.pgq import ticks
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class _Jobs:
     spark: Any
     frames: ModuleType
     folding: ModuleType
-    writing: ModuleType
+    parts: ModuleType
 
 
 class LakeTable:
@@ -48,10 +49,9 @@ class LakeTable:
     def __init__(self, settings: LakeSettings, table: TableName) -> None:
         self.settings = settings
         self.table = table
-        self.store = Store.of(settings.lake_path, table)
+        self.store = Store.of(settings, table)
         self.options = source.options(settings, table)
         self.driver = Driver(self.options)
-        self._swept = False
         #: Changes that this process has published.
         self.changes = 0
 
@@ -62,14 +62,17 @@ class LakeTable:
     def work(self) -> bool:
         """One epoch, if there is something new; whether there was."""
         version = self._begin()
-        if version is None or version.position is None:
-            self._first(version)
+        if version is None:
+            self._first()
             return True
         start = offsets.read(version.position)
         end = self.driver.latest(start, limited=True)
         if end == start:
             return False
-        self._changes(version, start, end)
+        try:
+            self._changes(version, start, end)
+        except Overtaken as error:
+            log.warning("%s: the epoch runs again", error)
         return True
 
     def _ours(self, jobs: _Jobs, error: Exception) -> LondisteError:
@@ -84,8 +87,8 @@ class LakeTable:
     def resync(self) -> Version:
         """The rows as they are now, in place of what was published, or behind it in a history."""
         version = self._begin()
-        if version is None or version.position is None:
-            return self._first(version)
+        if version is None:
+            return self._first()
         if version.mode == "append":
             raise StateError(
                 f"table {self.table}: mode append cannot be read again",
@@ -106,7 +109,8 @@ class LakeTable:
             )
         if version.mode == "state":
             fresh = columns.first(described.columns, described.details)
-            now = replace(version, columns=fresh, key=described.key, oid=described.oid, files=())
+            found = replace(version, columns=fresh, key=described.key, oid=described.oid)
+            now = replace(found, feed=self.settings.lake_change_feed)
         else:
             evolved = columns.evolve(
                 self.table, version.columns, described.columns, described.details, end.tick
@@ -115,77 +119,52 @@ class LakeTable:
         return self._rows(now, described, end, "resync")
 
     def vacuum(self) -> tuple[int, int]:
-        """Forgets versions that are older than the settings keep them: versions, files."""
-        self._begin()
-        until = datetime.now(UTC) - timedelta(seconds=self.settings.lake_retention)
-        return self.store.vacuum(until)
+        """Deletes versions that are older than the settings keep them: versions, files."""
+        version = self._begin()
+        if version is None:
+            return 0, 0
+        return self.store.vacuum(version, self.settings.lake_retention)
 
     def tidy(self) -> None:
         """Joins small files, where the settings say that there are enough of them."""
         if self.settings.lake_compact_files:
-            self._join(self.settings.lake_compact_files, tiered=True)
+            self._join(self.settings.lake_compact_files)
 
     def compact(self) -> tuple[int, int]:
         """Joins all small files of each part; how many there were, and what became of them."""
-        before = after = 0
-        while joined := self._join(2, tiered=False):
-            before, after = before + joined[0], after + joined[1]
-        return before, after
+        return self._join(2)
 
-    def _join(self, least: int, *, tiered: bool) -> tuple[int, int] | None:
-        """A version of the same rows and position, in fewer files; None: there is nothing to do."""
-        version = self._begin()
-        if version is None or version.position is None or version.format != "parquet":
-            return None
-        limit = self.settings.lake_compact_size
-        chosen = compact.choose(version.files, limit=limit, least=least, tiered=tiered)
-        old = [file for some in chosen.values() for file in some]
+    def _join(self, least: int) -> tuple[int, int]:
+        version, limit = self._begin(), self.settings.lake_compact_size
+        if version is None or version.format != "parquet":
+            return 0, 0
+        parts = crowded(version.files, least, limit)
+        old = [file for file in version.inside(parts) if file.bytes < limit]
         if not old:
-            return None
-        damaged = self.store.damaged(replace(version, files=tuple(old)))
+            return 0, 0
+        damaged = self.store.damaged(old)
         if damaged:
             raise LondisteError(
                 f"table {self.table}: damaged files in the lake: {damaged[0]}",
                 detail=f"{len(damaged)} of the files to join; they are not changed",
                 hint="restore them from a backup; londiste lake compare lists all of them",
             )
-        jobs = self._jobs()
-        try:
-            rows = {
-                part: jobs.frames.files(jobs.spark, self.store.paths(some), frame.schema(version))
-                for part, some in chosen.items()
-            }
-            # Each part becomes one file, however many rows: else it would be joined for ever.
-            new = self._files(version, jobs.writing.joined(rows), split=False)
-        except Exception as error:
-            raise self._ours(jobs, error) from error
-        if _rows(new) != _rows(old):
-            raise LondisteError(
-                f"table {self.table}: joined files do not have the rows of the files before",
-                detail="nothing was published, the files are not changed",
-                hint="report this defect; lake_compact_files = 0 continues without joining",
-            )
-        gone = {file.path for file in old}
-        kept = tuple(file for file in version.files if file.path not in gone)
-        self._publish(version, offsets.read(version.position), (*kept, *new), "compact", 0)
-        return len(old), len(new)
+        self.store.compact(version, parts, limit)
+        now = self._begin()
+        assert now is not None
+        return len(old), len(now.files) - len(version.files) + len(old)
 
     def _begin(self) -> Version | None:
         """The newest version; this process is the one that writes the next."""
         # Its session has the lock of the consumer.
         _ = self.driver.conn
         version = self.store.newest()
-        if not self._swept:
-            version = self.store.sweep(version, self._empty())
-            if version is not None and self.settings.lake_format == "delta":
-                delta.catch_up(self.store, version)
-            self._swept = True
         if version is not None and version.mode != self.mode:
             raise self._other_mode(version)
         return version
 
     def _other_mode(self, version: Version) -> StateError:
-        return checks.other_mode(self.table, version, self.mode, self.store.directory)
+        return checks.other_mode(self.table, version, self.mode, self.store.place.uri)
 
     @property
     def mode(self) -> str:
@@ -198,9 +177,10 @@ class LakeTable:
 
     def _empty(self) -> Version:
         settings = self.settings
-        return Version(0, str(self.table), self.mode, "begin", (), buckets=settings.lake_buckets)
+        empty = Version(-1, str(self.table), self.mode, "", (), settings.lake_buckets, {})
+        return replace(empty, feed=settings.lake_change_feed)
 
-    def _first(self, version: Version | None) -> Version:
+    def _first(self) -> Version:
         conn, settings = self.driver.conn, self.settings
         described = self._describe(conn)
         if settings.lake_mode != "append":
@@ -218,10 +198,8 @@ class LakeTable:
                 self.table,
                 settings.queue_name,
             )
-        empty = version or self._empty()
         new = replace(
-            empty,
-            number=-1 if version is None else version.number,
+            self._empty(),
             key=described.key,
             oid=described.oid,
             columns=columns.first(described.columns, described.details),
@@ -229,11 +207,11 @@ class LakeTable:
         try:
             offset = self.driver.initial()
             if not offset.is_before_snapshot:
-                return self._publish(replace(new, complete=False), offset, (), "begin", 0)
+                return self._publish(replace(new, complete=False), offset, [], (), "begin", 0)
             end = self.driver.latest(BEFORE_SNAPSHOT, limited=True)
             return self._rows(new, described, end, "rows")
         finally:
-            if self.store.newest() == version:
+            if self.store.newest() is None:
                 self.driver.abandon()
 
     def _rows(
@@ -250,19 +228,19 @@ class LakeTable:
                 jobs.frames.rows(jobs.spark, self.options, parts, shape), version.columns
             )
             if version.mode == "append":
-                return self._write(version, end, jobs.writing.by_day(found), (), what, -1)
+                return self._write(version, end, jobs.parts.by_day(found), (), what, -1)
             count = version.buckets
             if version.mode == "state":
                 wanted = [*names, *(name for name, _ in jobs.folding.STATE)]
                 rows = found.select(*jobs.frames.cols(wanted))
-                out = jobs.writing.by_bucket(rows, key, count, count)
-                return self._write(version, end, out, (), what, -1)
-            base = self._read(version, lambda file: file.part != "closed")
+                out = jobs.parts.by_bucket(rows, key, count, count)
+                return self._write(version, end, out, None, what, -1)
+            current = _parts(version.files)
+            base = self._read(version, current)
             changes = jobs.folding.corrections(base, found, key, names, end.tick, end.time)
             rows = jobs.folding.history(base, changes, key, names)
-            out = jobs.writing.by_currency(rows, key, count, count)
-            closed = tuple(file for file in version.files if file.part == "closed")
-            return self._write(version, end, out, closed, what, -1)
+            out = jobs.parts.by_currency(rows, key, count, count)
+            return self._write(version, end, out, current, what, -1)
         except Exception as error:
             raise self._ours(jobs, error) from error
 
@@ -282,14 +260,14 @@ class LakeTable:
             changes = self._whole(
                 jobs.frames.rows(jobs.spark, given, parts, shape), version.columns
             ).persist()
-            facts = jobs.writing.facts(changes, version.key if version.by_key else ())
+            facts = jobs.parts.facts(changes, version.key if version.by_key else ())
             self._refuse(facts)
             if not facts.changes:
-                return self._publish(version, end, version.files, "changes", 0)
-            out, kept = self._fold(jobs, version, changes, facts.truncate)
+                return self._publish(version, end, [], (), "changes", 0)
+            out, gone = self._fold(jobs, version, changes, facts.truncate)
             if out is None:
-                return self._publish(version, end, kept, "changes", 0)
-            return self._write(version, end, out, kept, "changes", facts.changes)
+                return self._publish(version, end, [], gone, "changes", 0)
+            return self._write(version, end, out, gone, "changes", facts.changes)
         except Exception as error:
             raise self._ours(jobs, error) from error
         finally:
@@ -301,26 +279,25 @@ class LakeTable:
 
     def _fold(
         self, jobs: _Jobs, version: Version, changes: Any, truncate: int | None
-    ) -> tuple[Any, tuple[File, ...]]:
-        """What to write for some changes, None for nothing, and the files that stay."""
-        folding, writing = jobs.folding, jobs.writing
+    ) -> tuple[Any, Collection[str]]:
+        """What to write for some changes, None for nothing, and the parts that it replaces."""
+        folding, parts = jobs.folding, jobs.parts
         if version.mode == "append":
-            return writing.by_day(changes), version.files
+            return parts.by_day(changes), ()
         key, names, count = list(version.key), [c.name for c in version.columns], version.buckets
         if version.mode == "state":
             changes = folding.after_truncate(changes, truncate)
-        touched = writing.buckets(changes, key, count)
+        touched = parts.buckets(changes, key, count)
         if truncate is not None:
-            touched |= {file.part for file in version.files if file.part != "closed"}
-        kept = tuple(file for file in version.files if file.part not in touched)
+            touched |= _parts(version.files)
         tasks = max(1, len(touched))
         if version.mode == "state":
-            base = self._read(version, lambda file: truncate is None and file.part in touched)
+            base = self._read(version, touched if truncate is None else ())
             rows = folding.state(base, changes, key, names)
-            return writing.by_bucket(rows, key, count, tasks), kept
-        base = self._read(version, lambda file: file.part in touched)
+            return parts.by_bucket(rows, key, count, tasks), touched
+        base = self._read(version, touched)
         rows = folding.history(base, changes, key, names)
-        return writing.by_currency(rows, key, count, tasks), kept
+        return parts.by_currency(rows, key, count, tasks), touched
 
     def _evolved(self, version: Version, start: Offset) -> tuple[Version, StreamShape, bool]:
         """The version with the columns of now; what events are read as, and whether all have it."""
@@ -361,10 +338,11 @@ class LakeTable:
             columns.complete(evolved.columns, start.tick),
         )
 
-    def _read(self, version: Version, wanted: Callable[[File], bool]) -> Any:
+    def _read(self, version: Version, parts: Collection[str]) -> Any:
         jobs = self._jobs()
-        paths = self.store.paths([file for file in version.files if wanted(file)])
-        return jobs.frames.files(jobs.spark, paths, frame.schema(version))
+        paths = [file.path for file in version.inside(parts)]
+        rows = jobs.frames.files(jobs.spark, self.store.place, paths, schema(version))
+        return jobs.folding.renamed(rows, back=True) if version.feed else rows
 
     def _whole(self, read: Any, found: Sequence[columns.LakeColumn]) -> Any:
         """With the columns that its events do not have any more."""
@@ -375,11 +353,15 @@ class LakeTable:
         version: Version,
         end: Offset,
         out: Any,
-        kept: tuple[File, ...],
+        gone: Collection[str] | None,
         what: str,
         changes: int,
     ) -> Version:
-        files = self._files(version, out)
+        jobs = self._jobs()
+        if version.feed:
+            out = jobs.folding.renamed(out)
+        files = jobs.frames.write(out, self.store.place, version.format)
+        crash.point("lake.written")
         count = sum(file.rows for file in files)
         if changes < 0:
             changes = count
@@ -388,41 +370,27 @@ class LakeTable:
             raise LondisteError(
                 f"table {self.table}: {changes} changes became {count} rows in the lake",
                 detail="nothing was published; the next attempt starts where the last one did",
-                hint="make lake_path a directory that all of Spark sees under this name",
+                hint="report this defect",
             )
-        return self._publish(version, end, (*kept, *files), what, changes)
-
-    def _files(self, version: Version, out: Any, *, split: bool = True) -> tuple[File, ...]:
-        """The rows in files of the table, which no version names yet; see ``writing.write``."""
-        jobs = self._jobs()
-        directory = self.store.begin()
-        jobs.writing.write(out, directory, version.format, split=split)
-        crash.point("lake.written")
-        files = self.store.take(directory, jobs.writing.count_rows)
-        crash.point("lake.moved")
-        return files
+        return self._publish(version, end, files, gone, what, changes)
 
     def _publish(
-        self, version: Version, end: Offset, files: tuple[File, ...], what: str, changes: int
+        self,
+        version: Version,
+        end: Offset,
+        files: Sequence[Written],
+        gone: Collection[str] | None,
+        what: str,
+        changes: int,
     ) -> Version:
         made = self.store.publish(
-            replace(
-                version,
-                number=version.number + 1,
-                position=offsets.write(end),
-                files=files,
-                what=what,
-                changes=changes,
-            )
+            replace(version, position=offsets.write(end), what=what, changes=changes),
+            files,
+            gone=gone,
         )
         crash.point("lake.published")
         self.changes += changes
-        if self.settings.lake_format == "delta":
-            delta.catch_up(self.store, made)
-        if what != "compact":
-            # Joined files are of no new position; and the consumer of a table that was given up is
-            # not there.
-            self.driver.finished(end)
+        self.driver.finished(end)
         log.info("table %s: %s, %d rows, tick %s", self.table, what, changes, end.tick)
         return made
 
@@ -430,17 +398,14 @@ class LakeTable:
         """Spark, started when there is something to do."""
         from londiste.engine.spark.lake import dataframes as frames
         from londiste.engine.spark.lake import merge_changes as folding
-        from londiste.engine.spark.lake import parquet_writer as writing
+        from londiste.engine.spark.lake import parts
 
-        return _Jobs(frames.get(self.settings.spark), frames, folding, writing)
+        return _Jobs(frames.get(self.settings.spark), frames, folding, parts)
 
 
-def _rows(files: Iterable[File]) -> dict[str, int]:
-    """Of each part."""
-    found: dict[str, int] = {}
-    for file in files:
-        found[file.part] = found.get(file.part, 0) + file.rows
-    return found
+def _parts(files: Sequence[File]) -> set[str]:
+    """The parts with rows that are current."""
+    return {file.part for file in files if file.part != "closed"}
 
 
 def _quietly(function: Callable[[], object]) -> None:

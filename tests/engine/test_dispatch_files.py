@@ -13,8 +13,10 @@ import pytest
 
 import londiste.spark
 from londiste.db.names import TableName
+from londiste.engine.spark.lake.file_writer import Place
 from londiste.errors import BadOption, EventError, StateError
-from londiste.lake.versions import Store, Version
+from londiste.lake.store import Store
+from londiste.lake.versions import Version
 from londiste.pgq import consumers
 from londiste.tools.dispatch.program import Dispatcher
 from tests.fixtures.cluster import Database
@@ -63,7 +65,7 @@ def worker(stream: Stream) -> Work:
 
 
 def store(stream: Stream) -> Store:
-    return Store.of(stream.directory / "archive", TableName("public", "t"))
+    return Store(Place(str(stream.directory / "archive" / "public.t")), TableName("public", "t"))
 
 
 def rows(stream: Stream, *names: str) -> dict[str, list[tuple[Any, ...]]]:
@@ -73,7 +75,7 @@ def rows(stream: Stream, *names: str) -> dict[str, list[tuple[Any, ...]]]:
     found: dict[str, list[tuple[Any, ...]]] = {}
     for file in version.files:
         (path,) = map(Path, store(stream).paths([file]))
-        assert path.parent == store(stream).directory / "data" / file.part
+        assert path.parent == Path(store(stream).place.uri) / "data" / file.part
         read = [tuple(row[name] for name in names) for row in records(path, version.format)]
         assert len(read) == file.rows
         found.setdefault(file.part, []).extend(read)
@@ -178,7 +180,7 @@ def test_the_last_row_of_each_key_is_kept_in_its_folder(stream: Stream, work: Wo
         "y=2026/m=02": [(2, "b2"), (4, None)],
         "y=2026/m=03": [(4, None)],
     }
-    there = londiste.spark.lake(stream.spark, store(stream).directory)
+    there = londiste.spark.lake(stream.spark, Path(store(stream).place.uri))
     assert there.columns[:2] == ["id", "value"] and "secret" not in there.columns
     assert there.count() == 4
     stream.write("insert into t (id) values (9)")
@@ -234,7 +236,7 @@ def test_every_format_has_every_change_by_the_time_of_its_event(
     found = rows(stream, "id", "v", "at", "_change_type")
     if form == "csv":
         # An empty text is not NULL.
-        files = [p.read_text("utf-8") for p in store(stream).directory.rglob("*.csv")]
+        files = [p.read_text("utf-8") for p in Path(store(stream).place.uri).rglob("*.csv")]
         lines = [line for text in files for line in text.splitlines()]
         assert '""' in [line.split(",")[2] for line in lines if line[:2] == "3,"]
         assert "" in [line.split(",")[2] for line in lines if line[:2] == "2,"]

@@ -16,7 +16,7 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError, LondisteError, NodeBusy, StateError
 from londiste.lake import compare as comparing
 from londiste.lake.table import LakeTable
-from londiste.pgq import queues, ticks
+from londiste.pgq import ticks
 from tests.fixtures.lake import COLUMNS, Lake, statements
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -66,7 +66,7 @@ def test_a_lake_follows_its_table(lake: Lake, mode: str) -> None:
     if mode == "state":
         assert as_dict(rows) == told[version.tick]
         assert as_dict(lake.rows(spark, first.tick)) == told[first.tick]
-        assert as_dict(londiste.spark.lake(spark, lake.store.directory)) == told[version.tick]
+        assert as_dict(londiste.spark.lake(spark, lake.store.place.uri)) == told[version.tick]
     elif mode == "history":
         rows.cache()
         for tick, then in told.items():
@@ -165,7 +165,7 @@ def test_added_and_dropped_columns_are_followed(lake: Lake) -> None:
     resync(lake)
     assert lake.compare().equal
     lake.stream.write("alter table t alter column d type text", "update t set d = 'x'")
-    with pytest.raises(StateError, match=r"column d of table public\.t has another type: text"):
+    with pytest.raises(StateError, match=r"public\.t: column d changed its type"):
         lake.once()
     resync(lake)
     lake.stream.write("delete from t where id = 1")
@@ -287,18 +287,22 @@ def test_unsupported_tables_and_options_are_refused(lake: Lake) -> None:
     lake.once(lake_mode="append")
     kinds = [r["_change_type"] for r in lake.rows(stream.spark).collect()]
     assert sorted(kinds) == ["insert", "insert", "truncate"]
-    with pytest.raises(StateError, match="its rows cannot be told apart"):
+    with pytest.raises(StateError, match="no primary key to compare by"):
         lake.compare(lake_mode="append")
     stream.table("f float8 primary key", "g")
     with pytest.raises(StateError, match="may have different texts"):
         lake.once(lake_tables="g")
     stream.table("id int primary key, n numeric", "h")
-    with pytest.raises(BadOption, match=r"of the key of public\.h"):
+    with pytest.raises(BadOption, match=r"public\.h: skip_columns names key columns"):
         lake.once(lake_tables="h", skip_columns="public.h.id")
-    with pytest.raises(BadOption, match="an address"):
-        lake.settings(lake_path="s3://bucket/lake")
+    with pytest.raises(BadOption, match="not a directory"):
+        lake.settings(lake_path="hdfs://host/lake")
+    with pytest.raises(BadOption, match="opens no path with"):
+        lake.settings(lake_path="/la%20ke")
     stream.write("insert into h values (1, 'NaN')")
-    with pytest.raises(LondisteError, match=r"column n of table public\.h has a value") as unfit:
+    with pytest.raises(
+        LondisteError, match=r"column n of table public\.h: value out of range"
+    ) as unfit:
         lake.once(lake_tables="h")
     assert "hint" in str(unfit.value.__notes__)
 
@@ -336,10 +340,10 @@ def compact(lake: Lake, **more: Any) -> tuple[int, int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["append", "history"])
 def test_names_may_be_any(lake: Lake, mode: str) -> None:
-    lake.directory = lake.directory / "la ke%20[x]{1}*?#\\é"
+    lake.directory = lake.directory / "la ke% {1}*é"
     name = 'a b.%41 "é"[x]*\''
     quoted = 'public."' + name.replace('"', '""') + '"'
-    lake.more |= {"lake_mode": mode, "lake_format": "delta", "lake_compact_files": "0"}
+    lake.more |= {"lake_mode": mode, "lake_compact_files": "0"}
     lake.more["lake_tables"] = [f"public.{name}"]
     odd = [
         "a b",
@@ -373,34 +377,6 @@ def test_names_may_be_any(lake: Lake, mode: str) -> None:
     before, after = compact(lake)
     assert before > after == 1
     assert (
-        len(londiste.spark.lake(lake.stream.spark, lake.store.directory).collect()) == version.rows
+        len(londiste.spark.lake(lake.stream.spark, lake.store.place.uri).collect()) == version.rows
     )
     assert lake.compare().equal
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["append", "state", "history"])
-def test_a_reader_of_delta_tables_sees_every_version(lake: Lake, mode: str) -> None:
-    deltalake = pytest.importorskip("deltalake")
-    lake.more |= {"lake_format": "delta", "lake_mode": mode}
-    lake.stream.table(COLUMNS)
-    chance = random.Random(mode)
-    for _ in range(3):
-        lake.stream.write(*statements(chance, truncate=0.3))
-        lake.once()
-        version = lake.version()
-        read = deltalake.DeltaTable(str(lake.store.directory))
-        names = {Path(uri).name for uri in read.file_uris()}
-        assert names == {Path(file.path).name for file in version.files}
-        rows = read.to_pyarrow_table()
-        assert rows.num_rows == version.rows
-        if mode == "state":
-            assert dict(zip(*(rows[n].to_pylist() for n in ("id", "v")), strict=True)) == table(
-                lake
-            )
-    lake.stream.write(
-        "alter table t add column more int", "insert into t (id, more) values (9999, 1)"
-    )
-    lake.once()
-    assert "more" in deltalake.DeltaTable(str(lake.store.directory)).to_pyarrow_table().column_names
-    assert queues.get_consumer_info(lake.stream.conn, "q", "lake.public.t")

@@ -19,7 +19,6 @@ _GIVEN = (
     ("--path", "lake_path", "DIRECTORY"),
     ("--tables", "lake_tables", "TABLE,..."),
     ("--mode", "lake_mode", "append|state|history"),
-    ("--format", "lake_format", "parquet|delta"),
 )
 
 

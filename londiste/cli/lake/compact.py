@@ -34,8 +34,7 @@ def compact(ctx: options.Context, /, tables: tuple[str, ...], as_json: bool, **g
     """Join files smaller than lake_compact_size, of some tables or of all.
 
     Prints the number of files before and after. Rows do not change. The process that maintains a
-    lake joins files automatically, as soon as it has lake_compact_files of similar size; stop it
-    first.
+    lake joins files automatically, as soon as a part has lake_compact_files of them; stop it first.
     """
     settings = settings_of(ctx, given)
     rows: list[Compacted] = []

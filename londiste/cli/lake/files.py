@@ -10,7 +10,7 @@ from londiste.cli import options, output
 from londiste.cli.lake.common import lake_options, settings_of
 from londiste.errors import StateError
 from londiste.lake.compare import chosen
-from londiste.lake.versions import Store
+from londiste.lake.store import Store
 
 
 class Files(TypedDict):
@@ -43,9 +43,9 @@ def files(
     """
     settings = settings_of(ctx, given)
     (name,) = chosen(settings, [table])
-    store = Store.of(settings.lake_path, name)
+    store = Store.of(settings, name)
     version = store.newest() if tick is None else store.at(tick)
-    if version is None or version.position is None:
+    if version is None:
         raise StateError(f"table {name} is not in the lake yet", hint="londiste lake once")
     paths = store.paths(version.files)
     if as_json:

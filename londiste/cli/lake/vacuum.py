@@ -30,9 +30,9 @@ TABLES = Rows("tables", Vacuumed)
 @options.json_output(TABLES)
 @options.pass_context
 def vacuum(ctx: options.Context, /, as_json: bool, **given: Any) -> None:
-    """Delete versions older than lake_retention, and the files that only they use.
+    """Delete files that were replaced before lake_retention, and those of killed attempts.
 
-    The process that maintains a lake does this automatically.
+    The process that maintains a lake does this automatically.  The retention is in whole hours.
     """
     settings = settings_of(ctx, given)
     rows: list[Vacuumed] = []

@@ -1,15 +1,15 @@
 """``londiste dispatch`` into files: folders by time in a directory per table.
 
 A table is stored as in a lake: executors write the files of an epoch, the driver publishes them
-with the position, as one version.  This module selects the rows and their folders, and the expired
-folders.
+with the position, as one version.  Of csv, json and orc the Delta log lists the files, but Delta
+readers cannot read them.  This module selects the rows, their folders and the expired folders.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -26,7 +26,7 @@ from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
 from londiste.lake import source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.table import LakeTable
-from londiste.lake.versions import File, Store, Version
+from londiste.lake.versions import Version, schema
 from londiste.lake.worker import LakeWorker
 from londiste.pgq import batches, queues
 from londiste.pgq import consumers as pausing
@@ -66,6 +66,7 @@ def lake_settings(settings: DispatchBase, tables: list[TableName]) -> LakeSettin
         "queue_name": settings.queue_name,
         "job_name": settings.consumer,
         "lake_path": settings.target_path,
+        "lake_storage": settings.target_storage,
         "lake_tables": ",".join(map(str, tables)),
         "lake_mode": "append",
         "lake_start": "latest",
@@ -167,7 +168,7 @@ class FileTable(LakeTable):
         if version is not None and version.layout != self.rule.layout:
             raise StateError(
                 f"the files of table {self.table} are {version.layout}, not {self.rule.layout}",
-                detail=str(self.store.directory),
+                detail=self.store.place.uri,
                 hint=_ELSEWHERE,
             )
         return version
@@ -175,7 +176,7 @@ class FileTable(LakeTable):
     def _other_mode(self, version: Version) -> StateError:
         return StateError(
             f"the files of table {self.table} are of row_mode {version.mode}, not {self.mode}",
-            detail=str(self.store.directory),
+            detail=self.store.place.uri,
             hint=_ELSEWHERE,
         )
 
@@ -275,20 +276,21 @@ class FileTable(LakeTable):
             raise StateError(
                 f"column {name} of table {self.table} is called {old[name]} in the files, not"
                 f" {new[name]}",
-                detail=str(self.store.directory),
+                detail=self.store.place.uri,
                 hint=f"fields = …,{name}:{old[name]}; or {_ELSEWHERE}",
             )
         return replace(version, names=tuple(names)), shape, complete
 
     def _fold(
         self, jobs: Any, version: Version, changes: Any, truncate: int | None
-    ) -> tuple[Any, tuple[File, ...]]:
+    ) -> tuple[Any, Collection[str]]:
         from londiste.engine.spark.lake import dispatch, merge_changes
 
         work = self.rule.work
-        files = version.files
-        if truncate is not None and not work.ignore_truncate:
-            files, changes = (), merge_changes.after_truncate(changes, truncate)
+        folders = {file.part for file in version.files}
+        emptied = truncate is not None and not work.ignore_truncate
+        if emptied:
+            changes = merge_changes.after_truncate(changes, truncate)
         plan = dispatch.DispatchPlan(
             self._time(),
             self.rule.folders.java,
@@ -308,22 +310,18 @@ class FileTable(LakeTable):
         if old:
             # They would go with the folder as soon as it is there.
             placed, touched = placed.where(~placed["_part"].isin(*sorted(old))), touched - old
-        kept = tuple(f for f in files if not self.rule.folders.is_old(f.part, since))
+        gone = {part for part in folders if emptied or self.rule.folders.is_old(part, since)}
         if not touched:
-            return None, kept
+            return None, gone
         names = [column.name for column in version.columns]
         if not plan.latest:
             out = dispatch.shown(placed, plan, names)
         else:
-            from londiste.lake import frame
-
-            mine = [file for file in files if file.part in touched]
-            paths = self.store.paths(mine)
-            depth = self.rule.folders.depth
-            base = dispatch.read(jobs.spark, paths, frame.schema(version), depth)
+            mine = () if emptied else version.inside(touched)
+            base = dispatch.read(jobs.spark, self.store.place, mine, schema(version))
             out = dispatch.latest(base, placed, plan, names)
-            kept = tuple(file for file in kept if file.part not in touched)
-        return jobs.writing.spread(out, len(touched)), kept
+            gone |= touched & folders
+        return jobs.parts.spread(out, len(touched)), gone
 
     def _refuse(self, facts: Any) -> None:
         # Scripts are passed over, as they are by a dispatcher into tables.
@@ -404,7 +402,7 @@ class FileDispatcher(LakeWorker):
         count = 0
         for table in self.tables:
             version = table.store.newest()
-            if version is None or version.position is None:
+            if version is None:
                 table.work()
             elif table.options.consumer in names:
                 continue
@@ -428,12 +426,11 @@ class FileDispatcher(LakeWorker):
             queue = self.settings.queue_name
             return sum(change(conn, queue, table.options.consumer) for table in self.tables)
 
-    def files(self) -> list[tuple[str, Path]]:
-        """The current files of all tables."""
+    def files(self) -> list[tuple[str, str]]:
+        """The current files of all tables, as paths or addresses."""
         found = []
         for table in self.tables:
-            store = Store.of(self.settings.lake_path, table.table)
-            version = store.newest()
+            version = table.store.newest()
             if version is not None:
-                found += [(str(table.table), Path(path)) for path in store.paths(version.files)]
+                found += [(str(table.table), path) for path in table.store.paths(version.files)]
         return found

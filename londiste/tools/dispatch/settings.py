@@ -8,7 +8,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 
 from londiste.handlers import registry
 from londiste.handlers.dispatch import Dispatch
-from londiste.lake.settings import Directory
+from londiste.lake.settings import Location, Storage
 from londiste.settings import CommaList
 from londiste.tools.dispatch.rules import text
 from londiste.tools.parallel_batches import JobSettings
@@ -30,10 +30,15 @@ class DispatchBase(JobSettings):
         "dispatch",
         description="Handler: dispatch, or one of its presets (daily_event, bulk_direct, …).",
     )
-    target_path: Directory | None = Field(
+    target_path: Location | None = Field(
         None,
-        description="Directory for files instead of tables; all Spark executors must see this"
-        " path.",
+        description="Directory for files instead of tables, which all Spark executors must see, or"
+        " address in an object store: s3://, abfs:// or gs://.",
+    )
+    target_storage: Storage = Field(
+        default_factory=dict,
+        description="With target_path: options of the object store, as the package deltalake knows"
+        " them.",
     )
     file_format: Literal["parquet", "orc", "json", "csv"] = Field(
         "parquet", description="With target_path: format of the files."

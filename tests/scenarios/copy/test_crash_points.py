@@ -19,6 +19,7 @@ from tests.scenarios.copy import test_compare_spark
 from tests.scenarios.queue import test_consumer_contracts, test_lake_killed
 from tests.support.scenarios import oracles, writers
 from tests.support.scenarios.harness import QUEUE, Cascade, Node
+from tests.unit.lake import test_store
 
 #: One per daemon and kind of work; the others are in the slow run.
 CHEAP = (
@@ -86,6 +87,8 @@ COMMANDS = {
     "repair.mid-plan": test_repair,
     "resurrect.before-commit": test_resurrect,
     "run.started": test_one_file,
+    "lake.converting": test_store,
+    "lake.converted": test_store,
 }
 #: Killed in queries of Spark, by tests/engine/test_sink_queue.py and test_sink_table.py.
 SINK = SINK_POINTS

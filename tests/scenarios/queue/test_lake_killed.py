@@ -19,7 +19,9 @@ import pytest
 from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange
 from londiste.db.names import TableName
-from londiste.lake.versions import Store, Version
+from londiste.engine.spark.lake.file_writer import Place
+from londiste.lake.store import Store
+from londiste.lake.versions import Version
 from londiste.pgq import queues, ticks
 from tests.fixtures.cluster import Database
 from tests.fixtures.lake import COLUMNS, statements
@@ -32,13 +34,11 @@ from tests.support.waiting import wait_for
 POINTS = (
     "lake.snapshot-held",
     "lake.written",
-    "lake.moved",
     "lake.published",
-    "lake.mid-sweep",
     "lake.mid-vacuum",
 )
 #: Where it stands still until its JVM is killed.
-STILL = ("lake.snapshot-held", "lake.written", "lake.moved", "lake.published")
+STILL = ("lake.snapshot-held", "lake.written", "lake.published")
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
@@ -88,7 +88,7 @@ class Kept:
     @property
     def store(self) -> Store:
         """The directory of the table."""
-        return Store.of(self.directory / "lake", TableName("public", "t"))
+        return Store(Place(str(self.directory / "lake" / "public.t")), TableName("public", "t"))
 
     def check(self) -> None:
         """The queue keeps what the lake has not, and the lake is the table."""
@@ -106,15 +106,14 @@ class Kept:
         assert version is not None and version.tick == tick
 
     def check_files(self, version: Version) -> None:
-        """No file is there that no version names, and the queue knows the position."""
+        """The queue knows the position, and vacuum leaves the files of the version alone."""
         (consumer,) = queues.get_consumer_info(self.stream.conn, "q", "lake.public.t")
         assert consumer.last_tick == version.tick
-        known = {file.path for one in self.store.versions() for file in one.files}
-        there = {
-            str(path.relative_to(self.store.directory))
-            for path in self.store.directory.rglob("*.parquet")
-        }
-        assert there == known
+        done = self.run("vacuum")
+        assert done.code == 0, done
+        root = Path(self.store.place.uri)
+        there = {str(path.relative_to(root)) for path in (root / "data").rglob("*.*")}
+        assert there == {file.path for file in version.files if file.path.startswith("data/")}
 
     def _every_event_once(self, paths: list[str]) -> None:
         import pyarrow.parquet
@@ -168,7 +167,7 @@ def test_a_lake_that_is_killed_goes_on_where_it_was(
     lake = kept(pgq_db, processes, tmp_path, "state")
     assert lake.run("once", crash="lake.published").code == -signal.SIGKILL
     lake.stream.write("update t set v = 'b' where id % 2 = 0", "delete from t where id % 3 = 0")
-    assert lake.run("once", crash="lake.moved").code == -signal.SIGKILL
+    assert lake.run("once", crash="lake.written").code == -signal.SIGKILL
     version = lake.store.newest()
     assert version is not None and version.number == 0
     lake.stream.write("insert into t (id, v) values (9000, 'c')")
@@ -198,17 +197,15 @@ def test_a_command_that_joins_files_is_killed(
     assert lake.run("once").code == 0
     before = lake.store.newest()
     assert before is not None
-    for point in ("lake.written", "lake.moved"):
-        assert lake.run("compact", crash=point).code == -signal.SIGKILL
-        lake.check_position(before.tick)
-    assert lake.run("compact", crash="lake.published").code == -signal.SIGKILL
+    _kill_compact(lake)
+    lake.check_position(before.tick)
     assert lake.run("compact").code == 0
     # Their documents have the types of docs/reference/json.md.
     for words in (["compact"], ["status"], ["status", "--versions"], ["vacuum"], ["files", "t"]):
         done = lake.run(*words, "--json")
         assert (done.code, json.loads(done.out)["version"]) == (0, 1), done
     version = lake.store.newest()
-    assert version is not None and version.what == "compact" and version.rows == before.rows
+    assert version is not None and version.tick == before.tick and version.rows == before.rows
     assert len(version.files) < len(before.files)
     lake.check()
 
@@ -223,6 +220,7 @@ def test_whoever_is_killed_whenever_nothing_is_lost_or_twice(
     lake = kept(pgq_db, processes, tmp_path, mode)
     moments = [(victim, point) for victim in ("driver",) for point in POINTS]
     moments += [("jvm", point) for point in STILL] + [("worker", "")] * 2
+    moments += [("driver", "lake.written"), ("driver", "lake.published")]
     chance.shuffle(moments)
     # Twelve tests of eight: half a hundred kills for append and state each, with the first rows.
     for victim, point in moments[:8]:
@@ -243,6 +241,17 @@ def test_whoever_is_killed_whenever_nothing_is_lost_or_twice(
     assert done.code == 0, done
     # What a command that died has left goes with the next that works.
     lake.check()
+
+
+def _kill_compact(lake: Kept) -> None:
+    """Kills the command when it has written its first file."""
+    before = set(Path(lake.store.place.uri).rglob("*.parquet"))
+    process = lake.processes.start("lake", lake.argv("compact"), {})
+    while process.running():
+        if set(Path(lake.store.place.uri).rglob("*.parquet")) - before:
+            end(process.pid)
+            break
+    process.wait(60)
 
 
 def _kill_jvm(lake: Kept, point: str) -> None:
@@ -278,16 +287,17 @@ def test_a_process_that_stood_still_publishes_nothing_that_was_swept(
     lake = kept(pgq_db, processes, tmp_path, "state")
     assert lake.run("once").code == 0
     lake.stream.write("update t set v = 'b' where id % 2 = 0")
-    first = lake.start("lake.moved")
-    wait_for(lambda: is_stopped(first.pid), timeout=600, what="lake.moved")
+    first = lake.start("lake.written")
+    wait_for(lambda: is_stopped(first.pid), timeout=600, what="lake.written")
     # Its machine is taken for dead, and its session is ended.
     pgq_db.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity"
         " where application_name like 'londiste-spark lake%'"
     )
-    done = lake.run("once")
+    # It has nothing to read, and deletes the files that are about to be published.
+    done = lake.run("vacuum")
     assert done.code == 0, done
     first.go_on()
     assert first.wait(600) == 3, first.said()[-2000:]
-    assert "another process wrote" in first.said()
+    assert "another process published" in first.said()
     lake.check()

@@ -20,6 +20,8 @@ import londiste.errors
 from londiste.db.snapshot import Snapshot
 from londiste.engine.spark import session
 from londiste.engine.spark.failures import translated
+from londiste.engine.spark.lake import file_writer
+from londiste.engine.spark.lake.file_writer import Place, Written
 from londiste.engine.spark.stream import reader, schema
 from londiste.engine.spark.stream import snapshot as snapshots
 from londiste.engine.spark.stream.offsets import TickRange
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 #: What is known of every change, behind the columns of its table.
 CHANGE = schema.CHANGE
+
+_WRITTEN = "path string, part string, rows long, bytes long, stats string"
 
 #: Times are told in UTC, and days begin by it.
 SETTINGS = {
@@ -55,17 +59,44 @@ def rows(
 ) -> Any:
     """The changes or rows of some parts, with the columns of a stream of payload typed."""
     result = schema.schema(Payload.TYPED, shape.columns, timed=options.timed)
-    if not parts:
+    return _numbered(spark, "read_parts", (options, list(parts), shape, result), len(parts), result)
+
+
+def files(spark: Any, place: Place, paths: Sequence[str], wanted: t.StructType) -> Any:
+    """What is in some Parquet files; columns that a file does not have are NULL.
+
+    Tasks read an object store by the package deltalake, which has its options; Spark would need
+    libraries and settings of its own.
+    """
+    if paths and place.is_local:
+        return spark.read.schema(wanted).parquet(*(literally(place.address(p)) for p in paths))
+    return _numbered(spark, "read_files", (place, list(paths), wanted), len(paths), wanted)
+
+
+def write(rows: Any, place: Place, form: str) -> list[Written]:
+    """Writes rows into files of their ``_part``, which no commit names yet."""
+    # Spark does not find a column by each name.
+    numbered = rows.toDF(*(f"c{number}" for number in range(len(rows.columns))))
+    program = _program("write_rows", _packed((place, form, rows.columns)))
+    return [Written(*row) for row in numbered.mapInArrow(program, _WRITTEN).collect()]
+
+
+def _numbered(spark: Any, name: str, given: Any, count: int, result: t.StructType) -> Any:
+    """A task for each number; name -- of what it runs."""
+    if not count:
         return spark.createDataFrame([], result)
-    payload = zlib.compress(pickle.dumps((options, list(parts), shape, result)), 1)
-    ids = spark.range(0, len(parts), 1, len(parts))
-    return ids.mapInArrow(_program(payload, session.shipped()), result)
+    return spark.range(0, count, 1, count).mapInArrow(_program(name, _packed(given)), result)
+
+
+def _packed(given: Any) -> bytes:
+    return zlib.compress(pickle.dumps(given), 1)
 
 
 def _program(
-    payload: bytes, package: str
+    name: str, payload: bytes
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What executors run; see ``jobs``, which finds our program there in the same way."""
+    package = session.shipped()
 
     def execute(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys
@@ -78,27 +109,65 @@ def _program(
                 sys.path.insert(0, path)
         from londiste.engine.spark.lake import dataframes
 
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from dataframes.read_part(payload, number)
+        yield from getattr(dataframes, name)(payload, batches)
 
     return execute
 
 
-def read_part(payload: bytes, number: int) -> Iterator[pa.RecordBatch]:
-    """In an executor: one part."""
+# -- in an executor -------------------------------------------------------------------------------
+
+
+def read_parts(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Changes or rows."""
     options, parts, shape, result = pickle.loads(zlib.decompress(payload))
-    part = parts[number]
-    if isinstance(part, TablePart):
-        return snapshots.rows(options, part, shape, result)
-    return reader.changes(options, part, shape, result)
+    for number in _numbers(batches):
+        part = parts[number]
+        read = snapshots.rows if isinstance(part, TablePart) else reader.changes
+        yield from read(options, part, shape, result)
 
 
-def files(spark: Any, paths: Sequence[str], wanted: t.StructType) -> Any:
-    """What is in some files; columns that a file does not have are NULL."""
-    if not paths:
-        return spark.createDataFrame([], wanted)
-    return spark.read.schema(wanted).parquet(*map(literally, paths))
+def read_files(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of files."""
+    import pyarrow
+    import pyarrow.parquet
+
+    place, paths, wanted = pickle.loads(zlib.decompress(payload))
+    result = schema.arrow(wanted)
+    for number in _numbers(batches):
+        with place.files.open_input_file(paths[number]) as file:
+            for batch in pyarrow.parquet.ParquetFile(file).iter_batches():
+                there = set(batch.schema.names)
+                columns = [
+                    batch.column(one.name).cast(one.type)
+                    if one.name in there
+                    else pyarrow.nulls(batch.num_rows, one.type)
+                    for one in result
+                ]
+                yield pyarrow.RecordBatch.from_arrays(columns, schema=result)
+
+
+def write_rows(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Files of rows."""
+    place, form, names = pickle.loads(zlib.decompress(payload))
+    named = (batch.rename_columns(names) for batch in batches)
+    yield from written(file_writer.write(place, form, named))
+
+
+def written(files: Iterable[Written]) -> Iterator[pa.RecordBatch]:
+    """Files, as Spark takes them."""
+    import pyarrow
+
+    for file in files:
+        arrays = [pyarrow.array([value]) for value in vars(file).values()]
+        yield pyarrow.RecordBatch.from_arrays(arrays, names=list(vars(file)))
+
+
+def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+# -------------------------------------------------------------------------------------------------
 
 
 def literally(path: str) -> str:
@@ -114,11 +183,6 @@ def columns(found: Sequence[StreamColumn], more: Sequence[tuple[str, Any]] = ())
     count = len(found)
     fields = schema.schema(Payload.TYPED, found).fields[:count]
     return t.StructType([*fields, *(t.StructField(name, kind, True) for name, kind in more)])
-
-
-def with_day(found: t.StructType) -> t.StructType:
-    """With the day by which changes are in directories."""
-    return t.StructType([*found.fields, t.StructField("_day", t.DateType(), True)])
 
 
 def seen_by(frame: Any, snapshot: Snapshot) -> Any:

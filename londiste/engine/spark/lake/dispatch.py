@@ -11,7 +11,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from londiste.engine.spark.lake.dataframes import col, cols, literally
+from londiste.engine.spark.lake.dataframes import col, cols, files
+from londiste.engine.spark.lake.file_writer import Place
 from londiste.engine.spark.lake.merge_changes import of_rows
 
 #: What a file has behind the columns of the table.
@@ -86,12 +87,12 @@ def latest(base: Any, placed: Any, plan: DispatchPlan, names: Sequence[str]) -> 
     return kept.select(*cols(rows.columns)).unionByName(there)
 
 
-def read(spark: Any, paths: Sequence[str], schema: Any, depth: int) -> Any:
-    """Rows of files, with their folder as ``_part``; depth -- of how many steps its name is."""
-    if not paths:
-        wanted = t.StructType([*schema.fields, t.StructField("_part", t.StringType(), True)])
-        return spark.createDataFrame([], wanted)
-    found = spark.read.schema(schema).parquet(*map(literally, paths))
-    steps = "/".join(["[^/]+"] * depth)
-    part = f.regexp_extract(f.col("_metadata.file_path"), f"({steps})/[^/]+$", 1)
-    return found.withColumn("_part", part)
+def read(spark: Any, place: Place, found: Sequence[Any], schema: Any) -> Any:
+    """Rows of files, with their folder as ``_part``."""
+    wanted = t.StructType([*schema.fields, t.StructField("_part", t.StringType(), True)])
+    rows = spark.createDataFrame([], wanted)
+    for part in sorted({file.part for file in found}):
+        paths = [file.path for file in found if file.part == part]
+        some = files(spark, place, paths, schema).withColumn("_part", f.lit(part))
+        rows = rows.unionByName(some)
+    return rows

@@ -21,6 +21,8 @@ _LAST_ROW = (1 << 31) - 1
 
 #: What a file of a state has besides the columns of the table.
 STATE = (("_commit_version", t.LongType()), ("_commit_timestamp", t.TimestampType()))
+#: The same with Delta's change data feed, which reserves these names for itself.
+FED_STATE = (("_tick", t.LongType()), ("_tick_time", t.TimestampType()))
 #: What a file of a history has.
 HISTORY = (
     ("_valid_from_tick", t.LongType()),
@@ -30,6 +32,13 @@ HISTORY = (
     ("_is_current", t.BooleanType()),
 )
 _NOT_A_ROW = ("truncate", "execute")
+
+
+def renamed(rows: Any, *, back: bool = False) -> Any:
+    """Rows of a state with the columns of ``FED_STATE``; back -- those of ``STATE`` instead."""
+    for (one, _), (other, _) in zip(STATE, FED_STATE, strict=True):
+        rows = rows.withColumnRenamed(*((other, one) if back else (one, other)))
+    return rows
 
 
 def of_rows(changes: Any) -> Any:

@@ -1,0 +1,447 @@
+"""Store of a lake table: a Delta table, by the package deltalake.
+
+Each commit of Londiste contains what is known of the table and its position in the queue.  Delta
+publishes it with the files, so rows and position are there together or not at all.  Commits of
+other programs, such as OPTIMIZE, may follow; the position is that of the last commit of Londiste.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from londiste.daemon import crash
+from londiste.daemon.files import flush
+from londiste.db.names import TableName
+from londiste.engine.spark.lake.file_writer import Place, Written, require
+from londiste.errors import StateError, Superseded, TransientError
+from londiste.lake.versions import File, Version, read, schema
+
+if TYPE_CHECKING:
+    from londiste.lake.settings import LakeSettings
+
+#: What Londiste writes into a commit, as JSON.
+KEY = "londiste"
+#: Features of Delta whose files contain other rows than the table.
+_UNREADABLE = {"deletionVectors", "columnMapping"}
+#: Commits that change no rows.
+_SILENT = ("VACUUM START", "VACUUM END", "vacuum")
+#: Delta forgets commits after a month; the position is written again before that.
+_REFRESH = timedelta(days=7)
+_ATTEMPTS = 10
+
+
+class Overtaken(TransientError):
+    """Another program has changed files that an epoch had read; the epoch runs again."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """The directory of one table."""
+
+    place: Place
+    table: TableName
+
+    @classmethod
+    def of(cls, settings: LakeSettings, table: TableName) -> Store:
+        """That of a table in a lake."""
+        place = Place(f"{settings.lake_path}/{directory_name(table)}", settings.lake_storage)
+        earlier = Path(settings.lake_path, quote(str(table), safe=".-_ "))
+        if place.is_local and "%" in earlier.name and earlier.is_dir():
+            raise _of_an_earlier_release(table, str(earlier))
+        return cls(place, table)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def newest(self) -> Version | None:
+        """The table as it is; None when there is none."""
+        table = self._open()
+        if table is None:
+            return None
+        for limit in (1, 20, None):
+            commits = self._commits(table, limit)
+            if any(KEY in commit for commit in commits):
+                return self._version(table, commits)
+        raise self._without_position(table)
+
+    def at(self, tick: int) -> Version:
+        """The last version up to a tick.  Raises StateError."""
+        for number, position in self._readable():
+            if position <= tick:
+                found = self.numbered(number)
+                if found is not None:
+                    return found
+        raise StateError(
+            f"table {self.table}: the lake has no version at tick {tick}",
+            hint="list the versions: londiste lake status --versions",
+        )
+
+    def versions(self) -> Iterator[Version]:
+        """All that can be read, the oldest first."""
+        for number, _ in reversed(self._readable()):
+            found = self.numbered(number)
+            if found is not None:
+                yield found
+
+    def numbered(self, number: int) -> Version | None:
+        """One of them; None when it is not there any more."""
+        newest, table = self._open(), self._open(number)
+        if newest is None or table is None:
+            return None
+        commits = [one for one in self._commits(newest) if one["version"] <= number]
+        return self._version(table, commits) if any(KEY in one for one in commits) else None
+
+    def paths(self, files: Sequence[File]) -> list[str]:
+        """Paths or addresses of files."""
+        return [self.place.address(file.path) for file in files]
+
+    def damaged(self, files: Sequence[File]) -> list[str]:
+        """What is wrong with some files: each is read and compared with its digest."""
+        return [text for file in files if (text := self.place.damage(file.path))]
+
+    def _open(self, number: int | None = None) -> Any:
+        """The Delta table, or None."""
+        if self.place.is_local and Path(self.place.uri, "_versions").is_dir():
+            raise _of_an_earlier_release(self.table, self.place.uri)
+        library = require()
+        try:
+            return library.DeltaTable(
+                self.place.uri, version=number, storage_options=dict(self.place.storage)
+            )
+        except library.exceptions.TableNotFoundError:
+            return None
+        except (library.exceptions.DeltaError, OSError) as error:
+            if number is not None:
+                return None
+            raise self._error(error) from error
+
+    def _commits(self, table: Any, limit: int | None = None) -> list[dict[str, Any]]:
+        """The commits up to the open version, the newest first."""
+        found: list[dict[str, Any]] = table.history(limit)
+        own = next((commit for commit in found if KEY in commit), None)
+        if own is not None:
+            # The library counts from the version that it has opened, whatever came after.
+            shift = json.loads(own[KEY])["number"] - own["version"]
+            found = [{**commit, "version": commit["version"] + shift} for commit in found]
+        return [commit for commit in found if commit["version"] <= table.version()]
+
+    def _version(self, table: Any, commits: Sequence[dict[str, Any]]) -> Version:
+        """The version of a table; commits -- those up to it, one of Londiste among them."""
+        top = commits[0]
+        own = next(commit for commit in commits if KEY in commit)
+        given = json.loads(own[KEY])
+        since = [commit["operation"] for commit in commits[: commits.index(own)]]
+        if "RESTORE" in since:
+            raise StateError(
+                f"table {self.table}: another program restored older rows",
+                detail="no commit after that contains a position in the queue",
+                hint="restore the newest version of Londiste; or start with another lake_path",
+            )
+        features = set(table.protocol().reader_features or ()) & _UNREADABLE
+        if features:
+            raise StateError(
+                f"table {self.table}: Delta feature {sorted(features)[0]} is not supported",
+                detail="another program has enabled it",
+                hint=f"drop it: alter table … drop feature {sorted(features)[0]}",
+            )
+        more = {} if top is own else {"what": top["operation"].lower(), "changes": 0}
+        made = datetime.fromtimestamp(top["timestamp"] / 1000, UTC).isoformat()
+        version = read(given, **more, number=table.version(), made=made)
+        return replace(version, files=_files(table, version.column))
+
+    def _readable(self) -> list[tuple[int, int]]:
+        """Numbers and ticks of the versions whose files are there, the newest first."""
+        table = self._open()
+        commits = [] if table is None else self._commits(table)
+        until = max(
+            (
+                commit["timestamp"] - int(commit["operationParameters"]["specifiedRetentionMillis"])
+                for commit in commits
+                if commit["operation"] == "VACUUM START"
+            ),
+            default=0,
+        )
+        found: list[tuple[int, int]] = []
+        replaced: int | None = None
+        own = [json.loads(commit[KEY]) for commit in commits if KEY in commit]
+        for commit in commits:
+            what = json.loads(commit[KEY])["what"] if KEY in commit else commit["operation"]
+            if what in _SILENT:
+                continue
+            if replaced is not None and replaced <= until:
+                break
+            before = [one for one in own if one["number"] <= commit["version"]]
+            if not before:
+                break
+            found.append((commit["version"], int(before[0]["position"]["tick"])))
+            replaced = commit["timestamp"]
+        return found
+
+    def _without_position(self, table: Any) -> StateError:
+        tick = table.transaction_version(self.application)
+        return StateError(
+            f"table {self.table}: no position of Londiste in the Delta table",
+            detail=self.place.uri
+            if tick is None
+            else f"the commit of tick {tick} has expired from the log",
+            hint="start with another lake_path",
+        )
+
+    def _error(self, error: Exception) -> TransientError:
+        return TransientError(
+            f"table {self.table}: {str(error).splitlines()[0]}",
+            detail=self.place.uri,
+            hint="check lake_path, lake_storage and the rights there",
+        )
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        version: Version,
+        files: Sequence[Written] = (),
+        *,
+        gone: Collection[str] | None = (),
+    ) -> Version:
+        """Publishes a version.
+
+        version -- with the number of the one that was read; below 0: there was none.
+        files -- new ones; gone -- parts whose files are replaced, None: all.
+
+        Raises Superseded when another process has published, Overtaken when another program has
+        changed the files of these parts.
+        """
+        library = require()
+        before = frozenset(file.path for file in version.inside(gone))
+        for _ in range(_ATTEMPTS):
+            try:
+                if version.number < 0:
+                    number = self._create(version, files)
+                else:
+                    number = self._commit(version, files, gone, before)
+            except library.exceptions.CommitFailedError:
+                # Another commit came first: what it means is decided with it.
+                continue
+            except (library.exceptions.DeltaError, OSError) as error:
+                if version.number < 0 and self._open() is not None:
+                    raise self._superseded() from error
+                raise self._error(error) from error
+            self._flush(number)
+            found = self.numbered(number)
+            assert found is not None
+            return found
+        raise TransientError(
+            f"table {self.table}: {_ATTEMPTS} commits of other programs came first",
+            hint="stop the other programs that write this table, or repeat the command",
+        )
+
+    def _create(self, version: Version, files: Sequence[Written]) -> int:
+        from deltalake.transaction import create_table_with_add_actions
+
+        if self.place.is_local:
+            Path(self.place.uri).mkdir(parents=True, exist_ok=True)
+            flush(Path(self.place.uri).parent)
+        create_table_with_add_actions(
+            self.place.uri,
+            _schema(version),
+            self._actions(version, files),
+            "error",
+            [version.column],
+            str(self.table),
+            configuration=_configuration(version.feed),
+            storage_options=dict(self.place.storage),
+            commit_properties=self._properties(version, 0),
+        )
+        return 0
+
+    def _commit(
+        self,
+        version: Version,
+        files: Sequence[Written],
+        gone: Collection[str] | None,
+        before: frozenset[str],
+    ) -> int:
+        table = self._open()
+        assert table is not None
+        self._require_unchanged(table, version, gone, before)
+        wanted = _schema(version)
+        there = {field.name for field in table.schema().fields}
+        added = [field for field in wanted.fields if field.name not in there]
+        settings = _configuration(version.feed)
+        known = table.metadata().configuration
+        if any(known.get(key) != value for key, value in settings.items()):
+            table.alter.set_table_properties(settings)
+        if gone is not None and added:
+            table.alter.add_columns(added)
+        overwrite = gone is None or len(gone) > 0
+        filters = None
+        if gone:
+            filters = [(version.column, "in", sorted(map(version.value, gone)))]
+        # Only right behind the version that was looked at: what comes between is looked at, too.
+        table.create_write_transaction(
+            self._actions(version, files),
+            "overwrite" if overwrite else "append",
+            wanted if gone is None else table.schema(),
+            [version.column],
+            filters,
+            commit_properties=self._properties(version, table.version() + 1),
+        )
+        return int(table.version()) + 1
+
+    def _require_unchanged(
+        self, table: Any, version: Version, gone: Collection[str] | None, before: frozenset[str]
+    ) -> None:
+        if table.version() == version.number:
+            return
+        commits = self._commits(table)
+        if any(KEY in one and one["version"] > version.number for one in commits):
+            raise self._superseded()
+        now = self._version(table, commits)
+        if frozenset(file.path for file in now.inside(gone)) != before:
+            raise Overtaken(
+                f"table {self.table}: another program changed files that are to be replaced",
+                hint="repeat the command",
+            )
+
+    def _superseded(self) -> Superseded:
+        return Superseded(
+            f"table {self.table}: another process published a version in the lake",
+            hint="run one process per lake",
+        )
+
+    @property
+    def application(self) -> str:
+        """The name by which Delta knows the position."""
+        return f"{KEY} {self.table}"
+
+    def _properties(self, version: Version, number: int) -> Any:
+        library = require()
+        given = asdict(replace(version, number=number, files=()))
+        del given["files"], given["made"]
+        return library.CommitProperties(
+            custom_metadata={KEY: json.dumps(given, ensure_ascii=False)},
+            max_commit_retries=0,
+            app_transactions=[library.Transaction(self.application, version.tick)],
+        )
+
+    def _actions(self, version: Version, files: Sequence[Written]) -> list[Any]:
+        from deltalake.transaction import AddAction
+
+        now = int(datetime.now(UTC).timestamp() * 1000)
+        column, value = version.column, version.value
+        return [
+            AddAction(file.path, file.bytes, {column: value(file.part)}, now, True, file.stats)
+            for file in files
+        ]
+
+    def compact(self, version: Version, parts: Sequence[str], size: int) -> None:
+        """Joins the files of some parts that are below a size in bytes."""
+        library = require()
+        table = self._open()
+        assert table is not None
+        values = [version.value(part) for part in parts]
+        try:
+            table.optimize.compact(
+                partition_filters=[(version.column, "in", values)], target_size=size
+            )
+        except (library.exceptions.DeltaError, OSError) as error:
+            raise self._error(error) from error
+        self._flush(table.version())
+
+    def vacuum(self, version: Version, seconds: float) -> tuple[int, int]:
+        """Deletes files that were replaced before so many seconds, and those of killed attempts.
+
+        Returns the numbers of versions and files that are no longer there.
+        """
+        table = self._open()
+        assert table is not None
+        given: dict[str, Any] = {
+            "retention_hours": math.ceil(seconds / 3600),
+            "enforce_retention_duration": False,
+            "full": True,
+        }
+        infos = self.place.files.get_file_info(table.vacuum(dry_run=True, **given))
+        count = sum(info.is_file for info in infos)
+        if not count and datetime.now(UTC) - self._written(table) < _REFRESH:
+            return 0, 0
+        before = len(self._readable())
+        # A process that was suspended may be about to publish these files: now it cannot.
+        self.publish(replace(version, what="vacuum", changes=0))
+        crash.point("lake.mid-vacuum")
+        table = self._open()
+        assert table is not None
+        table.vacuum(dry_run=False, **given)
+        self._flush(table.version())
+        return before - len(self._readable()), count
+
+    def _written(self, table: Any) -> datetime:
+        commits = self._commits(table)
+        own = next(commit for commit in commits if KEY in commit)
+        return datetime.fromtimestamp(own["timestamp"] / 1000, UTC)
+
+    def _flush(self, number: int) -> None:
+        """Flushes the log to disk: the library leaves that to the system."""
+        if not self.place.is_local:
+            return
+        log = Path(self.place.uri, "_delta_log")
+        for path in (*log.glob(f"{number:020d}.*"), *log.glob("_last_checkpoint")):
+            with contextlib.suppress(FileNotFoundError):
+                flush(path)
+        flush(log)
+        flush(log.parent)
+
+
+def directory_name(table: TableName) -> str:
+    """Name of the directory of a table: Delta's readers do not open a directory with ``%``."""
+    return quote(str(table), safe=".-_ ").replace("~", "~7E").replace("%", "~")
+
+
+def table_of(name: str) -> TableName:
+    """The other way round."""
+    return TableName.parse(unquote(name.replace("~", "%")))
+
+
+def _of_an_earlier_release(table: TableName, directory: str) -> StateError:
+    return StateError(
+        f"table {table}: its directory is of an earlier release",
+        detail=directory,
+        hint=f"stop its process, then: londiste lake convert {shlex.quote(directory)}",
+    )
+
+
+def _configuration(feed: bool) -> dict[str, str]:
+    return {
+        "delta.enableChangeDataFeed": "true" if feed else "false",
+        "delta.checkpointInterval": "10",
+    }
+
+
+def _schema(version: Version) -> Any:
+    """The columns of a Delta table, the one of its parts last."""
+    found = json.loads(schema(version).json())
+    kind = "date" if version.column == "_day" else "string"
+    found["fields"].append({"name": version.column, "type": kind, "nullable": True, "metadata": {}})
+    return require().Schema.from_json(json.dumps(found))
+
+
+def _files(table: Any, column: str) -> tuple[File, ...]:
+    import pyarrow
+
+    found = pyarrow.table(table.get_add_actions(flatten=True))
+    if not found.num_rows:
+        return ()
+    prefix = "day=" if column == "_day" else ""
+    names = ("path", f"partition.{column}", "num_records", "size_bytes")
+    lists = [found.column(name).to_pylist() for name in names]
+    return tuple(
+        File(unquote(path), f"{prefix}{part}", rows or 0, size)
+        for path, part, rows, size in zip(*lists, strict=True)
+    )
