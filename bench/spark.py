@@ -6,9 +6,9 @@ backlog   events of one row each, and packed ones, typed, by two tasks; beside i
 latency   from the end of a commit until foreachBatch is called, and until it has the rows, with a
           ticker of its own and processingTime="0 seconds"; beside it a consumer of ours
 cluster   backlog, large batch, copy and compare with local[2] and on a cluster of two local workers
-driver, json, sink   single pieces beside what they were before: see bench/spark_before.py
+driver, json, sink, lake   single pieces beside what they were before: see bench/spark_before.py
 
-    python -m bench.spark [--parts start,backlog,latency,cluster,driver,json,sink]
+    python -m bench.spark [--parts start,backlog,latency,cluster,driver,json,sink,lake]
                           [--events 1000000] [--rounds 2] [--seconds 20] [--json FILE]
 """
 
@@ -43,7 +43,7 @@ from londiste.engine.spec import CopySpec
 from londiste.install.apply import install
 from londiste.pgq import batches, queues, ticks
 
-PARTS = ("start", "backlog", "latency", "cluster", "driver", "json", "sink")
+PARTS = ("start", "backlog", "latency", "cluster", *before.PARTS)
 COPY = "COPY of the events by psycopg, one session"
 TABLE = TableName("public", "t1")
 SETTINGS = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
@@ -67,7 +67,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         parts = {"backlog": backlog, "latency": latency, "cluster": on_cluster}
         parts["start"] = lambda args, _: spark_start.start(args.rounds)
-        parts |= {"driver": before.driver, "json": before.json_rows, "sink": before.sink}
+        parts |= before.PARTS
         failed = []
         for part in args.parts.split(","):
             try:

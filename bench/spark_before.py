@@ -1,8 +1,9 @@
-"""Parts of the Spark source and sinks beside the form that they had before, without Spark itself.
+"""Parts of the Spark source, sinks and lake beside the form that they had before.
 
 driver    the questions of the driver after a day with many ticks: all ticks, and only those needed
 json      payload=json, events decoded one by one, and many at a time
 sink      rows of an epoch merged into a table: as JSON row by row, and as COPY from Arrow
+lake      an epoch of changes into files: through DataFrames, and written by the tasks that read it
 
 They are parts of ``python -m bench.spark``.
 """
@@ -197,6 +198,78 @@ def sink(args: argparse.Namespace, folder: Path) -> dict[str, float]:
         "JSON row by row, as before",
     )
     return {"sink before": count / before, "sink": count / now}
+
+
+def lake(args: argparse.Namespace, folder: Path) -> dict[str, float]:
+    """Events a second of an epoch of a lake, and of dispatch into folders of an hour."""
+    from pyspark.sql import functions as f
+
+    from bench.spark import SETTINGS, make
+    from londiste.engine.spark import session as sessions
+    from londiste.engine.spark import source
+    from londiste.engine.spark.lake import dataframes, direct
+    from londiste.engine.spark.lake import parts as parts_of
+    from londiste.engine.spark.lake.file_writer import Place
+
+    count, days = args.events, "day=%(year)s-%(month)s-%(day)s"
+    with common.servers("queue") as (server,):
+        make(server, count)
+        options = parse({"dsn": server.dsn(), "queue": "t1", "tables": "public.t1"})
+        shape = source.shape_in(options)
+        with session(server.dsn(), autocommit=True) as conn:
+            found = bounds.parts(conn, options, 1, ticks.newest(conn, "t1").id)  # type: ignore[union-attr]
+        assert found is not None
+        parts = found[2]
+        spark = dataframes.get(SETTINGS)
+        wanted = schema.schema(options.payload, shape.columns)
+
+        def frames(pattern: str, *, spread: bool) -> None:
+            place = folder / uuid4().hex
+            changes = dataframes.rows(spark, options, parts, shape).persist()
+            assert parts_of.facts(changes, ()).changes == count
+            out = changes.withColumn("_part", f.date_format("_commit_timestamp", pattern))
+            if spread:
+                touched = out.groupBy("_part").count().collect()
+                out = out.repartition(len(touched), "_part")
+            out.write.partitionBy("_part").parquet(f"file://{place}")
+            changes.unpersist()
+
+        def tasks(name: str) -> None:
+            place = Place(str(folder / uuid4().hex))
+            names = tuple((name, name) for name in wanted.names)
+            kinds = tuple(direct.KINDS.values())
+            plan = direct.DirectPlan(names, wanted, kinds, "_commit_timestamp", name)
+            facts, _, files = direct.write(spark, options, parts, shape, place, "parquet", plan)
+            assert facts.changes == sum(file.rows for file in files) == count
+
+        hours = f"{days}T%(hour)s"
+        ways: dict[str, Callable[[], None]] = {
+            "lake, through DataFrames, as before": lambda: frames("yyyy-MM-dd", spread=False),
+            "lake, written by the tasks": lambda: tasks(days),
+            "dispatch, through DataFrames, as before": lambda: frames(
+                "yyyy-MM-dd'T'HH", spread=True
+            ),
+            "dispatch, written by the tasks": lambda: tasks(hours),
+        }
+        # The first job of a session starts the processes of its tasks.
+        tasks(days)
+        took: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(args.rounds):
+            for name, way in ways.items():
+                took[name].append(_seconds(way, 1))
+        sessions.stop()
+    middle = {name: common.median(values) for name, values in took.items()}
+    common.report(
+        f"An epoch of {count:,} events of one row, six columns, into Parquet, local[2]",
+        "events",
+        [common.Row(name, seconds, count) for name, seconds in middle.items()],
+        "lake, through DataFrames, as before",
+    )
+    names = ("lake before", "lake", "dispatch before", "dispatch")
+    return {name: count / took for name, took in zip(names, middle.values(), strict=True)}
+
+
+PARTS = {"driver": driver, "json": json_rows, "sink": sink, "lake": lake}
 
 
 def _seconds(way: Callable[[], None], rounds: int) -> float:

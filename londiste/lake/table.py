@@ -21,7 +21,7 @@ from londiste.engine.spark.lake.file_writer import Written
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
-from londiste.engine.spark.stream.options import GapPolicy
+from londiste.engine.spark.stream.options import GapPolicy, Options
 from londiste.engine.spark.stream.types import StreamShape
 from londiste.errors import LondisteError, StateError, TransientError
 from londiste.lake import checks, columns, source
@@ -41,6 +41,7 @@ class _Jobs:
     frames: ModuleType
     folding: ModuleType
     parts: ModuleType
+    direct: ModuleType
 
 
 class LakeTable:
@@ -224,11 +225,11 @@ class LakeTable:
         key, names = list(version.key), [c.name for c in version.columns]
         try:
             shape = StreamShape(described.columns, described.unread)
+            if version.mode == "append":
+                return self._append(version, end, self.options, parts, shape, what)
             found = self._whole(
                 jobs.frames.rows(jobs.spark, self.options, parts, shape), version.columns
             )
-            if version.mode == "append":
-                return self._write(version, end, jobs.parts.by_day(found), (), what, -1)
             count = version.buckets
             if version.mode == "state":
                 wanted = [*names, *(name for name, _ in jobs.folding.STATE)]
@@ -256,11 +257,13 @@ class LakeTable:
         jobs = self._jobs()
         changes: Any = None
         try:
+            if not version.by_key:
+                return self._append(version, end, given, parts, shape, "changes")
             # Read once, and kept for the jobs of this epoch.
             changes = self._whole(
                 jobs.frames.rows(jobs.spark, given, parts, shape), version.columns
             ).persist()
-            facts = jobs.parts.facts(changes, version.key if version.by_key else ())
+            facts = jobs.parts.facts(changes, version.key)
             self._refuse(facts)
             if not facts.changes:
                 return self._publish(version, end, [], (), "changes", 0)
@@ -274,6 +277,48 @@ class LakeTable:
             if changes is not None:
                 _quietly(changes.unpersist)
 
+    def _append(
+        self,
+        version: Version,
+        end: Offset,
+        given: Options,
+        parts: Sequence[Any],
+        shape: StreamShape,
+        what: str,
+    ) -> Version:
+        """Publishes changes or rows as they are; tasks write them into files past the JVM."""
+        jobs, plan = self._jobs(), self._plan(version)
+        job = (jobs.spark, given, parts, shape, self.store.place, version.format)
+        facts, timeless, files = jobs.direct.write(*job, plan)
+        self._refuse(facts)
+        emptied = self._is_emptied(facts.truncate)
+        if emptied:
+            _, timeless, files = jobs.direct.write(*job, replace(plan, after=facts.truncate))
+        crash.point("lake.written")
+        gone: Collection[str] = ()
+        if facts.changes:
+            files, gone = self._kept(version, files, emptied, timeless)
+        return self._publish(version, end, files, gone, what, facts.changes)
+
+    def _plan(self, version: Version) -> Any:
+        """Which changes become rows of files, and where."""
+        wanted = schema(version)
+        names = tuple((name, name) for name in wanted.names)
+        direct = self._jobs().direct
+        kinds = (*direct.KINDS.values(), "truncate")
+        day = "day=%(year)s-%(month)s-%(day)s"
+        return direct.DirectPlan(names, wanted, kinds, "_commit_timestamp", day)
+
+    def _is_emptied(self, truncate: int | None) -> bool:
+        """Whether a TRUNCATE removes what was written before; a log of changes keeps it."""
+        return False
+
+    def _kept(
+        self, version: Version, files: list[Written], emptied: bool, timeless: int | None
+    ) -> tuple[list[Written], Collection[str]]:
+        """The files to publish, and the parts to remove; timeless -- event without a folder."""
+        return files, ()
+
     def _refuse(self, facts: Any) -> None:
         checks.require_mergeable(self.table, facts, self.settings.passed_scripts)
 
@@ -282,8 +327,6 @@ class LakeTable:
     ) -> tuple[Any, Collection[str]]:
         """What to write for some changes, None for nothing, and the parts that it replaces."""
         folding, parts = jobs.folding, jobs.parts
-        if version.mode == "append":
-            return parts.by_day(changes), ()
         key, names, count = list(version.key), [c.name for c in version.columns], version.buckets
         if version.mode == "state":
             changes = folding.after_truncate(changes, truncate)
@@ -362,16 +405,8 @@ class LakeTable:
             out = jobs.folding.renamed(out)
         files = jobs.frames.write(out, self.store.place, version.format)
         crash.point("lake.written")
-        count = sum(file.rows for file in files)
         if changes < 0:
-            changes = count
-        elif version.mode == "append" and count != changes:
-            # Every change is a row.
-            raise LondisteError(
-                f"table {self.table}: {changes} changes became {count} rows in the lake",
-                detail="nothing was published; the next attempt starts where the last one did",
-                hint="report this defect",
-            )
+            changes = sum(file.rows for file in files)
         return self._publish(version, end, files, gone, what, changes)
 
     def _publish(
@@ -397,10 +432,10 @@ class LakeTable:
     def _jobs(self) -> _Jobs:
         """Spark, started when there is something to do."""
         from londiste.engine.spark.lake import dataframes as frames
+        from londiste.engine.spark.lake import direct, parts
         from londiste.engine.spark.lake import merge_changes as folding
-        from londiste.engine.spark.lake import parts
 
-        return _Jobs(frames.get(self.settings.spark), frames, folding, parts)
+        return _Jobs(frames.get(self.settings.spark), frames, folding, parts, direct)
 
 
 def _parts(files: Sequence[File]) -> set[str]:

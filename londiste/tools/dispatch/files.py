@@ -1,8 +1,8 @@
 """``londiste dispatch`` into files: folders by time in a directory per table.
 
 A table is stored as in a lake: executors write the files of an epoch, the driver publishes them
-with the position, as one version.  Of csv, json and orc the Delta log lists the files, but Delta
-readers cannot read them.  This module selects the rows, their folders and the expired folders.
+with the position.  This module selects rows, folders and expired folders.  Of csv, json and orc the
+Delta log only lists the files.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName, argument
 from londiste.db.queries import query
+from londiste.engine.spark.lake.file_writer import Written
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.options import CHANGE_NAMES
 from londiste.errors import BadOption, EventError, InstallError, StateError
@@ -286,20 +287,12 @@ class FileTable(LakeTable):
     ) -> tuple[Any, Collection[str]]:
         from londiste.engine.spark.lake import dispatch, merge_changes
 
-        work = self.rule.work
         folders = {file.part for file in version.files}
-        emptied = truncate is not None and not work.ignore_truncate
+        emptied = self._is_emptied(truncate)
         if emptied:
             changes = merge_changes.after_truncate(changes, truncate)
-        plan = dispatch.DispatchPlan(
-            self._time(),
-            self.rule.folders.java,
-            tuple(op.value for op in Op if op in work.ops),
-            work.row_mode is RowMode.PLAIN,
-            work.row_mode is RowMode.LATEST,
-            version.names,
-            version.key,
-        )
+        kinds, pattern = self._kinds(), self.rule.folders.java
+        plan = dispatch.DispatchPlan(self._time(), pattern, kinds, version.names, version.key)
         placed = dispatch.placed(changes, plan)
         found = dispatch.parts(placed)
         if None in found:
@@ -308,23 +301,44 @@ class FileTable(LakeTable):
         since = self._since()
         old = {part for part in touched if self.rule.folders.is_old(part, since)}
         if old:
-            # They would go with the folder as soon as it is there.
             placed, touched = placed.where(~placed["_part"].isin(*sorted(old))), touched - old
         gone = {part for part in folders if emptied or self.rule.folders.is_old(part, since)}
         if not touched:
             return None, gone
         names = [column.name for column in version.columns]
-        if not plan.latest:
-            out = dispatch.shown(placed, plan, names)
-        else:
-            mine = () if emptied else version.inside(touched)
-            base = dispatch.read(jobs.spark, self.store.place, mine, schema(version))
-            out = dispatch.latest(base, placed, plan, names)
-            gone |= touched & folders
-        return jobs.parts.spread(out, len(touched)), gone
+        mine = () if emptied else version.inside(touched)
+        base = dispatch.read(jobs.spark, self.store.place, mine, schema(version))
+        out = dispatch.latest(base, placed, plan, names)
+        return jobs.parts.spread(out, len(touched)), gone | (touched & folders)
+
+    def _kinds(self) -> tuple[str, ...]:
+        """The values of ``_change_type`` that are dispatched."""
+        kinds, ops = self._jobs().direct.KINDS, set(self.rule.work.ops)
+        if self.rule.work.row_mode is RowMode.ALL:
+            ops.discard(Op.DELETE)
+        return tuple(kinds[op.value] for op in Op if op in ops)
+
+    def _plan(self, version: Version) -> Any:
+        wanted = schema(version)
+        there = {here: name for name, here in version.names}
+        names = tuple((there.get(name, name), name) for name in wanted.names)
+        rest = (self._kinds(), self._time(), self.rule.folders.name)
+        return self._jobs().direct.DirectPlan(names, wanted, *rest)
+
+    def _is_emptied(self, truncate: int | None) -> bool:
+        return truncate is not None and not self.rule.work.ignore_truncate
+
+    def _kept(
+        self, version: Version, files: list[Written], emptied: bool, timeless: int | None
+    ) -> tuple[list[Written], Collection[str]]:
+        if timeless is not None:
+            raise self._timeless(timeless)
+        since, is_old = self._since(), self.rule.folders.is_old
+        gone = {f.part for f in version.files if emptied or is_old(f.part, since)}
+        # What is old already would go with the folder as soon as it is there.
+        return [file for file in files if not is_old(file.part, since)], gone
 
     def _refuse(self, facts: Any) -> None:
-        # Scripts are passed over, as they are by a dispatcher into tables.
         if facts.keyless:
             raise EventError(
                 f"table {self.table}: {facts.keyless} events lack its primary key",

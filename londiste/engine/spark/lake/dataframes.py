@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 #: What is known of every change, behind the columns of its table.
 CHANGE = schema.CHANGE
 
-_WRITTEN = "path string, part string, rows long, bytes long, stats string"
+#: Files that a task has written.
+WRITTEN = "path string, part string, rows long, bytes long, stats string"
 
 #: Times are told in UTC, and days begin by it.
 SETTINGS = {
@@ -59,7 +60,9 @@ def rows(
 ) -> Any:
     """The changes or rows of some parts, with the columns of a stream of payload typed."""
     result = schema.schema(Payload.TYPED, shape.columns, timed=options.timed)
-    return _numbered(spark, "read_parts", (options, list(parts), shape, result), len(parts), result)
+    return numbered(
+        spark, "dataframes.read_parts", (options, list(parts), shape, result), len(parts), result
+    )
 
 
 def files(spark: Any, place: Place, paths: Sequence[str], wanted: t.StructType) -> Any:
@@ -70,19 +73,21 @@ def files(spark: Any, place: Place, paths: Sequence[str], wanted: t.StructType) 
     """
     if paths and place.is_local:
         return spark.read.schema(wanted).parquet(*(literally(place.address(p)) for p in paths))
-    return _numbered(spark, "read_files", (place, list(paths), wanted), len(paths), wanted)
+    return numbered(
+        spark, "dataframes.read_files", (place, list(paths), wanted), len(paths), wanted
+    )
 
 
 def write(rows: Any, place: Place, form: str) -> list[Written]:
     """Writes rows into files of their ``_part``, which no commit names yet."""
     # Spark does not find a column by each name.
     numbered = rows.toDF(*(f"c{number}" for number in range(len(rows.columns))))
-    program = _program("write_rows", _packed((place, form, rows.columns)))
-    return [Written(*row) for row in numbered.mapInArrow(program, _WRITTEN).collect()]
+    program = _program("dataframes.write_rows", _packed((place, form, rows.columns)))
+    return [Written(*row) for row in numbered.mapInArrow(program, WRITTEN).collect()]
 
 
-def _numbered(spark: Any, name: str, given: Any, count: int, result: t.StructType) -> Any:
-    """A task for each number; name -- of what it runs."""
+def numbered(spark: Any, name: str, given: Any, count: int, result: Any) -> Any:
+    """A task for each number; name -- module and function that it runs."""
     if not count:
         return spark.createDataFrame([], result)
     return spark.range(0, count, 1, count).mapInArrow(_program(name, _packed(given)), result)
@@ -107,9 +112,11 @@ def _program(
             path = SparkFiles.get(package)
             if path not in sys.path:
                 sys.path.insert(0, path)
-        from londiste.engine.spark.lake import dataframes
+        import importlib
 
-        yield from getattr(dataframes, name)(payload, batches)
+        module, _, function = name.partition(".")
+        found = importlib.import_module(f"londiste.engine.spark.lake.{module}")
+        yield from getattr(found, function)(payload, batches)
 
     return execute
 
@@ -120,10 +127,17 @@ def _program(
 def read_parts(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Changes or rows."""
     options, parts, shape, result = pickle.loads(zlib.decompress(payload))
-    for number in _numbers(batches):
-        part = parts[number]
-        read = snapshots.rows if isinstance(part, TablePart) else reader.changes
-        yield from read(options, part, shape, result)
+    for number in numbers(batches):
+        yield from read_part(options, parts[number], shape, result)
+
+
+def read_part(
+    options: Options, part: TickRange | TablePart, shape: StreamShape, result: Any
+) -> Iterator[pa.RecordBatch]:
+    """Changes or rows of one part."""
+    if isinstance(part, TablePart):
+        return snapshots.rows(options, part, shape, result)
+    return reader.changes(options, part, shape, result)
 
 
 def read_files(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,7 +147,7 @@ def read_files(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 
     place, paths, wanted = pickle.loads(zlib.decompress(payload))
     result = schema.arrow(wanted)
-    for number in _numbers(batches):
+    for number in numbers(batches):
         with place.files.open_input_file(paths[number]) as file:
             for batch in pyarrow.parquet.ParquetFile(file).iter_batches():
                 there = set(batch.schema.names)
@@ -162,7 +176,8 @@ def written(files: Iterable[Written]) -> Iterator[pa.RecordBatch]:
         yield pyarrow.RecordBatch.from_arrays(arrays, names=list(vars(file)))
 
 
-def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+def numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers of parts or files of a task."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 

@@ -1,4 +1,4 @@
-"""Dispatch of changes into folders by time."""
+"""Dispatch of changes into folders by time, of each key the last row."""
 
 from __future__ import annotations
 
@@ -23,37 +23,30 @@ MORE = (
     ("_event_id", t.LongType()),
     ("_row", t.IntegerType()),
 )
-_KINDS = {"I": "insert", "U": "update_postimage", "D": "delete"}
 
 
 @dataclass(frozen=True)
 class DispatchPlan:
-    """What becomes of the changes of a table.
+    """Which rows of a table are kept as they were last.
 
     time -- the column with the time, or one time for all.
-    pattern -- of folders, for ``date_format``; ops -- letters of the operations that count.
-    keeps_deletes -- a delete is a row; latest -- of each key the last row of a folder is kept.
+    pattern -- of folders, for ``date_format``; kinds -- values of ``_change_type`` that count.
     names -- columns and their names in files; empty: all as they are.
     key -- of the table, as it is called there.
     """
 
     time: str | datetime
     pattern: str
-    ops: tuple[str, ...]
-    keeps_deletes: bool
-    latest: bool
+    kinds: tuple[str, ...]
     names: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
 
 
 def placed(changes: Any, plan: DispatchPlan) -> Any:
     """The changes of rows that count, with the columns of files, ``_part`` and their key."""
-    rows = of_rows(changes).where(f.col("_change_type").isin(*(_KINDS[op] for op in plan.ops)))
+    rows = of_rows(changes).where(f.col("_change_type").isin(*plan.kinds))
     time = col(plan.time) if isinstance(plan.time, str) else f.lit(plan.time)
-    part = f.date_format(time.cast("timestamp"), plan.pattern)
-    if not plan.keeps_deletes and not plan.latest:
-        rows = rows.where("_change_type != 'delete'")
-    return rows.withColumn("_part", part)
+    return rows.withColumn("_part", f.date_format(time.cast("timestamp"), plan.pattern))
 
 
 def parts(placed: Any) -> dict[str | None, int]:

@@ -50,12 +50,6 @@ def buckets(changes: Any, key: Sequence[str], count: int) -> set[str]:
     return {row[0] for row in found}
 
 
-def by_day(changes: Any) -> Any:
-    """Changes with the day of their tick as part."""
-    kept = changes.where("_change_type != 'execute'")
-    return kept.withColumn("_part", f.date_format("_commit_timestamp", "'day='yyyy-MM-dd"))
-
-
 def by_bucket(rows: Any, key: Sequence[str], count: int, tasks: int) -> Any:
     """Rows of a state with their bucket as part."""
     return spread(rows.withColumn("_part", bucket(key, count)), tasks)
