@@ -101,6 +101,10 @@ PAGES = (
             "tick=4711": "tick=int(__import__('os').environ['TICK'])",
         },
         stays=("lake run$",),
+        not_run={
+            "pip install": "the environment of the tests has it",
+            "s3://shop-lake": "needs an object store; tests/engine/test_lake_s3.py has one",
+        },
         before={
             "lake status ": "until_ 'londiste -c lake.toml lake status'",
             "from pyspark": "TICK=$(londiste -c lake.toml lake status --json"
