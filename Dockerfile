@@ -12,7 +12,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY client client
 COPY londiste londiste
 COPY sql sql
-RUN pip install --no-cache-dir ./client ".[web]"
+RUN pip install --no-cache-dir ./client ".[web,lake]"
 
 COPY examples/compose/entrypoint.sh /usr/local/bin/entrypoint.sh
 
