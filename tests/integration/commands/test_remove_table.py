@@ -8,7 +8,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.db.names import TableName
 from londiste.errors import StateError, UsageError
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.add_table_checks import check_table
+from londiste.replication.commands.add_table_checks import check_table, look
 from londiste.replication.model import TableOptions
 from tests.fixtures.cascade import QUEUE, CommandLine, Node
 from tests.integration.commands.test_add_table import local
@@ -95,14 +95,15 @@ def test_a_key_that_a_copy_has_dropped_is_not_reported_as_missing(
     londiste(root.db, "add-table", "one", "two")
     londiste(leaf.db, "add-table", "one", "--create")
     leaf.db.execute("create table two (like one)")
+    one, two = TableName("public", "one"), TableName("public", "two")
     with leaf.connect() as conn:
-        tables.local_set_table_struct(conn, QUEUE, TableName("public", "one"), "select 1")
+        tables.local_set_table_struct(conn, QUEUE, one, "select 1")
         leaf.db.execute("alter table one drop constraint one_pkey")
         with pytest.raises(StateError, match="key is dropped until the copy ends") as caught:
-            check_table(conn, TableName("public", "one"), TableOptions())
+            check_table(conn, one, look(conn, [one])[one], TableOptions())
         assert "settings of queue q: londiste wait-sync" in caught.value.hint
         with pytest.raises(UsageError, match="has no primary key"):
-            check_table(conn, TableName("public", "two"), TableOptions())
+            check_table(conn, two, look(conn, [two])[two], TableOptions())
 
 
 def test_waiting_for_tables_has_a_limit_and_a_reason(

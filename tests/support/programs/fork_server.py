@@ -21,6 +21,7 @@ import ctypes
 import fcntl
 import gc
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -194,6 +195,8 @@ def _become(order: dict[str, Any], files: list[int], room: tuple[int, int, int, 
     for number, file in zip((1, 2, *order["files"]), [_aside(file) for file in files], strict=True):
         os.dup2(file, number)
         os.close(file)
+    # Those of the server remember that it writes into a file, where one may seek.
+    sys.stdout, sys.stderr = _new_stream(sys.stdout), _new_stream(sys.stderr)
     os.chdir(order["cwd"])
     os.environ.clear()
     _show(room[0], room[1], [os.fsencode(word) for word in argv])
@@ -205,6 +208,17 @@ def _become(order: dict[str, Any], files: list[int], room: tuple[int, int, int, 
     sys.orig_argv[:] = argv
     sys.argv[:] = argv[2:]
     sys.path[0] = order["cwd"]
+
+
+def _new_stream(old: Any) -> io.TextIOWrapper:
+    """A stream of text into the same file as it is now."""
+    raw = io.FileIO(old.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=old.encoding,
+        errors=old.errors,
+        line_buffering=old.line_buffering,
+    )
 
 
 def _room() -> tuple[int, int, int, int]:

@@ -20,10 +20,16 @@ def listed(file: str) -> list[str]:
 
 
 def parent_of(words: list[str]) -> NoReturn:
-    """Starts another one as its child, as a daemon does, which may print on its own."""
+    """Starts another one as its child, as a daemon does, and prints what that has printed."""
+    passed = os.pipe()
     reader, writer = os.pipe()
-    child = Child.start([*sys.orig_argv[:3], *words], files={"PASSED": reader})
-    os.write(writer, b"!")
+    with os.fdopen(writer, "wb") as output:
+        argv = [*sys.orig_argv[:3], *words]
+        child = Child.start(argv, output=output, files={"PASSED": passed[0]})
+    with os.fdopen(reader, encoding="utf-8") as lines:
+        known, *others = lines
+    print(known, end="")
+    print(*others, sep="", end="", file=sys.stderr)
     sys.exit(child.wait(60))
 
 
@@ -47,7 +53,9 @@ if __name__ == "__main__":
         "signals": [str(signal.getsignal(n)) for n in sorted(signal.valid_signals())],
         "stdin": sys.stdin.read(),
     }
-    print(json.dumps(known))
+    # As a command does, which fails where a stream takes a pipe for a file.
+    sys.stdout.reconfigure(errors="backslashreplace")
+    print(json.dumps(known), flush=True)
     print(random.random(), file=sys.stderr)
     if "londiste.cli" in sys.modules:
         print("londiste.cli is loaded", file=sys.stderr)
