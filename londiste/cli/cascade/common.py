@@ -43,10 +43,8 @@ def finish(
         output.message(done if count else nothing)
 
 
-def tell_silent(scene: ClusterState, about: Sequence[str], what: str) -> None:
-    """Warns about nodes that do not answer: the command must be repeated for them."""
+def tell_silent(scene: ClusterState, about: Sequence[str], what: str, hint: str) -> None:
+    """Warns about nodes that do not answer; hint -- what to do for them."""
     for name, view in scene.topology.views.items():
         if view.info is None and not view.member.dead and name not in about:
-            output.warning(
-                f"node {name} does not answer and {what}: repeat the command when it answers"
-            )
+            output.warning(f"node {name} does not answer and {what}: {hint}")

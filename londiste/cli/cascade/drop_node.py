@@ -8,6 +8,7 @@ from londiste.cascade.switching import drop_node as dropping
 from londiste.cli import options
 from londiste.cli.cascade.common import cluster_state, finish, tell_silent
 from londiste.cli.plan_output import sites
+from londiste.db.names import argument
 from londiste.settings import NodeSettings
 
 
@@ -39,5 +40,7 @@ def drop_node(
         steps = dropping.drop(
             where, scene, name, force=ignore_unreachable, drop_consumers=drop_consumers
         )
-        tell_silent(scene, (name,), "keeps the node in its list")
+        # A node that is dropped knows the others no more, and those that answer do not know it.
+        there = f"when it answers, run there: londiste drop-node {argument(name)}"
+        tell_silent(scene, (name,), "keeps the node in its list", there)
         finish(steps, where, how, f"node {name} dropped", f"no node {name}, nothing to do")

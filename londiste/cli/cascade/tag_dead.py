@@ -38,7 +38,8 @@ def _tag(
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings)
         steps = marking.tag(where, scene, list(names), dead=dead)
-        tell_silent(scene, names, "does not get the mark")
+        again = "repeat the command when it answers"
+        tell_silent(scene, names, "does not get the mark", again)
         word = "dead" if dead else "alive"
         named = ", ".join(names)
         finish(steps, where, how, f"{named}: {word}", f"{named}: already {word}")

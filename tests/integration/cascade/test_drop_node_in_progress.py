@@ -80,6 +80,7 @@ def test_a_drop_is_finished_by_its_command_where_the_root_has_forgotten_the_node
     dropped = londiste(root.db, "drop-node", "leaf")
     assert dropped.code == 0
     assert "node branch does not answer and keeps the node in its list" in dropped.err
+    assert "run there: londiste drop-node leaf\n" in dropped.err
     assert root.db.execute(NOTES) == []
     _closed(branch.db, closed=False)
     assert branch.db.execute(NOTES) == [("drop-node", "leaf")]

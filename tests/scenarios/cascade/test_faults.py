@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -251,6 +252,7 @@ def _run(
     begin(lined, operation)
     branches = {n.name: n.database for n in cascade.nodes.values() if n.kind is not LEAF}
     dropped = {operation.argv[1]} if operation.argv[0] == "drop-node" else set()
+    own = "is not a node of queue"
     split = operation.lost == fault.node
     with Everywhere(branches) as writer:
         writer.wait(5, on="n1")
@@ -273,8 +275,11 @@ def _run(
             _back(cascade, operation, fork, again)
             writer.wait(5, on="n1" if fork.code() else operation.roots[-1])
             return
-        gone = dropped and again.code() == 2 and "has no node" in again.err
+        gone = dropped and again.code() == 2 and ("has no node" in again.err or own in again.err)
         assert again.code() == 0 or gone, f"first {fork}\nthen {again}\n{cascade.report()}"
+        for silent in re.findall(r"node (\w+) does not answer and keeps the node", fork.err):
+            # What the warning says about it.
+            cascade.do(silent, "drop-node", *dropped)
         writer.wait(5, on=operation.roots[-1])
         writer.stop()
         history = writer.history(ignoring=dropped)
