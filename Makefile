@@ -90,7 +90,7 @@ dist: build/tools/.made $(VENV)/.made
 	diff -r dist build/again
 	$(PYTHON) -m venv build/installed
 	build/installed/bin/python -m pip install --quiet --disable-pip-version-check --find-links dist \
-		"londiste4[embedded,web]==$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' londiste/__init__.py)"
+		"londiste4[embedded,lake,web]==$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' londiste/__init__.py)"
 	$(TOOLS)/cyclonedx-py environment --output-reproducible --of JSON -o dist/londiste4.cdx.json \
 		build/installed/bin/python
 	cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
