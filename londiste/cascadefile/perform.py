@@ -16,6 +16,7 @@ from londiste.cascade.switching import change_provider, drop_node, switchover
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, look
 from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.cascadefile.action import Action, Kind
+from londiste.db.connection import describe_dsn
 from londiste.db.names import TableName
 from londiste.handlers import registry, table_rules
 from londiste.handlers.table_rules import HandlerAttrs
@@ -26,6 +27,7 @@ from londiste.orchestration.steps import Step
 from londiste.pgq import admin, config
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table, change_handler, change_policy, remove_table
+from londiste.replication.commands.add_table_checks import TableInCopy
 from londiste.replication.commands.registry_sync import CopyRegistry
 from londiste.replication.failover import readiness, reroute
 from londiste.replication.failover.switchover_sequences import carry
@@ -163,7 +165,21 @@ class Performer:
             choice=choice,
         )
         wanted = RegistrationFilter.of(self.settings(action.node))
-        found = add_table.plan(*self._at(action.node), action.tables, options, wanted=wanted)
+        while True:
+            try:
+                found = add_table.plan(
+                    *self._at(action.node), action.tables, options, wanted=wanted
+                )
+                break
+            except TableInCopy as busy:
+                # The provider's own copy has begun before the table is created here.
+                self.warn(
+                    f"{action.node}: waits for the copy of table {busy.table} into"
+                    f" {describe_dsn(busy.conn.info.dsn)}"
+                )
+                wait.wait_sync(
+                    busy.conn, busy.queue, timeout=None, only=[busy.table], trouble=self.warn
+                )
         for line in found.notes:
             self.warn(line)
         return found.steps

@@ -32,7 +32,13 @@ from londiste.replication.commands import (
     registry_sync,
     root_trigger,
 )
-from londiste.replication.commands.add_table_checks import Looks, check_table, look, pick
+from londiste.replication.commands.add_table_checks import (
+    Looks,
+    check_table,
+    look,
+    pick,
+    require_whole,
+)
 from londiste.replication.commands.add_table_step import AddTable, step_of
 from londiste.replication.model import (
     ReplicatedTable,
@@ -260,18 +266,23 @@ def _create(
 ) -> tuple[Step, tuple[str, ...]]:
     """The step that creates tables on one node and adds them; notes on differences."""
     origin = sites.at(source_dsn)
-    theirs = {t.name: t for t in tables.get_table_list(origin, node.queue)}
     dests = {source: step.dest for source, step in made}
-    known = create_table.known_names(theirs, ours)
-    ddl = create_table.ddl(
-        origin,
-        sites.at(dsn),
-        dests,
-        parts,
-        known,
-        needs=options.create_needs,
-        allow_code=options.allow_code,
-    )
+    theirs = {t.name: t for t in tables.get_table_list(origin, node.queue)}
+    while True:
+        ddl = create_table.ddl(
+            origin,
+            sites.at(dsn),
+            dests,
+            parts,
+            create_table.known_names(theirs, ours),
+            needs=options.create_needs,
+            allow_code=options.allow_code,
+        )
+        # What was read may lack what a copy had dropped: it began or ended meanwhile.
+        require_whole(origin, list(dests))
+        before, theirs = theirs, {t.name: t for t in tables.get_table_list(origin, node.queue)}
+        if _states(before) == _states(theirs):
+            break
     adds = tuple(step for _, step in made)
     step = create_table.CreateTables(
         node.name,
@@ -284,6 +295,10 @@ def _create(
         options.allow_code,
     )
     return step, ddl.notes
+
+
+def _states(known: Mapping[TableName, ReplicatedTable]) -> dict[TableName, str | None]:
+    return {name: table.state for name, table in known.items()}
 
 
 def additions(steps: Sequence[Step]) -> list[AddTable]:

@@ -161,13 +161,7 @@ def check_table(
     if options.wants.events is not None:
         # What its handler makes of events may have no key: a history of the rows, for one.
         return True
-    for row in fetch(conn, "keys_dropped_by_copy", name=str(table)):
-        raise StateError(
-            f"table {table} is being copied, and its key is dropped until the copy ends",
-            detail="nothing was added",
-            hint=f"with the settings of queue {row['queue_name']}: londiste wait-sync; then repeat"
-            " the command",
-        )
+    require_whole(conn, [table])
     raise UsageError(
         f"table {table} has no primary key",
         detail="without one an UPDATE or DELETE cannot be replicated",
@@ -175,6 +169,29 @@ def check_table(
         " pkey=a,b; or allow inserts only: --insert-only; or match rows by all columns:"
         " --whole-row",
     )
+
+
+class TableInCopy(StateError):
+    """A copy has dropped the key and the indexes of a table, and restores them at its end.
+
+    conn -- its database; queue, table -- what the copy is for.
+    """
+
+    def __init__(self, conn: Connection, table: TableName, queue: str, copied: TableName) -> None:
+        super().__init__(
+            f"table {table} is being copied, and its key is dropped until the copy ends",
+            detail=f"nothing was added; the copy is in {describe_dsn(conn.info.dsn)}",
+            hint=f"with the settings of queue {queue} there: londiste wait-sync; then repeat the"
+            " command",
+        )
+        self.conn, self.queue, self.table = conn, queue, copied
+
+
+def require_whole(conn: Connection, names: Sequence[TableName]) -> None:
+    """Raises TableInCopy if a copy has dropped the key or indexes of one of these tables."""
+    for row in fetch(conn, "tables_dropped_by_copy", names=list(map(str, names))):
+        copied = TableName.parse(row["table_name"])
+        raise TableInCopy(conn, TableName.parse(row["dest"]), row["queue_name"], copied)
 
 
 def _not_plain(table: TableName, kind: str) -> UnknownTable | None:

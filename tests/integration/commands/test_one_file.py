@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.fixtures.one_file import OneFile
+from tests.fixtures.process import Program
 
 ROLES = {"n1": "root", "n2": "branch of n1", "n3": "leaf of n2"}
 TABLES = '\n[tables]\ninclude = ["public.*"]\n'
@@ -209,3 +212,39 @@ def test_rows_of_a_node_below_that_a_copy_would_duplicate_refuse_the_change(
     assert refused.code == 3, refused.err
     assert "of node n3, below this one, was added with --skip-truncate" in refused.err
     assert one_file.db["n2"].value("select merge_state from londiste.table_info") == "ok"
+
+
+def test_apply_waits_for_a_table_that_its_provider_is_copying(
+    one_file: OneFile, program: Callable[..., Program]
+) -> None:
+    one_file.write(ROLES, '\n[tables]\ninclude = ["a"]\n')
+    create = "create table {0} (id int primary key, v text); create index {0}_v on {0} (v)"
+    one_file.db["n1"].execute(create.format("a") + ";" + create.format("b"))
+    assert one_file("apply").code == 0
+    branch = one_file.db["n2"]
+    one_file.write(ROLES, TABLES)
+    # The worker of the branch begins its copy before apply comes to the leaf.
+    assert one_file.killed(["apply"], "plan.before-step:4") == -9
+    assert (tables(one_file, "n2"), tables(one_file, "n3")) == (
+        ["public.a", "public.b"],
+        ["public.a"],
+    )
+    dropped = "alter table b add primary key (id); create index b_v on b (v)"
+    change = (
+        "update londiste.table_info set merge_state = %s, dropped_ddl = %s"
+        " where table_name = 'public.b'"
+    )
+    branch.execute("alter table b drop constraint b_pkey; drop index b_v")
+    branch.execute(change, "in-copy", dropped)
+    refused = one_file("--node", "n3", "add-table", "b", "--create")
+    assert refused.code == 3, refused.err
+    assert "being copied, and its key is dropped" in refused.err and branch.name in refused.err
+    applied = program("-c", str(one_file.path), "apply")
+    applied.says("n3: waits for the copy of table public.b into")
+    branch.execute(dropped)
+    branch.execute(change, "ok", None)
+    branch.execute("update londiste.table_info set merge_state = 'ok'")
+    assert applied.end(within=60) == 0, applied.text
+    assert (
+        one_file.db["n3"].value("select count(*) from pg_index where indrelid = 'b'::regclass") == 2
+    )

@@ -101,7 +101,7 @@ def test_a_key_that_a_copy_has_dropped_is_not_reported_as_missing(
         leaf.db.execute("alter table one drop constraint one_pkey")
         with pytest.raises(StateError, match="key is dropped until the copy ends") as caught:
             check_table(conn, one, look(conn, [one])[one], TableOptions())
-        assert "settings of queue q: londiste wait-sync" in caught.value.hint
+        assert "settings of queue q there: londiste wait-sync" in caught.value.hint
         with pytest.raises(UsageError, match="has no primary key"):
             check_table(conn, two, look(conn, [two])[two], TableOptions())
 
