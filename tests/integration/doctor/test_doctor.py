@@ -114,6 +114,7 @@ def pair(cluster: Server, templates: tuple[Database, Database]) -> Iterator[Pair
 
 def _clone(cluster: Server, one: Database) -> Database:
     name = f"{one.name}_clone"
+    one.close()
     cluster.create_database(name, template=one.name)
     return Database(cluster, name)
 
@@ -159,6 +160,7 @@ def test_a_defect_is_found_and_its_remedy_removes_it(
 
     if damage.create:
         pair.target.drop()
+        templates[1].close()
         cluster.create_database(pair.target.name, template=templates[1].name)
     elif damage.remedy is not None:
         assert not any(one.sql for one in found)

@@ -94,6 +94,7 @@ def template(cluster: Server) -> Iterator[Database]:
     made = create_database(cluster, pgq=True)
     made.execute("select pgq.create_queue('q'), pgq.register_consumer('q', 'c')")
     made.execute(DECOYS)
+    made.close()
     yield made
     made.drop()
 

@@ -187,7 +187,7 @@ class Combined:
 
     def position(self, part: str, place: str) -> int:
         query = "select worker_last_tick from pgq_node.get_node_info(%s)"
-        return int(self.at[place].look(query, part))
+        return int(self.at[place].value(query, part))
 
     def kind(self, place: str) -> object:
         return self.at[place].value("select node_type from pgq_node.get_node_info(%s)", ALL)

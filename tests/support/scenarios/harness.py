@@ -244,7 +244,7 @@ class Cascade:
 
     def completed_tick(self, node: Node) -> int:
         """The last tick that the node's worker has finished."""
-        tick = node.database.look(
+        tick = node.database.value(
             "select s.last_tick_id from pgq_node.local_state s join pgq_node.node_info n"
             " on n.queue_name = s.queue_name and n.worker_name = s.consumer_name"
             " where s.queue_name = %s",
