@@ -41,6 +41,10 @@ def attached() -> Iterator[Callable[[Handler], Handler]]:
         log.removeHandler(handler)
         handler.close()
     # A thread that outlives the grace of its handler would print into the output of other tests.
+    threads_end()
+
+
+def threads_end() -> None:
     for thread in threading.enumerate():
         if thread.name == "log":
             thread.join(30)
@@ -91,6 +95,8 @@ def test_a_database_that_never_answers_costs_lines_and_no_time(
                 log.info("%d", number)
             assert handler.lost == 90
             handler.close()
+    # It says that the connection broke, and may not while the output is read.
+    threads_end()
     # ten that waited, the one at hand
     assert f"log database x@127.0.0.1:{port}: 101 lines were lost" in capfd.readouterr().err
 

@@ -73,7 +73,8 @@ def ended(directory: Path, number: signal.Signals, seconds: float, *, jobs: int 
     timer.cancel()
     assert "Traceback" not in errors
     assert "py4j" not in errors
-    wait_for(lambda: not below(directory), timeout=60, what="the end of all its processes")
+    # A JVM that has begun sees the end of its program once it is up.
+    wait_for(lambda: not below(directory), timeout=300, what=f"the end of {below(directory)}")
     return said.split("\n")[-2]
 
 
