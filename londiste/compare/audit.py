@@ -8,6 +8,7 @@ was compared longest ago is next, so a new process continues where the last one 
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,15 +21,29 @@ from londiste.compare import sqlapi as progress
 from londiste.compare.checksum import Piece, compare
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.compare import both_sides, drill_task, moved
-from londiste.compare.context import Asked, Parties, choose, meet, pair_up, require_one_source
+from londiste.compare.context import (
+    Asked,
+    Parties,
+    choose,
+    meet,
+    open_session,
+    pair_up,
+    ready,
+    require_one_source,
+)
 from londiste.compare.result import as_json
 from londiste.compare.row_diff import drill, narrow
-from londiste.daemon.loop import pause
+from londiste.daemon.loop import Loop
 from londiste.daemon.signals import Signals
-from londiste.db.connection import session
+from londiste.db.connection import Connection
 from londiste.db.names import argument
-from londiste.errors import StateError
+from londiste.pgq.liveness import server_now
+from londiste.replication import coverage as recent
+from londiste.replication.coverage import Audited
+from londiste.replication.forwarding.combined_queue import other_queues
 from londiste.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
 
 #: Findings of a range that are kept.
 _KEPT = 100
@@ -54,12 +69,16 @@ class Coverage:
     findings: tuple[dict[str, Any], ...]
 
 
-def coverage(settings: WorkerSettings, wanted: Sequence[str] = ()) -> list[Coverage]:
-    """Coverage of this node's audits, by table."""
-    with session(settings.db, name="londiste compare", autocommit=True) as conn:
+def coverage(
+    settings: WorkerSettings, wanted: Sequence[str] = ()
+) -> tuple[list[Coverage], Audited | None]:
+    """Coverage of this node's tables by the audit: by table, and together; None: no audit ran."""
+    with open_session(settings.db) as conn:
         names = [str(t.name) for t in choose(settings, conn, wanted)]
         ranges = progress.compare_ranges(conn, settings.queue_name, progress.AUDIT)
-    return [summed(name, [r for r in ranges if r.table_name == name]) for name in names]
+        found = [t for t in recent.read(conn, settings.queue_name) if t.table_name in names]
+    by_table = [summed(name, [r for r in ranges if r.table_name == name]) for name in names]
+    return by_table, recent.summed(found) if found else None
 
 
 def summed(table: str, ranges: Sequence[progress.ComparedRange]) -> Coverage:
@@ -97,85 +116,106 @@ def next_range(
     return one.table_name, one
 
 
-def run(
-    settings: WorkerSettings,
-    asked: Asked,
-    *,
-    share: float,
-    once: bool,
-    say: Callable[[str], None],
+def outgrown(ranges: Sequence[progress.ComparedRange], now: int) -> bool:
+    """Pure: whether a table has to be split again, which deletes the results of its ranges.
+
+    now -- number of ranges that fit its size.
+    """
+    fits = len(ranges) < 2 * now and now < 2 * len(ranges)
+    # A known difference stays known until its range is compared again.
+    return not fits and not any(r.differs for r in ranges)
+
+
+def once(
+    settings: WorkerSettings, asked: Asked, *, share: float, say: Callable[[str], None]
 ) -> None:
-    """Audits until a signal; ``once``: until every range was compared.
+    """Compares every range once.
 
     share -- part of the time that is spent reading.
     """
-    with contextlib.ExitStack() as stack:
-        signals = stack.enter_context(Signals().handled())
+    with Signals().handled() as signals:
         started: datetime | None = None
-        failures = 0
-        while not signals.stopping:
+        more = True
+        while more and not signals.stopping:
             began = time.monotonic()
-            try:
-                started, more = _step(settings, asked, started, once=once, say=say)
-                failures = 0
-            except StateError as error:
-                # The worker lags or is stopped: the audit leaves the servers to it.
-                if once:
-                    raise
-                failures += 1
-                say(f"{error}; will retry")
-                signals.wait(pause(failures))
-                continue
-            if not more:
-                return
+            with open_session(settings.db) as conn:
+                if started is None:
+                    started = server_now(conn)
+                more = _step(settings, conn, asked, started, say)
             took = time.monotonic() - began
-            if not (once and share == 1.0):
-                signals.wait(max(_SHORTEST if not once else 0.0, took / share - took))
+            if more and share < 1.0:
+                signals.wait(took / share - took)
+
+
+def run(settings: WorkerSettings, asked: Asked, signals: Signals, *, share: float) -> None:
+    """Compares range after range until a stop is requested; retries after errors.
+
+    share -- part of the time that is spent reading.
+    """
+
+    def unit() -> bool:
+        began = time.monotonic()
+        with open_session(settings.db) as conn:
+            _step(settings, conn, asked, None, log.warning)
+        took = time.monotonic() - began
+        loop.delay = max(_SHORTEST, took / share - took)
+        return False
+
+    # A worker that lags or is stopped is an error: the audit leaves the servers to it.
+    loop = Loop(unit, signals=signals, longest_pause=settings.max_retry_delay)
+    loop.run()
 
 
 def _step(
     settings: WorkerSettings,
+    conn: Connection,
     asked: Asked,
-    started: datetime | None,
-    *,
-    once: bool,
+    since: datetime | None,
     say: Callable[[str], None],
-) -> tuple[datetime, bool]:
-    """Compares one range, or splits a table: (start of the round, whether work is left)."""
+) -> bool:
+    """Compares one range, or splits a table.  Returns whether work is left.
+
+    since -- ranges that were compared after it are done, and every table must be comparable;
+        None: the round never ends, and tables that cannot be compared now come later.
+    """
     queue = settings.queue_name
+    strict = since is not None or bool(asked.tables)
+    found = choose(settings, conn, asked.tables) if strict else ready(settings, conn)
+    if strict:
+        require_one_source(conn, queue, found)
+    chosen = {str(t.name): t for t in found}
+    ranges = progress.compare_ranges(conn, queue, progress.AUDIT)
+    while (following := next_range(list(chosen), ranges, since)) is not None:
+        name, one = following
+        if strict or not other_queues(conn, queue, name, chosen[name].dest):
+            break
+        del chosen[name]
+    if following is None:
+        if since is None:
+            # The error names one of them.
+            require_one_source(conn, queue, found)
+        return False
     with contextlib.ExitStack() as stack:
-        conn = stack.enter_context(session(settings.db, name="londiste compare", autocommit=True))
-        if started is None:
-            row = conn.execute("select clock_timestamp()").fetchone()
-            assert row is not None
-            started = row[0]
-        chosen = {str(t.name): t for t in choose(settings, conn, asked.tables)}
-        require_one_source(conn, queue, list(chosen.values()))
-        ranges = progress.compare_ranges(conn, queue, progress.AUDIT)
-        found = next_range(list(chosen), ranges, started if once else None)
-        if found is None:
-            return started, False
-        name, one = found
         parties = stack.enter_context(meet(settings, conn, [chosen[name]], lambda text: None))
-        with session(parties.root_dsn, name="londiste compare", autocommit=True) as root:
-            table = pair_up(root, conn, chosen[name], asked, parties.held)
+        with open_session(parties.root_dsn) as root:
+            table = pair_up(root, conn, chosen[name], asked, parties.held, warn=one is None)
             fits = one is not None and one.signature == progress.signature(table)
             # A round of the table is over: the table may have outgrown its ranges.
             mine = [r for r in ranges if r.table_name == name]
             whole = all(r.checked_at is not None for r in mine)
-            if one is None or not fits or (whole and one.number == 0 and not once):
+            if one is None or not fits or (whole and one.number == 0 and since is None):
                 cut = chunks.cut(root, conn, table, force_ranges=True)
-                if one is None or not fits or len(cut) != len(mine):
+                if one is None or not fits or outgrown(mine, len(cut)):
                     conditions = [(piece.condition, piece.buckets) for piece in cut]
                     progress.compare_begin(conn, queue, progress.AUDIT, [(table, conditions)])
-                    return started, True
+                    return True
         count = _look(parties, conn, asked, Piece(table, one.number, one.condition, one.buckets))
         if count:
-            say(f"table {name}: {count} rows differ; londiste compare {argument(name)}")
-    return started, True
+            say(f"table {name}: {count} rows differ; londiste repair {argument(name)}")
+    return True
 
 
-def _look(parties: Parties, conn: Any, asked: Asked, piece: Piece) -> int:
+def _look(parties: Parties, conn: Connection, asked: Asked, piece: Piece) -> int:
     """Compares one range and stores the result.  Returns the number of differing rows."""
     table: Pairing = piece.table
     with parties.aligned(asked.timeout) as at:

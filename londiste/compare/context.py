@@ -23,6 +23,7 @@ from londiste.errors import BadOption, LondisteError, StateError, UnknownTable
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
+from londiste.replication.coverage import comparable
 from londiste.replication.forwarding.combined_queue import other_queues
 from londiste.replication.forwarding.upstream_filters import held_above
 from londiste.replication.model import ReplicatedTable
@@ -144,6 +145,16 @@ def choose(
     return chosen
 
 
+def ready(settings: WorkerSettings, conn: Connection) -> list[ReplicatedTable]:
+    """The tables that can be compared now; those that are being copied come later."""
+    require_subscriber(settings, conn)
+    known = _chosen(conn, settings.queue_name, ())
+    found = [table for table in known if table.state == "ok"]
+    if not found:
+        _require_in_step(known)
+    return found
+
+
 def open_session(dsn: str) -> contextlib.AbstractContextManager[Connection]:
     return session(dsn, name="londiste compare", autocommit=True)
 
@@ -154,8 +165,13 @@ def pair_up(
     table: ReplicatedTable,
     asked: Asked,
     held: Mapping[TableName, TableRules],
+    *,
+    warn: bool = True,
 ) -> Pairing:
-    """How a table is compared.  Raises BadOption for a condition that does not fit it."""
+    """How a table is compared.  Raises BadOption for a condition that does not fit it.
+
+    warn -- log the columns that are not compared.
+    """
     if asked.where:
         for conn, name in ((root, table.name), (node, table.dest)):
             try:
@@ -174,7 +190,7 @@ def pair_up(
         only_rows=asked.where,
         count_only=asked.count_only,
     )
-    if found.skipped:
+    if found.skipped and warn:
         log.warning("table %s: columns not compared: %s", table.name, ", ".join(found.skipped))
     return found
 
@@ -202,7 +218,7 @@ def held_from(settings: WorkerSettings, info: NodeInfo) -> Mapping[TableName, Ta
 def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[ReplicatedTable]:
     local = {t.name: t for t in tables.get_table_list(conn, queue) if t.local}
     if not wanted:
-        return [t for t in local.values() if t.wants.stored and not t.wants.incomparable]
+        return [t for t in local.values() if comparable(t)]
 
     def unknown(text: str) -> LondisteError:
         return UnknownTable(

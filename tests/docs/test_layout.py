@@ -20,7 +20,7 @@ REPLICATION = (
     ("worker", "failover"),
     ("commands",),
     ("apply", "parallel", "forwarding", "tablesync", "ddl"),
-    ("model", "sqlapi", "patterns", "registration_filter", "notifications"),
+    ("model", "sqlapi", "patterns", "registration_filter", "coverage", "notifications"),
 )
 
 

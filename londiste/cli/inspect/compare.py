@@ -15,6 +15,7 @@ from londiste.compare import compare as run
 from londiste.compare import context as parties
 from londiste.compare import result as found
 from londiste.errors import UsageError
+from londiste.replication.coverage import Audited
 from londiste.settings import WorkerSettings
 
 
@@ -30,9 +31,11 @@ class Coverage(TypedDict):
     """With `--status` and `--continuous`: the audit.
 
     equal -- no compared row differs.
+    coverage -- of all these tables in the last 24 hours; null: no audit has run.
     """
 
     equal: bool
+    coverage: Audited | None
     tables: list[audit.Coverage]
 
 
@@ -52,7 +55,7 @@ EXPLAINED = Rows("tables", run.ExplainedTable)
 @click.option(
     "--engine",
     type=click.Choice(["spark", "local"]),
-    help="Engine of the comparison (default: the setting engine).",
+    help="Engine of the comparison (default: the setting engine; with --continuous: local).",
 )
 @click.option(
     "--continuous", is_flag=True, help="Audit tables continuously, range by range, until stopped."
@@ -97,19 +100,24 @@ def compare(
         )
     if once and not continuous:
         raise UsageError("--once requires --continuous", hint="londiste compare --continuous")
+    # A range is too small for a job of Spark.
+    engine = engine or ("local" if continuous else None)
     settings = context.settings(WorkerSettings, engine=engine)
     asked = parties.Asked(tables, timeout, where, count_only, limit, resume)
     if status:
-        return _status(audit.coverage(settings, tables), as_json)
+        return _status(settings, tables, as_json)
     if explain:
         plans = run.explain(settings, asked)
         columns = ["table", "here", "found_by", "cut", "where", "skipped_columns"]
         output.show(EXPLAINED, plans, json_wanted=as_json, columns=columns)
         return 0
+    if continuous and once:
+        audit.once(settings, asked, share=share, say=output.message)
+        return _status(settings, tables, as_json)
     if continuous:
-        audit.run(settings, asked, share=share, once=once, say=output.message)
-        covered = audit.coverage(settings, tables)
-        return _status(covered, as_json) if once else 0
+        with context.process(settings, announced=False) as signals:
+            audit.run(settings, asked, signals, share=share)
+        return 0
     result = run.compare_tables(settings, asked, say=output.message, done=announce)
     if as_json:
         output.as_json(
@@ -134,15 +142,17 @@ def _counts(result: found.TableResult, count_only: bool) -> list[str]:
     return [f"{n}+" if result.more else str(n) for n in result.counts().values()]
 
 
-def _status(covered: list[audit.Coverage], as_json: bool) -> int:
+def _status(settings: WorkerSettings, tables: tuple[str, ...], as_json: bool) -> int:
+    covered, together = audit.coverage(settings, tables)
     equal = not any(table.differing for table in covered)
     if as_json:
-        output.as_json(Coverage(equal=equal, tables=covered))
+        output.as_json(Coverage(equal=equal, coverage=together, tables=covered))
     else:
         output.table(
             ["table", "ranges", "compared", "oldest", "rows", "differing"],
             [[t.table, t.ranges, t.compared, t.oldest, t.rows, t.differing] for t in covered],
         )
+        output.message(str(together or "no audit has run: londiste compare --continuous"))
         for table in covered:
             for finding in table.findings:
                 output.message(f"{table.table} {finding['kind']}: {finding['key']}")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,9 +16,12 @@ from typing import Any
 import pytest
 
 from londiste.cascade.model import NodeType
-from londiste.compare.audit import next_range, summed
+from londiste.compare.audit import next_range, outgrown, summed
+from londiste.compare.context import open_session, ready
 from londiste.compare.sqlapi import ComparedRange
-from tests.fixtures.line import Line, LineNode
+from londiste.errors import StateError
+from londiste.settings import WorkerSettings
+from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.integration.compare.test_compare import damage
 
 SCHEMA = """
@@ -97,9 +104,115 @@ def test_an_audit_covers_every_range_and_shows_what_it_found(
     assert big["findings"] == [{"kind": "differs", "key": {"id": "7000"}}]
     assert small["findings"] == [{"kind": "missing", "key": {"id": "3"}}]
     assert big["rows"] == 12000
+    together = found["coverage"]
+    assert (together["verified"], together["complete"], together["tables"]) == (1.0, 2, 2)
+    assert (together["differing"], together["oldest"]) == (2, min(big["oldest"], small["oldest"]))
     assert answer(line, leaf, "--status", code=3) == found
     assert line.run(leaf, "repair", "--apply").code == 0
     assert answer(line, leaf, "--continuous", "--once", "--share", "1")["equal"] is True
+    # What was compared before the last day does not count; a table without a result counts fully.
+    older = "update londiste.compare_range set checked_at = now() - interval '25 hours'"
+    leaf.database.execute(f"{older} where table_name = 'public.big' and number > 0")
+    first = answer(line, leaf, "--status")["tables"][0]["ranges"]
+    together = answer(line, leaf, "--status")["coverage"]
+    assert 0.5 / first < together["verified"] < 2 / first
+    assert (together["complete"], together["tables"]) == (1, 2)
+    leaf.database.execute("delete from londiste.compare_range where table_name = 'public.big'")
+    leaf.database.execute("analyze big")
+    together = answer(line, leaf, "--status")["coverage"]
+    assert together["verified"] == pytest.approx(10 / 12_010, abs=1e-4)
+    assert together["oldest"] is None
+    leaf.database.execute("delete from londiste.compare_range")
+    assert answer(line, leaf, "--status")["coverage"] is None
+
+
+def test_a_killed_audit_continues_where_it_was(line: Line, pair: tuple[LineNode, LineNode]) -> None:
+    _, leaf = pair
+    leaf.database.execute(
+        """
+        create table seen (step serial, name text, number int);
+        create function note() returns trigger language plpgsql as
+            'begin insert into public.seen (name, number) values (new.table_name, new.number);
+            return null; end';
+        create trigger note after update on londiste.compare_range
+            for each row execute function note();
+        """
+    )
+    audit = ("compare", "--continuous", "--share", "1")
+    # Each range has a task on both sides: the process is killed in the third range.
+    done = line.run(leaf, *audit, env={"LONDISTE_CRASH": "compare.mid-range:6"})
+    assert done.code == -signal.SIGKILL, str(done)
+    seen = "select count(*) from seen"
+    assert leaf.database.value(seen) == 2
+    ranges = leaf.database.value("select count(*) from londiste.compare_range")
+    damage(leaf, "delete from small where id = 3; update big set filler = 'wrong' where id = 12000")
+    again = line.processes.start("audit", line._argv(leaf, *audit))
+    line.wait(lambda: leaf.database.value(seen) >= ranges, "a whole round")
+    firsts = "select count(distinct (name, number)) from seen where step <= %s"
+    assert leaf.database.value(firsts, ranges) == ranges
+    # Both were in ranges that the killed process had not reached.
+    for name in ("big", "small"):
+        assert f"table public.{name}: 1 rows differ" in again.said()
+    assert again.stop() == 0
+
+
+def test_writers_during_an_audit_are_no_differences(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = pair
+    damage(leaf, "update big set filler = 'wrong' where id = 9000")
+    with writing(root):
+        found = answer(line, leaf, "--continuous", "--once", "--share", "1", code=3)
+    assert [table["differing"] for table in found["tables"]] == [1, 0]
+    assert found["tables"][0]["findings"] == [{"kind": "differs", "key": {"id": "9000"}}]
+    assert found["coverage"]["verified"] == 1.0
+
+
+@contextlib.contextmanager
+def writing(root: LineNode) -> Iterator[None]:
+    """Writes both tables of the root in the with block; row 9000 stays."""
+    end = threading.Event()
+
+    def write() -> int:
+        with root.database.connect() as conn:
+            conn.execute("set search_path = public")
+            for number in itertools.count(1):
+                low = number * 37 % 8_900
+                conn.execute(
+                    "update big set filler = md5(filler) where id between %s and %s",
+                    [low, low + 50],
+                )
+                conn.execute("delete from big where id = %s", [11_000 + number % 500])
+                conn.execute("insert into big values (%s, 'new')", [20_000 + number])
+                conn.execute("update small set v = %s", [str(number)])
+                if end.wait(0.02):
+                    break
+        return number
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write)
+        try:
+            yield
+        finally:
+            end.set()
+        assert written.result() > 5
+
+
+def test_a_table_that_is_being_copied_comes_later(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    for node in (root, leaf):
+        line.add(node, "big", "small", expect_sync=True)
+    settings = WorkerSettings(db=leaf.database.dsn, queue_name=QUEUE, job_name="leaf_worker")
+    with open_session(settings.db) as conn:
+        assert [table.name.name for table in ready(settings, conn)] == ["big", "small"]
+        conn.execute(
+            "update londiste.table_info set merge_state = 'in-copy' where table_name = 'public.big'"
+        )
+        assert [table.name.name for table in ready(settings, conn)] == ["small"]
+        conn.execute("update londiste.table_info set merge_state = 'in-copy'")
+        with pytest.raises(StateError, match="tables not in sync"):
+            ready(settings, conn)
 
 
 def test_an_audit_ends_when_it_is_asked_to(line: Line, pair: tuple[LineNode, LineNode]) -> None:
@@ -121,6 +234,10 @@ def test_the_range_that_was_looked_at_longest_ago_is_next() -> None:
     one = ComparedRange("a", 0, "s", "", 1, now, 5, now, 10, 0, None)
     older = replace(one, number=1, checked_at=now - timedelta(days=1))
     never = replace(one, table_name="b", checked_at=None)
+    assert not outgrown([one, older], 2) and not outgrown([one, older], 3)
+    assert outgrown([one, older], 4) and outgrown([one, older], 1)
+    # Else the difference would not be known until its range is compared again.
+    assert not outgrown([one, replace(older, differs=1)], 4)
     pick: Callable[..., Any] = next_range
     assert pick(["a"], [], None) == ("a", None)
     assert pick(["a", "b"], [one, older], None) == ("b", None)

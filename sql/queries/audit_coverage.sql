@@ -1,0 +1,44 @@
+/*
+ * What the audit (compare --continuous) has compared of the tables of a node; no row without one.
+ *
+ * %(queue)s -- the queue.
+ * recent, recent_rows -- ranges that were compared in the last 24 hours, and their rows on the root.
+ * rows -- of all ranges; the catalog's estimate for those that were never compared.
+ */
+with ranges as materialized (
+    select r.table_name, r.checked_at, r.rows, r.differs,
+        r.checked_at > now() - interval '24 hours' as is_recent
+    from londiste.compare_ranges(%(queue)s, 'audit') as r
+),
+found as (
+    select r.table_name,
+        count(*) as ranges,
+        count(r.checked_at) as compared,
+        count(*) filter (where r.is_recent) as recent,
+        coalesce(sum(r.rows), 0) as rows,
+        coalesce(sum(r.rows) filter (where r.is_recent), 0) as recent_rows,
+        coalesce(sum(r.differs), 0) as differing,
+        min(r.checked_at) as oldest
+    from ranges as r
+    group by r.table_name
+)
+select
+    t.table_name,
+    coalesce(f.ranges, 0) as ranges,
+    coalesce(f.compared, 0) as compared,
+    coalesce(f.recent, 0) as recent,
+    (
+        coalesce(f.rows, 0)
+        + greatest(coalesce(c.reltuples, 0), 0)::numeric
+            * case when f.ranges > 0 then 1.0 - f.compared::numeric / f.ranges else 1.0 end
+    )::int8 as rows,
+    coalesce(f.recent_rows, 0)::int8 as recent_rows,
+    coalesce(f.differing, 0)::int8 as differing,
+    f.oldest
+from londiste.get_table_list(%(queue)s) as t
+left join found as f on f.table_name = t.table_name
+left join (
+    pg_catalog.pg_class as c
+    join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+) on n.nspname || '.' || c.relname = coalesce(t.dest_table, t.table_name)
+where t.local and exists (select from ranges)
