@@ -157,6 +157,12 @@ METRICS = (
         _NODE,
     ),
     Metric(
+        "londiste_audit_verified_ratio",
+        Group.CASCADE,
+        "Share of rows that compare --continuous has verified in the last 24 hours, 0 to 1.",
+        _NODE,
+    ),
+    Metric(
         "londiste_drift_rows",
         Group.CASCADE,
         "Rows that compare --continuous found to differ from the root's.",

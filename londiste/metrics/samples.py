@@ -89,6 +89,8 @@ def _node(node: NodeStatus, queue: str, measures: NodeMeasures | None) -> Iterat
     for daemon in sorted({one.kind for one in known}):
         up = all(one.life.runs for one in known if one.kind == daemon)
         yield sample("daemon_up", up, daemon=daemon)
+    if node.audit is not None:
+        yield sample("audit_verified_ratio", node.audit.verified)
     yield sample("held_seconds", node.held.age if node.held is not None else 0.0)
     running = node.large is not None and node.large.seconds is None
     yield sample("large_batch_running", running)

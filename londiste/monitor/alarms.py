@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from londiste.cascade.model import Subscriber, consumer_kind
-from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import argument
 from londiste.db.queries import tuples
-from londiste.errors import InstallError, LondisteError
 from londiste.monitor.queues import collect, rules
 from londiste.monitor.queues.model import Finding, Limits, MonitorFacts, Severity
 
 #: Age of an event table in transactions from which on the server is near its limit of 2 billion.
 CRITICAL_AGE = 1_600_000_000
-#: The job of ``compare --continuous``.
-_AUDIT = "audit"
 
 
 @dataclass(frozen=True)
@@ -39,10 +34,14 @@ class DatabaseFacts:
 
 
 def collect_facts(
-    conn: Connection, queue: str, subscribers: list[Subscriber], *, has_queue: bool
+    conn: Connection,
+    queue: str,
+    subscribers: list[Subscriber],
+    differing: dict[str, int],
+    *,
+    has_queue: bool,
 ) -> DatabaseFacts:
     """The facts of a node's database, for ``alarms``."""
-    differing = _differing(conn, queue)
     if not has_queue:
         return DatabaseFacts(queue, None, (), differing)
     age, allowed = _age(conn, queue)
@@ -99,25 +98,6 @@ def drift_findings(queue: str, differing: dict[str, int]) -> list[Finding]:
         for table, rows in sorted(differing.items())
         if rows
     ]
-
-
-def differing_rows(conn: Connection, queue: str) -> dict[str, int]:
-    """Rows that the audit of this node found to differ, by table; none with older schemas."""
-    rows: Counter[str] = Counter()
-    try:
-        for one in call.rows(conn, "londiste.compare_ranges", queue, _AUDIT):
-            rows[one["table_name"]] += one["differs"] or 0
-    except InstallError:
-        return {}
-    return dict(rows)
-
-
-def _differing(conn: Connection, queue: str) -> dict[str, int]:
-    try:
-        return differing_rows(conn, queue)
-    except LondisteError:
-        # No right to see it.
-        return {}
 
 
 def _age(conn: Connection, queue: str) -> tuple[int, int]:

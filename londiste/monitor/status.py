@@ -31,8 +31,10 @@ from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
 from londiste.pgq import queues
+from londiste.replication import coverage
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors as apply_errors
+from londiste.replication.coverage import Audited
 from londiste.replication.model import COPY_BELOW, ReplicatedTable, decode_attrs
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.sqlapi import LargeBatch
@@ -91,6 +93,7 @@ class NodeStatus:
     operation -- the unfinished change of the cascade at this node.
     consumers -- other consumers of its queue, and Spark sinks that write to its database.
     exposed -- sessions of this program there that are neither encrypted nor local.
+    audit -- coverage of its tables by compare --continuous; None: it has not run.
     """
 
     name: str
@@ -120,6 +123,7 @@ class NodeStatus:
     halted: tuple[Halted, ...] = ()
     alarms: tuple[Finding, ...] = ()
     applied_events: int | None = None
+    audit: Audited | None = None
 
     @property
     def worker(self) -> Running | None:
@@ -203,6 +207,7 @@ class _Answer:
     daemons: tuple[Running, ...]
     halted: tuple[Halted, ...]
     alarms: tuple[Finding, ...] = ()
+    audit: Audited | None = None
 
 
 #: Takes the session of a node, its name, and the facts of its database.
@@ -285,8 +290,13 @@ def collect(
         seen = consumers.of_node(conn, queue)
         sessions = exposure.find(conn)
         facts = None
+        # A root has no rows that could differ from its own.
+        is_audited = limits is not None and info.type is not NodeType.ROOT
+        covered = coverage.of_node(conn, queue, listed or ()) if is_audited else []
         if limits is not None:
-            facts = collect_facts(conn, queue, below, has_queue=info.type is not NodeType.LEAF)
+            differing = {one.table_name: one.differing for one in covered}
+            has_queue = info.type is not NodeType.LEAF
+            facts = collect_facts(conn, queue, below, differing, has_queue=has_queue)
             if visit is not None:
                 visit(conn, info.name, facts)
         return _Answer(
@@ -306,6 +316,7 @@ def collect(
                 if e.state == "halted"
             ),
             () if limits is None or facts is None else alarms(facts, limits),
+            coverage.summed(covered) if covered else None,
         )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
@@ -370,6 +381,7 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         daemons=answer.daemons,
         halted=answer.halted,
         alarms=answer.alarms,
+        audit=answer.audit,
     )
 
 

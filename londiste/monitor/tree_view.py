@@ -149,6 +149,8 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     if node.operation is not None:
         facts.append(paint(f"UNDER WAY: {node.operation.what}"))
         facts.append(paint(f"  finish it: {node.operation.command}"))
+    if node.audit is not None:
+        facts.append(f"Audit: {node.audit}")
     facts += [*_readers(node, paint)]
     if node.large is not None:
         facts.append(f"Last large batch: {_large(node.large)}")

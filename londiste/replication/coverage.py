@@ -9,6 +9,7 @@ from datetime import datetime
 
 from londiste.db.connection import Connection
 from londiste.db.queries import records
+from londiste.errors import LondisteError
 from londiste.replication.model import ReplicatedTable
 
 
@@ -62,6 +63,15 @@ def read(conn: Connection, queue: str) -> list[TableCoverage]:
 def comparable(table: ReplicatedTable) -> bool:
     """Whether the node has rows of this table that can be compared with the root's."""
     return table.local and table.wants.stored and not table.wants.incomparable
+
+
+def of_node(conn: Connection, queue: str, known: Sequence[ReplicatedTable]) -> list[TableCoverage]:
+    """The coverage of its tables that can be compared; empty with older schemas or no right."""
+    names = {str(table.name) for table in known if comparable(table)}
+    try:
+        return [one for one in read(conn, queue) if one.table_name in names]
+    except LondisteError:
+        return []
 
 
 def summed(found: Sequence[TableCoverage]) -> Audited:

@@ -108,6 +108,15 @@ def test_an_audit_covers_every_range_and_shows_what_it_found(
     assert (together["verified"], together["complete"], together["tables"]) == (1.0, 2, 2)
     assert (together["differing"], together["oldest"]) == (2, min(big["oldest"], small["oldest"]))
     assert answer(line, leaf, "--status", code=3) == found
+    status = json.loads(line.run(leaf, "status", "--json").out)["nodes"]
+    assert {node["name"]: node["audit"] for node in status} == {"root": None, "leaf": together}
+    shown = line.run(leaf, "status").out
+    assert "Audit: 100 % of rows verified in the last 24 h, 2 of 2 tables; 2 rows differ" in shown
+    checked = json.loads(line.run(leaf, "status", "--check", "--json").out)["findings"]
+    drift = {one["what"]: one["do"] for one in checked if one["kind"] == "drift"}
+    assert drift["node leaf: table public.big: 1 rows differ from the root's"] == (
+        "londiste repair public.big"
+    )
     assert line.run(leaf, "repair", "--apply").code == 0
     assert answer(line, leaf, "--continuous", "--once", "--share", "1")["equal"] is True
     # What was compared before the last day does not count; a table without a result counts fully.

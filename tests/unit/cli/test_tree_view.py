@@ -7,6 +7,7 @@ from londiste.daemon.durations import dhms
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.status import NodeStatus, Status, TableCounts
 from londiste.monitor.tree_view import compact, tree
+from londiste.replication.coverage import Audited
 
 THREE = Status(
     "sales",
@@ -89,6 +90,12 @@ def test_trouble_is_painted() -> None:
     assert "n (root, svc)" in text
     assert "Lag: <1m1s>, Tick: 1, NOT UPTODATE" in text
     assert "<ERR: w: broken>" in text
+
+
+def test_the_coverage_of_the_audit_is_shown() -> None:
+    node = NodeStatus("n", "leaf", tick=1, audit=Audited(0.98, 3, 2, 1, None))
+    text = "Audit: 98 % of rows verified in the last 24 h, 2 of 3 tables; 1 rows differ"
+    assert any(line.endswith(text) for line in tree(Status("q", "n", (node,))))
 
 
 def test_alarms_about_a_queue_are_shown() -> None:

@@ -25,6 +25,7 @@ from londiste.monitor.alarms import DatabaseFacts
 from londiste.monitor.lag import Behind, Latency
 from londiste.monitor.queues.model import ConsumerFacts, MonitorFacts, QueueFacts
 from londiste.monitor.status import Halted, NodeStatus, Status, TableCounts
+from londiste.replication.coverage import Audited
 from londiste.ticker.database import Counts
 
 WORKER = Running("worker", "leaf_worker", Life.ALIVE)
@@ -41,6 +42,7 @@ LEAF = NodeStatus(
     tables=TableCounts(2, 1, 4),
     daemons=(WORKER,),
     applied_events=40,
+    audit=Audited(0.98, 3, 2, 5, None),
 )
 HALTED = Halted("1:2", "leaf_worker", "public.t", "insert", ("id",))
 CONSUMER = ConsumerFacts("q", "reader", pending=5, lag=8.0, dead_letters=2, retries=3)
@@ -103,6 +105,7 @@ def test_a_node_that_is_halted_has_no_table_that_is_ok() -> None:
     assert values(found, "applied_events_total") == {"root": 70, "leaf": 40}
     assert values(found, "copy_bytes_total") == {"leaf": 7}
     assert values(found, "daemon_up") == {"leaf": True}
+    assert values(found, "audit_verified_ratio") == {"leaf": 0.98}
     assert values(leaf, "latency_seconds", "part") == {"tick": 3.0, "fetch": 0.2}
     halted = list(samples.cascade(counted(ROOT, replace(LEAF, halted=(HALTED,)))))
     leaf = [one for one in halted if one.labels.get("node") == "leaf"]
