@@ -93,7 +93,9 @@ class Running:
                 return f"{self.kind}: NOT RUNNING{since}{never}; start it: {self.start}"
 
 
-_VERBS = {"worker": "applied", "ticker": "ticked"}
+_VERBS = {"worker": "applied", "ticker": "ticked", "audit": "compared"}
+#: Commands of daemons that are shown once they have reported, until they are stopped.
+STARTS = {"notify": "londiste notify", "audit": "londiste compare --continuous"}
 
 
 def judge(one: Daemon, *, patience: float = 0.0) -> Life:
@@ -108,7 +110,8 @@ def judge(one: Daemon, *, patience: float = 0.0) -> Life:
         silent = min(silent, one.session_age)
     if one.has_session is False:
         return Life.ALIVE if silent <= RECONNECT else Life.GONE
-    if silent <= max(MISSED * one.period, patience):
+    # An audit is silent while it reads a table, and between two ranges.
+    if one.kind == "audit" or silent <= max(MISSED * one.period, patience):
         return Life.ALIVE
     return Life.BUSY if one.is_executing else Life.HUNG
 

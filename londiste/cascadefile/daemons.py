@@ -1,4 +1,4 @@
-"""Daemons of a cascade file, for ``londiste run``: tickers, workers, jobs, notify, console."""
+"""Daemons of a cascade file, for ``londiste run``: tickers, workers, audits, jobs, console."""
 
 from __future__ import annotations
 
@@ -47,6 +47,9 @@ def daemons(
         fixed = tuple(getattr(own, key) for key in _FIXED)
         argv = (*program, "--node", node.name, "worker")
         found.append(Daemon(f"worker {node.name}", argv, WORKER, fixed))
+        if own.audit_share and node.role != "root":
+            argv = (*program, "--node", node.name, "compare", "--continuous")
+            found.append(Daemon(f"audit {node.name}", argv, JOB, (own,)))
     for kind, jobs in file.jobs.items():
         for name, keys in jobs.items():
             if str(keys.get("node", file.root.name)) in {node.name for node in nodes}:

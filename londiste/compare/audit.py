@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import psycopg
+
 from londiste.compare import chunks
 from londiste.compare import recheck as rows
 from londiste.compare import sqlapi as progress
@@ -35,9 +37,10 @@ from londiste.compare.result import as_json
 from londiste.compare.row_diff import drill, narrow
 from londiste.daemon.loop import Loop
 from londiste.daemon.signals import Signals
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, connect, usable
 from londiste.db.names import argument
-from londiste.pgq.liveness import server_now
+from londiste.errors import LondisteError
+from londiste.pgq.liveness import Beat, server_now
 from londiste.replication import coverage as recent
 from londiste.replication.coverage import Audited
 from londiste.replication.forwarding.combined_queue import other_queues
@@ -147,23 +150,63 @@ def once(
                 signals.wait(took / share - took)
 
 
-def run(settings: WorkerSettings, asked: Asked, signals: Signals, *, share: float) -> None:
-    """Compares range after range until a stop is requested; retries after errors.
+class Audit:
+    """The daemon: compares range after range until a stop is requested, and retries after errors.
 
     share -- part of the time that is spent reading.
     """
 
-    def unit() -> bool:
+    def __init__(
+        self, settings: WorkerSettings, asked: Asked, signals: Signals, *, share: float
+    ) -> None:
+        self._settings = settings
+        self._asked = asked
+        self._share = share
+        self._conn: Connection | None = None
+        self._beat = Beat("audit", settings.queue_name, settings.job_name)
+        # A worker that lags or is stopped is an error: the audit leaves the servers to it.
+        self._loop = Loop(
+            self._unit,
+            signals=signals,
+            longest_pause=settings.max_retry_delay,
+            recover=self._failed,
+        )
+
+    def run(self) -> None:
+        """Runs until a stop is requested."""
+        try:
+            self._loop.run()
+        finally:
+            with contextlib.suppress(LondisteError, psycopg.Error):
+                self._beat.stop(self._conn)
+            self._close()
+
+    def _unit(self) -> bool:
         began = time.monotonic()
-        with open_session(settings.db) as conn:
-            _step(settings, conn, asked, None, log.warning)
+        if self._conn is None:
+            self._conn = connect(self._settings.db, name="londiste compare", autocommit=True)
+        self._beat.beat(self._conn)
+        _step(self._settings, self._conn, self._asked, None, log.warning)
         took = time.monotonic() - began
-        loop.delay = max(_SHORTEST, took / share - took)
+        self._beat.error = ""
+        self._beat.worked(apply=took)
+        self._beat.beat(self._conn)
+        self._loop.delay = max(_SHORTEST, took / self._share - took)
         return False
 
-    # A worker that lags or is stopped is an error: the audit leaves the servers to it.
-    loop = Loop(unit, signals=signals, longest_pause=settings.max_retry_delay)
-    loop.run()
+    def _failed(self, error: LondisteError) -> None:
+        """Reports what the audit cannot do, in a session that still works."""
+        self._beat.error = error.message
+        if usable(self._conn):
+            with contextlib.suppress(LondisteError, psycopg.Error):
+                self._beat.beat(self._conn)
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+        self._conn = None
 
 
 def _step(

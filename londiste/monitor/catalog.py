@@ -41,6 +41,15 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "No ticker runs for the queue: it gets no ticks, and its tables do not rotate.",
             "The finding contains the command that starts it.",
         ),
+        "notify": (
+            "The notifier does not run, or cannot deliver: findings do not reach operators.",
+            "londiste notify starts it, and londiste notify --test checks its channels.",
+        ),
+        "audit": (
+            "The audit (compare --continuous) does not run or fails: differences are not found.",
+            "Correct the error that the finding contains, or start it: londiste compare"
+            " --continuous.",
+        ),
         "paused": (
             "The worker is paused: it applies nothing until it is resumed.",
             "londiste resume --node NODE.",

@@ -402,8 +402,8 @@ def _daemons(
         # A copy that has ended is started again by the worker; one that hangs is not.
         if one.kind == "copy" and daemons.judge(one) not in (Life.GONE, Life.STOPPED):
             lines.append(daemons.running([one], "copy"))
-        elif one.kind == "notify" and daemons.judge(one) is not Life.STOPPED:
-            lines.append(daemons.running([one], "notify", start="londiste notify"))
+        elif one.kind in daemons.STARTS and daemons.judge(one) is not Life.STOPPED:
+            lines.append(daemons.running([one], one.kind, start=daemons.STARTS[one.kind]))
     return tuple(lines)
 
 

@@ -130,10 +130,11 @@ _ENDED = {
     "worker": "no change is applied on this node",
     "ticker": "no tick is created, and tables of the queue do not rotate",
     "notify": "findings do not reach operators",
+    "audit": "rows that differ from the root's are not found",
 }
 
 
-_FAILS = {"notify": "findings do not reach operators"}
+_FAILS = {kind: _ENDED[kind] for kind in ("notify", "audit")}
 
 
 def _daemon(one: Running, node: NodeStatus) -> Severity:

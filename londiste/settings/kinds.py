@@ -153,6 +153,13 @@ class WorkerSettings(LoopFields, BatchFields, EngineFields, ReadyFields, NodeSet
         description="Memory in bytes for the next batch, which is read while this one is applied"
         " (0 = no read-ahead).",
     )
+    audit_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of time in which londiste run audits the tables of a branch or leaf"
+        " (compare --continuous), for example 0.05 (0 = no audit).",
+    )
     conflict_log_rows: int = Field(
         10_000, ge=0, description="Rows per table that the conflict log keeps, newest first."
     )

@@ -64,10 +64,8 @@ EXPLAINED = Rows("tables", run.ExplainedTable)
 @click.option(
     "--share",
     metavar="FRACTION",
-    default=0.2,
-    show_default=True,
     type=click.FloatRange(0.001, 1.0),
-    help="With --continuous: fraction of time spent reading.",
+    help="With --continuous: fraction of time spent reading (default: audit_share, else 0.2).",
 )
 @click.option("--status", is_flag=True, help="Show coverage and findings of --continuous.")
 @options.explain
@@ -83,7 +81,7 @@ def compare(
     engine: str | None,
     continuous: bool,
     once: bool,
-    share: float,
+    share: float | None,
     status: bool,
     explain: bool,
     as_json: bool,
@@ -103,6 +101,7 @@ def compare(
     # A range is too small for a job of Spark.
     engine = engine or ("local" if continuous else None)
     settings = context.settings(WorkerSettings, engine=engine)
+    share = share or settings.audit_share or 0.2
     asked = parties.Asked(tables, timeout, where, count_only, limit, resume)
     if status:
         return _status(settings, tables, as_json)
@@ -116,7 +115,7 @@ def compare(
         return _status(settings, tables, as_json)
     if continuous:
         with context.process(settings, announced=False) as signals:
-            audit.run(settings, asked, signals, share=share)
+            audit.Audit(settings, asked, signals, share=share).run()
         return 0
     result = run.compare_tables(settings, asked, say=output.message, done=announce)
     if as_json:

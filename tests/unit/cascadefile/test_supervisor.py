@@ -78,6 +78,24 @@ def test_a_file_with_a_channel_has_a_notifier(monkeypatch: pytest.MonkeyPatch) -
     assert argv("") == []
 
 
+def test_nodes_with_a_share_of_time_have_an_audit() -> None:
+    def of_share(**shares: float) -> list[Daemon]:
+        def settings(node: str) -> WorkerSettings:
+            share = shares.get(node, 0.0)
+            return WorkerSettings(db="x", queue_name="q", job_name=node, audit_share=share)
+
+        return daemons(file_of(), (), ("londiste",), settings)
+
+    assert not [d for d in of_share() if d.name.startswith("audit")]
+    # The root is what the others are compared with.
+    found = of_share(a=0.1, b=0.1, c=0.2)
+    assert [(d.rank, d.argv) for d in found if d.name.startswith("audit")] == [
+        (2, ("londiste", "--node", node, "compare", "--continuous")) for node in "bc"
+    ]
+    changed = changes(found, of_share(b=0.1, c=0.3))
+    assert [d.name for d in changed.stop] == [d.name for d in changed.start] == ["audit c"]
+
+
 def test_a_reload_restarts_just_what_cannot_change() -> None:
     before = of(file_of())
     text = TEXT.replace('"dbname=c"', '"dbname=c2"').replace('node = "b"', 'node = "a"')
