@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -35,7 +35,7 @@ from londiste.compare.context import (
 )
 from londiste.compare.result import as_json
 from londiste.compare.row_diff import drill, narrow
-from londiste.daemon.loop import Loop
+from londiste.daemon.loop import Loop, Trouble, as_londiste, pause, report
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, usable
 from londiste.db.names import argument
@@ -44,6 +44,7 @@ from londiste.pgq.liveness import Beat, server_now
 from londiste.replication import coverage as recent
 from londiste.replication.coverage import Audited
 from londiste.replication.forwarding.combined_queue import other_queues
+from londiste.replication.model import ReplicatedTable
 from londiste.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -138,20 +139,32 @@ def once(
     """
     with Signals().handled() as signals:
         started: datetime | None = None
-        more = True
-        while more and not signals.stopping:
+        while not signals.stopping:
             began = time.monotonic()
             with open_session(settings.db) as conn:
                 if started is None:
                     started = server_now(conn)
-                more = _step(settings, conn, asked, started, say)
+                following = _following(settings, conn, asked, started)
+                if following is None:
+                    return
+                _advance(settings, conn, asked, following, started, say)
             took = time.monotonic() - began
-            if more and share < 1.0:
+            if share < 1.0:
                 signals.wait(took / share - took)
+
+
+@dataclass
+class _Failing:
+    """Failures of a table in a row, and when it is compared again (monotonic)."""
+
+    trouble: Trouble = field(default_factory=Trouble)
+    next: float = 0.0
 
 
 class Audit:
     """The daemon: compares range after range until a stop is requested, and retries after errors.
+
+    A table that cannot be compared does not stop the others.
 
     share -- part of the time that is spent reading.
     """
@@ -163,6 +176,7 @@ class Audit:
         self._asked = asked
         self._share = share
         self._conn: Connection | None = None
+        self._failing: dict[str, _Failing] = {}
         self._beat = Beat("audit", settings.queue_name, settings.job_name)
         # A worker that lags or is stopped is an error: the audit leaves the servers to it.
         self._loop = Loop(
@@ -186,13 +200,43 @@ class Audit:
         if self._conn is None:
             self._conn = connect(self._settings.db, name="londiste compare", autocommit=True)
         self._beat.beat(self._conn)
-        _step(self._settings, self._conn, self._asked, None, log.warning)
-        took = time.monotonic() - began
-        self._beat.error = ""
-        self._beat.worked(apply=took)
+        later = {name for name, one in self._failing.items() if began < one.next}
+        following = _following(self._settings, self._conn, self._asked, None, later)
+        if following is None:
+            return False
+        # Other tables are being copied, or were removed.
+        self._failing = {n: one for n, one in self._failing.items() if n in following.names}
+        name = str(following.table.name)
+        try:
+            _advance(self._settings, self._conn, self._asked, following, None, log.warning)
+        except (LondisteError, psycopg.Error) as error:
+            ours = as_londiste(error)
+            if ours.retry:
+                raise
+            self._rest(began)
+            self._postpone(name, ours)
+        else:
+            self._beat.worked(apply=self._rest(began))
+            if name in self._failing:
+                self._failing.pop(name).trouble.over()
+        self._beat.error = next((one.trouble.message for one in self._failing.values()), "")
         self._beat.beat(self._conn)
-        self._loop.delay = max(_SHORTEST, took / self._share - took)
         return False
+
+    def _rest(self, began: float) -> float:
+        """Sets the pause after a unit of work; returns the seconds that the unit took."""
+        took = time.monotonic() - began
+        self._loop.delay = max(_SHORTEST, took / self._share - took)
+        return took
+
+    def _postpone(self, name: str, error: LondisteError) -> None:
+        """Logs why a table cannot be compared; the others come first for some time."""
+        one = self._failing.setdefault(name, _Failing())
+        if one.trouble.failed(error):
+            report(error, one.trouble)
+        delay = pause(one.trouble.failures, longest=self._settings.max_retry_delay)
+        # The next unit of work is for another table in any case.
+        one.next = time.monotonic() + self._loop.delay + delay
 
     def _failed(self, error: LondisteError) -> None:
         """Reports what the audit cannot do, in a session that still works."""
@@ -209,17 +253,32 @@ class Audit:
         self._conn = None
 
 
-def _step(
+@dataclass(frozen=True)
+class _Following:
+    """The next table.
+
+    ranges -- all of it.  one -- the next of them; None: it has to be split.
+    names -- tables that can be compared now.
+    """
+
+    table: ReplicatedTable
+    names: Collection[str]
+    ranges: Sequence[progress.ComparedRange]
+    one: progress.ComparedRange | None
+
+
+def _following(
     settings: WorkerSettings,
     conn: Connection,
     asked: Asked,
     since: datetime | None,
-    say: Callable[[str], None],
-) -> bool:
-    """Compares one range, or splits a table.  Returns whether work is left.
+    later: Collection[str] = (),
+) -> _Following | None:
+    """The next range; None if all are done.
 
     since -- ranges that were compared after it are done, and every table must be comparable;
         None: the round never ends, and tables that cannot be compared now come later.
+    later -- tables that come after all others.
     """
     queue = settings.queue_name
     strict = since is not None or bool(asked.tables)
@@ -228,34 +287,48 @@ def _step(
         require_one_source(conn, queue, found)
     chosen = {str(t.name): t for t in found}
     ranges = progress.compare_ranges(conn, queue, progress.AUDIT)
-    while (following := next_range(list(chosen), ranges, since)) is not None:
+    while chosen:
+        names = [name for name in chosen if name not in later] or list(chosen)
+        following = next_range(names, ranges, since)
+        if following is None:
+            return None
         name, one = following
         if strict or not other_queues(conn, queue, name, chosen[name].dest):
-            break
+            mine = [r for r in ranges if r.table_name == name]
+            return _Following(chosen[name], chosen.keys(), mine, one)
         del chosen[name]
-    if following is None:
-        if since is None:
-            # The error names one of them.
-            require_one_source(conn, queue, found)
-        return False
+    # Several queues fill all tables; the error names one of them.
+    require_one_source(conn, queue, found)
+    return None
+
+
+def _advance(
+    settings: WorkerSettings,
+    conn: Connection,
+    asked: Asked,
+    following: _Following,
+    since: datetime | None,
+    say: Callable[[str], None],
+) -> None:
+    """Compares the next range, or splits the table."""
+    name, one = str(following.table.name), following.one
     with contextlib.ExitStack() as stack:
-        parties = stack.enter_context(meet(settings, conn, [chosen[name]], lambda text: None))
+        parties = stack.enter_context(meet(settings, conn, [following.table], lambda text: None))
         with open_session(parties.root_dsn) as root:
-            table = pair_up(root, conn, chosen[name], asked, parties.held, warn=one is None)
+            table = pair_up(root, conn, following.table, asked, parties.held, warn=one is None)
             fits = one is not None and one.signature == progress.signature(table)
             # A round of the table is over: the table may have outgrown its ranges.
-            mine = [r for r in ranges if r.table_name == name]
-            whole = all(r.checked_at is not None for r in mine)
+            whole = all(r.checked_at is not None for r in following.ranges)
             if one is None or not fits or (whole and one.number == 0 and since is None):
                 cut = chunks.cut(root, conn, table, force_ranges=True)
-                if one is None or not fits or outgrown(mine, len(cut)):
+                if one is None or not fits or outgrown(following.ranges, len(cut)):
                     conditions = [(piece.condition, piece.buckets) for piece in cut]
-                    progress.compare_begin(conn, queue, progress.AUDIT, [(table, conditions)])
-                    return True
+                    begun = [(table, conditions)]
+                    progress.compare_begin(conn, parties.queue, progress.AUDIT, begun)
+                    return
         count = _look(parties, conn, asked, Piece(table, one.number, one.condition, one.buckets))
         if count:
             say(f"table {name}: {count} rows differ; londiste repair {argument(name)}")
-    return True
 
 
 def _look(parties: Parties, conn: Connection, asked: Asked, piece: Piece) -> int:

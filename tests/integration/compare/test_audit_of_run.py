@@ -16,7 +16,7 @@ from tests.support.waiting import wait_for
 ROLES = {"n1": "root", "n2": "leaf of n1"}
 FILE = """
 [tables]
-include = ["a"]
+include = ["a", "b"]
 [worker]
 engine = "local"
 poll_interval = 0.2
@@ -47,7 +47,7 @@ def test_run_audits_a_node_is_killed_and_is_switched_off(
 ) -> None:
     one_file.write(ROLES, FILE)
     one_file.db["n1"].execute(
-        "create table a (id int primary key, v text);"
+        "create table a (id int primary key, v text); create table b (like a including all);"
         " insert into a select i, 'x' from generate_series(1, 100) i"
     )
     assert one_file("apply").code == 0
@@ -77,12 +77,17 @@ def test_run_audits_a_node_is_killed_and_is_switched_off(
     assert one_file("--node", "n2", "repair", "public.a", "--apply").code == 0
     wait_for(lambda: leaf(one_file)["audit"]["differing"] == 0, what="a round after the repair")
 
-    # What it cannot do is a finding until it can.
-    one_file.db["n2"].execute("alter table a rename to b")
+    # A table that it cannot compare is a finding until it can; it compares the other one.
+    one_file.db["n2"].execute("alter table a rename to c")
     wait_for(lambda: failing(one_file), what="the error")
     assert "public.a" in failing(one_file)[0]
-    one_file.db["n2"].execute("alter table b rename to a")
+    ranges = "select checked_at from londiste.compare_range where table_name = 'public.b'"
+    before = one_file.db["n2"].value(ranges)
+    wait_for(lambda: one_file.db["n2"].value(ranges) > before, what="the other table compared")
+    assert failing(one_file)
+    one_file.db["n2"].execute("alter table c rename to a")
     wait_for(lambda: not failing(one_file), what="the end of the error")
+    runs.says("recovered after")
 
     # An audit that is switched off is no finding, one that was killed with all others is.
     runs.kill()
