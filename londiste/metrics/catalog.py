@@ -169,6 +169,13 @@ METRICS = (
         _NODE,
     ),
     Metric(
+        "londiste_conflicts_total",
+        Group.CASCADE,
+        "Conflicts that the conflict resolutions of tables decided, by kind of conflict.",
+        (*_NODE, "kind"),
+        Kind.COUNTER,
+    ),
+    Metric(
         "londiste_large_batch_running",
         Group.CASCADE,
         "1 while an engine job (Spark) applies a large batch.",

@@ -60,7 +60,8 @@ def values(found: list[Sample], name: str, label: str = "node") -> dict[str, obj
 
 def everything() -> list[Sample]:
     """A sample of each metric of a cascade, and of processes."""
-    held = NodeMeasures("d@h:1", DatabaseFacts("q", QUEUES, (), {"public.t": 2}), (COPY,))
+    database = DatabaseFacts("q", QUEUES, (), {"public.t": 2}, conflicts={"missing": 3})
+    held = NodeMeasures("d@h:1", database, (COPY,))
     ticker, worker = TickerTally("ticker"), WorkerTally("worker")
     consumer = ConsumerTally("consumer")
     consumer.batch(3, 0.3)
@@ -230,6 +231,7 @@ def test_promtool_finds_nothing_in_the_metrics() -> None:
 
     text = exposition.render(everything())
     assert b'londiste_lag_seconds{node="leaf",queue="q"} 12.5\n' in text
+    assert b'londiste_conflicts_total{kind="missing",node="root",queue="q"} 3.0\n' in text
     assert b'londiste_worker_batch_duration_seconds_bucket{daemon="worker",le="60.0"} 1.0\n' in text
     assert b'londiste_worker_batch_duration_seconds_bucket{daemon="worker",le="+Inf"} 2.0\n' in text
     promtool("check", "metrics", stdin=text)
