@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.wheels import Environment, environment, wheels  # noqa: F401
+from tests.support.programs.wheels import Environment, environment, wheels  # noqa: F401
 
 
 @pytest.fixture(scope="session")

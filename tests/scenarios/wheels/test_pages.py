@@ -15,7 +15,7 @@ from tests.fixtures.cluster import Server
 from tests.support.pages.all import PAGES
 from tests.support.pages.machine import Machine
 from tests.support.pages.plan import Page
-from tests.support.wheels import Environment
+from tests.support.programs.wheels import Environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.cluster import Database
+from tests.support.programs.wheels import Environment, outside
 from tests.support.replicating import FAST, wait_rows
 from tests.support.waiting import wait_for
-from tests.support.wheels import Environment, outside
 
 pytestmark = pytest.mark.slow
 

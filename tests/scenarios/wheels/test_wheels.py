@@ -12,7 +12,7 @@ import pytest
 import londiste
 from tests.docs.test_layers import ROOT
 from tests.fixtures.cluster import Database
-from tests.support.wheels import environment, pip
+from tests.support.programs.wheels import environment, pip
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -17,8 +17,8 @@ from londiste.embedded.postgres import Cluster
 from tests.fixtures.cluster import Server, template
 from tests.support.pages.plan import Page
 from tests.support.pages.reading import READ, SETTINGS, SHELL, Block, blocks, missing
+from tests.support.programs.wheels import Environment, outside
 from tests.support.waiting import wait_for
-from tests.support.wheels import Environment, outside
 
 T = TypeVar("T")
 
