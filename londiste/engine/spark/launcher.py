@@ -36,10 +36,12 @@ EXTRA_OPTIONS = "spark.driver.extraJavaOptions"
 _LAUNCHER_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 
 _POLL_SECONDS = 0.02
-#: Seconds that a JVM has to end after its pipe has: it may write its archive.
+#: Seconds that a JVM has to write its archive, and to end after its pipe has.
 _END_SECONDS = 15.0
 #: Seconds after which the file of a JVM whose program was killed is removed.
 _LEFT_SECONDS = 3600.0
+
+log = logging.getLogger(__name__)
 
 _lock = threading.Lock()
 _starting: subprocess.Popen[bytes] | None = None
@@ -133,20 +135,56 @@ def give_up() -> None:
         kill(process)
 
 
+def write_archive(gateway: Any) -> None:
+    """Has a JVM that was started without an archive of its classes write one; ``end`` follows."""
+    process = gateway.proc
+    classes = _archives.pop(process.pid, ClassArchive())
+    if classes.written is None or process.poll() is not None:
+        return
+    writer = threading.Thread(target=_dump, args=(gateway, str(classes.written)), daemon=True)
+    writer.start()
+    writer.join(_END_SECONDS)
+    if writer.is_alive():
+        kill(process)
+        classes.discard()
+    else:
+        classes.keep()
+
+
+def _dump(gateway: Any, file: str) -> None:
+    """The diagnostic command ``VM.cds dynamic_dump``; one that fails leaves no file."""
+
+    def array(kind: Any, *values: Any) -> Any:
+        made = gateway.new_array(kind, len(values))
+        for place, value in enumerate(values):
+            made[place] = value
+        return made
+
+    try:
+        java = gateway.jvm.java.lang
+        name = gateway.jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+        words = array(java.String, "dynamic_dump", file)
+        signature = array(java.String, "[Ljava.lang.String;")
+        # The class of the server is not public, but the interface is.
+        methods = java.Class.forName("javax.management.MBeanServer").getMethods()
+        (invoke,) = [method for method in methods if method.getName() == "invoke"]
+        server = java.management.ManagementFactory.getPlatformMBeanServer()
+        invoke.invoke(
+            server, array(java.Object, name, "vmCds", array(java.Object, words), signature)
+        )
+    except Exception:
+        log.debug("Spark: no archive of its classes", exc_info=True)
+
+
 def end(process: subprocess.Popen[bytes]) -> None:
     """Ends a JVM by its pipe, or kills it."""
     with contextlib.suppress(OSError):
         assert process.stdin is not None
         process.stdin.close()
-    classes = _archives.pop(process.pid, ClassArchive())
     try:
-        if process.wait(_END_SECONDS) >= 0:
-            classes.keep()
-            return
+        process.wait(_END_SECONDS)
     except subprocess.TimeoutExpired:
         kill(process)
-    if classes.written is not None:
-        classes.discard()
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -373,8 +373,10 @@ def _end_gateway() -> None:
         return
     SparkContext._gateway = None
     SparkContext._jvm = None
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        launcher.write_archive(gateway)
     with contextlib.suppress(Exception):
         gateway.shutdown()
-    process = getattr(gateway, "proc", None)
     if process is not None:
         launcher.end(process)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from londiste.embedded.class_archive import ClassArchive, find_archive
+from londiste.embedded.class_archive import WRITABLE, ClassArchive, find_archive
 from londiste.embedded.java import find
+from londiste.engine.spark import launcher
 from londiste.errors import LondisteError
 
 pyspark = pytest.importorskip("pyspark")
@@ -40,9 +42,12 @@ def archive(jars: Path) -> ClassArchive:
 
 def run(jars: Path, found: ClassArchive) -> str:
     """Runs the program with its classes told; where the program's own and Java's come from."""
+    # It ends before anybody could ask it for its archive.
+    at_exit = f"-XX:ArchiveClassesAtExit={found.written}"
+    options = [at_exit if option == WRITABLE else option for option in found.options]
     done = subprocess.run(
         [
-            *(find().home / "bin" / "java", *found.options, "-Xlog:class+load:file=load.log"),
+            *(find().home / "bin" / "java", *options, "-Xlog:class+load:file=load.log"),
             *("-cp", jars / "*", *PROGRAM),
         ],
         env={**os.environ, "SPARK_HOME": str(HOME), "SPARK_SCALA_VERSION": "2.13"},
@@ -76,13 +81,46 @@ def test_the_first_run_makes_the_archive_and_later_ones_use_it(jars: Path) -> No
     assert run(jars, found) == "archive, archive"
 
 
+@pytest.mark.spark
+def test_a_jvm_writes_its_archive_before_its_end_and_none_after_its_program_was_killed(
+    jars: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "load.log"
+    settings = {
+        "spark.master": "local[1]",
+        launcher.EXTRA_OPTIONS: f"-Xlog:class+load:file={log}",
+    }
+
+    def start() -> Any:
+        with launcher.launched(find(), settings, {}, subprocess.DEVNULL) as gateway:
+            return gateway
+
+    def written() -> list[Path]:
+        return list((tmp_path / "cache").glob("spark-*.jsa*"))
+
+    killed = start()
+    # All that it sees of a program that was killed.
+    killed.proc.stdin.close()
+    assert killed.proc.wait(120) == 0
+    assert written() == []
+    for place in ("jar", "archive"):
+        gateway = start()
+        launcher.write_archive(gateway)
+        launcher.end(gateway.proc)
+        (file,) = written()
+        assert file.suffix == ".jsa"
+        (line,) = [one for one in log.read_text().splitlines() if ".deploy.SparkSubmit " in one]
+        assert ("shared objects file (top)" in line) is (place == "archive"), line
+
+
 def test_a_run_that_was_killed_and_one_without_an_archive_leave_nothing(jars: Path) -> None:
     made = archive(jars)
     assert made.written is not None
     made.keep()
     made.written.write_bytes(b"half of it")
+    made.written.with_name(f"{made.written.name}.temp").write_bytes(b"less")
     made.discard()
-    assert not made.written.exists()
+    assert not list(made.written.parent.glob("spark-*"))
     assert archive(jars).written is not None
 
 
