@@ -13,6 +13,7 @@ from londiste.engine.spark.stream.options import parse
 from londiste.errors import BadOption
 from tests.engine.test_stream_driver import rows, source
 from tests.fixtures.cluster import Database
+from tests.fixtures.spark import run_query
 from tests.fixtures.stream import Stream
 
 
@@ -64,14 +65,10 @@ def test_a_path_names_the_queue_and_its_tables() -> None:
     found = parse({**given, "path": "shop/public.orders"})
     assert (found.queue, [*map(str, found.tables)]) == ("shop", ["public.orders"])
     assert parse({**given, "payload": "raw", "PATH": "shop"}).queue == "shop"
-    # Those of CREATE TABLE come twice, and with the directory that a table would have.
-    options = {"queue": "q", "payload": "raw", **given}
-    twice = {**options, **{f"option.{name}": value for name, value in options.items()}}
-    assert parse({**twice, "path": "file:/tmp/spark-warehouse/t"}) == parse(options)
     for more, text in (
         ({"path": "shop", "queue": "shop"}, "queue: given as an option and in the path"),
         ({"path": "shop/t", "tables": "t"}, "tables: given as an option and in the path"),
-        ({"queue": "a", "option.queue": "b"}, "option queue: given twice"),
+        ({"maxOffsetsPerTrigger": "1", "maxEventsPerTrigger": "2"}, "given twice"),
     ):
         with pytest.raises(BadOption, match=text) as caught:
             parse({**given, "payload": "json", **more})
@@ -79,7 +76,36 @@ def test_a_path_names_the_queue_and_its_tables() -> None:
 
 
 @pytest.mark.spark
-def test_a_path_and_a_split_stream(spark: Any, stream: Stream) -> None:
+def test_a_queue_is_a_view_of_spark_sql_and_no_table_of_its_catalog(
+    spark: Any, stream: Stream
+) -> None:
+    stream.write("insert into orders values (1, 'a', 1.5)")
+    options = f"using pgq options (dsn '{stream.database.dsn}', path 'q/public.orders')"
+    read = "select id, v, _change_type from orders order by _event_id"
+    wanted = [(1, "a", "insert")]
+    for change in ("delete", "unread"):
+        spark.sql(f"create or replace temporary view orders {options}")
+        assert spark.sql(read).collect() == wanted
+        # A view keeps what it has read first, as a DataFrame does.
+        stream.write("delete from orders")
+        assert spark.sql(read).collect() == wanted
+        wanted.append((1, None, change))
+    with pytest.raises(Exception, match="hint: create or replace temporary view"):
+        spark.sql(f"create table kept {options}")
+    # With columns of its own Spark asks nobody, and then passes no options to the query.
+    fields = londiste.spark.schema(spark, "public.orders", dsn=stream.database.dsn).simpleString()
+    columns = fields.removeprefix("struct<").removesuffix(">").replace(":", " ")
+    spark.sql(f"create table kept ({columns}) {options}")
+    try:
+        with pytest.raises(Exception, match="hint: create or replace temporary view"):
+            spark.sql("select * from kept").collect()
+    finally:
+        spark.sql("drop table kept")
+        spark.sql("drop view orders")
+
+
+@pytest.mark.spark
+def test_a_path_and_a_split_stream(spark: Any, stream: Stream, tmp_path: Path) -> None:
     stream.spark = spark
     stream.write(
         "insert into orders values (1, 'a', 1.5)", r"insert into mart.items values ('x', '\x00ff')"
@@ -87,6 +113,18 @@ def test_a_path_and_a_split_stream(spark: Any, stream: Stream) -> None:
     dsn = stream.database.dsn
     loaded = spark.read.format("pgq").option("dsn", dsn).load("q/public.orders")
     assert [row["id"] for row in loaded.collect()] == [1]
+    streamed = spark.readStream.format("pgq").options(
+        dsn=dsn, consumer="by_path", startingOffsets="earliest"
+    )
+    written = streamed.load("q/public.orders").writeStream.format("parquet")
+    run_query(
+        written.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .option("path", str(tmp_path / "rows"))
+        .trigger(availableNow=True)
+        .start,
+        300,
+    )
+    assert spark.read.parquet(str(tmp_path / "rows")).collect() == loaded.collect()
     made = londiste.spark.schema(spark, "public.orders", dsn=dsn)
     assert made.simpleString() == "struct<id:int,v:string,n:decimal(9,2)>"
     assert loaded.schema.fields[:3] == made.fields
@@ -96,3 +134,5 @@ def test_a_path_and_a_split_stream(spark: Any, stream: Stream) -> None:
     assert orders.collect() == loaded.collect()
     (item,) = londiste.spark.table(both, "mart.items").collect()
     assert (item["code"], bytes(item["b"]), item["_change_type"]) == ("x", b"\x00\xff", "insert")
+    stream.write("delete from orders")
+    assert loaded.count() == 1

@@ -42,8 +42,7 @@ def read_names(given: Mapping[str, str], known: Mapping[str, str], howto: str) -
     """
     options: dict[str, str] = {}
     for name, value in given.items():
-        # Spark gives the options of CREATE TABLE a second time, under such names.
-        own = known.get(name.lower().removeprefix("option."))
+        own = known.get(name.lower())
         if own is None:
             near = difflib.get_close_matches(name.lower(), known, 1)
             raise BadOption(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -269,19 +268,28 @@ def parse(given: Mapping[str, str], *, stream: bool | None = None) -> Options:
 def _with_path(given: Mapping[str, str]) -> dict[str, str]:
     """The options, with those of a path: ``.load("shop/public.orders")``.
 
-    Spark gives a path to each table of its catalog, too, whose options then name the queue.
+    Raises BadOption for a table of Spark's catalog, too.
     """
-    # Properties that each table of the catalog has.
-    found = {name: value for name, value in given.items() if name.lower() not in _OF_CATALOG}
+    # Without these, CREATE TABLE would succeed and every query of the table fail.
+    if any(name.lower() in _OF_CATALOG for name in given):
+        raise BadOption(
+            "create table … using pgq: not supported",
+            detail="Spark does not pass the options of such a table to the queries that read it",
+            hint=_VIEW,
+        )
+    if not given:
+        raise BadOption(
+            "no options given",
+            detail="Spark has none for the tables of its catalog",
+            hint=_VIEW,
+        )
+    found = dict(given.items())
     path = next((found.pop(name) for name in list(found) if name.lower() == "path"), "")
-    lower = {name.lower() for name in found}
-    if not path or ("queue" in lower and _URL.match(path)):
-        return found
     queue, _, tables = path.partition("/")
     for name, value in (("queue", queue), ("tables", tables)):
         if not value:
             continue
-        if name in lower:
+        if name in {one.lower() for one in found}:
             raise BadOption(
                 f"{name}: given as an option and in the path {path!r}", hint="use one of the two"
             )
@@ -289,8 +297,12 @@ def _with_path(given: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-_OF_CATALOG = ("owner", "provider", "comment", "external", "location", "is_managed_location")
-_URL = re.compile("[a-z0-9]+:|/", re.IGNORECASE)
+#: Properties that Spark gives each table of its catalog.
+_OF_CATALOG = ("provider", "owner")
+_VIEW = (
+    "create or replace temporary view orders using pgq"
+    " options (service 'shop', queue 'shop', tables 'public.orders')"
+)
 
 
 def _check(found: Options, given: Mapping[str, str], stream: bool | None) -> None:
