@@ -36,8 +36,10 @@ EXTRA_OPTIONS = "spark.driver.extraJavaOptions"
 _LAUNCHER_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 
 _POLL_SECONDS = 0.02
-#: Seconds that a JVM has to write its archive, and to end after its pipe has.
+#: Seconds that a JVM has to end after its pipe has.
 _END_SECONDS = 15.0
+#: Seconds that it has to write its archive, once.  With too few no session would ever have one.
+_WRITE_SECONDS = 60.0
 #: Seconds after which the file of a JVM whose program was killed is removed.
 _LEFT_SECONDS = 3600.0
 
@@ -143,7 +145,7 @@ def write_archive(gateway: Any) -> None:
         return
     writer = threading.Thread(target=_dump, args=(gateway, str(classes.written)), daemon=True)
     writer.start()
-    writer.join(_END_SECONDS)
+    writer.join(_WRITE_SECONDS)
     if writer.is_alive():
         kill(process)
         classes.discard()
