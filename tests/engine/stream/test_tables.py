@@ -82,7 +82,7 @@ def test_a_queue_is_a_view_of_spark_sql_and_no_table_of_its_catalog(
     stream.write("insert into orders values (1, 'a', 1.5)")
     options = f"using pgq options (dsn '{stream.database.dsn}', path 'q/public.orders')"
     read = "select id, v, _change_type from orders order by _event_id"
-    wanted = [(1, "a", "insert")]
+    wanted: list[tuple[int, str | None, str]] = [(1, "a", "insert")]
     for change in ("delete", "unread"):
         spark.sql(f"create or replace temporary view orders {options}")
         assert spark.sql(read).collect() == wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def run(jars: Path, found: ClassArchive) -> str:
     """Runs the program with its classes told; where the program's own and Java's come from."""
     # It ends before anybody could ask it for its archive.
     at_exit = f"-XX:ArchiveClassesAtExit={found.written}"
-    options = [at_exit if option == WRITABLE else option for option in found.options]
+    options: Sequence[str] = [at_exit if option == WRITABLE else option for option in found.options]
     done = subprocess.run(
         [
             *(find().home / "bin" / "java", *options, "-Xlog:class+load:file=load.log"),
@@ -110,7 +111,9 @@ def test_a_jvm_writes_its_archive_before_its_end_and_none_after_its_program_was_
         (file,) = written()
         assert file.suffix == ".jsa"
         (line,) = [one for one in log.read_text().splitlines() if ".deploy.SparkSubmit " in one]
-        assert ("shared objects file (top)" in line) is (place == "archive"), line
+        # Java 21 writes it and then refuses it: "shared class paths mismatch".
+        used = place == "archive" and find().version < (19, 0, 0)
+        assert ("shared objects file (top)" in line) is used, line
 
 
 def test_a_run_that_was_killed_and_one_without_an_archive_leave_nothing(jars: Path) -> None:
