@@ -208,7 +208,7 @@ class CopyPair(Pair):
             "create or replace function app.key_told() returns trigger language plpgsql as"
             f" $f$ begin raise notice '{KEY_CHANGED}'; return null; end $f$;"
             f' create trigger "A_key_told" after update on {table} for each row'
-            f" when (row({old})::text is distinct from row({new})::text)"
+            f" when (({old}) is distinct from ({new}))"
             " execute function app.key_told()",
         )
 

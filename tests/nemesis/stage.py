@@ -117,9 +117,7 @@ class Stage:
             places[name] = Place(name, database, location)
             _make_node(world, places, name)
         for place in places.values():
-            place.database.cluster.create_database(
-                f"{place.database.name}_saved", template=place.database.name
-            )
+            place.database.clone(f"{place.database.name}_saved")
         return places, line
 
     def _again(self, database: Database) -> None:

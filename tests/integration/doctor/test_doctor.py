@@ -114,8 +114,7 @@ def pair(cluster: Server, templates: tuple[Database, Database]) -> Iterator[Pair
 
 def _clone(cluster: Server, one: Database) -> Database:
     name = f"{one.name}_clone"
-    one.close()
-    cluster.create_database(name, template=one.name)
+    one.clone(name)
     return Database(cluster, name)
 
 
@@ -160,8 +159,7 @@ def test_a_defect_is_found_and_its_remedy_removes_it(
 
     if damage.create:
         pair.target.drop()
-        templates[1].close()
-        cluster.create_database(pair.target.name, template=templates[1].name)
+        templates[1].clone(pair.target.name)
     elif damage.remedy is not None:
         assert not any(one.sql for one in found)
         pair.execute(*damage.remedy)

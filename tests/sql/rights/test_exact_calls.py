@@ -94,7 +94,6 @@ def template(cluster: Server) -> Iterator[Database]:
     made = create_database(cluster, pgq=True)
     made.execute("select pgq.create_queue('q'), pgq.register_consumer('q', 'c')")
     made.execute(DECOYS)
-    made.close()
     yield made
     made.drop()
 
@@ -102,7 +101,7 @@ def template(cluster: Server) -> Iterator[Database]:
 @pytest.fixture
 def decoyed(template: Database) -> Iterator[Database]:
     made = Database(template.cluster, f"{template.name}_copy")
-    made.cluster.create_database(made.name, template=template.name)
+    template.clone(made.name)
     yield made
     made.drop()
 

@@ -191,7 +191,7 @@ class Stage:
         """Remembers the databases and names as they are."""
         self.rest()
         for place in self.places:
-            self.server.create_database(_saved(place), template=place.database.name)
+            place.database.clone(_saved(place))
         self._names = [place.name for place in self.places]
         self._saved = True
 

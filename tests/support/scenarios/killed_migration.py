@@ -136,9 +136,7 @@ class Killed:
             self._alone()
             self.saved[before] = f"saved{len(self.saved)}"
             for database in self.databases.values():
-                database.cluster.create_database(
-                    f"{database.name}_{self.saved[before]}", template=database.name
-                )
+                database.clone(f"{database.name}_{self.saved[before]}")
             return
         # What a test says when it fails is of its last attempt.
         for path in self.directory.glob("fork*"):

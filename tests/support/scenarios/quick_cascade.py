@@ -211,7 +211,7 @@ class QuickCascade:
                 lambda node=node: self.look(node, SESSIONS) == 0,
                 f"the end of the sessions on {node.name}",
             )
-            node.database.cluster.create_database(_saved(node), template=node.database.name)
+            node.database.clone(_saved(node))
         self.saved = True
 
     def _stop(self) -> None:
