@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from londiste.applier.plan import RowSet, Verb
 from londiste.db.names import quote
-from londiste.db.relation import Relation, RelationColumn
+from londiste.db.relation import Folding, Relation, RelationColumn
 
 #: The parameter: objects separated by commas.  The client would have to copy them for the brackets.
 PARAMETER = "$1::text"
@@ -97,13 +97,15 @@ def insert_sql(shape: Relation, columns: tuple[str, ...]) -> str:
 def update_sql(shape: Relation, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
     """UPDATE of the columns outside of the key, of the rows with that key.
 
+    A key that is equal with another text (1.0 and 1.00) gets the text of the image.
+
     An identity column that the server alone may set must have the value of the image already,
     or the row is not hit.  Without a column to set, the statement counts the rows.
     """
     chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
     read = [*chosen, *(shape.by_name[name] for name in key if shape.by_name[name].generated)]
     others = [column for column in chosen if column.name not in key]
-    settable = [column for column in others if not column.identity_always]
+    settable = _settable(chosen, key)
     conditions = [_equal(shape.by_name[name]) for name in key]
     conditions += [_same(column) for column in others if column.identity_always]
     where = " and ".join(conditions)
@@ -112,6 +114,16 @@ def update_sql(shape: Relation, columns: tuple[str, ...], key: tuple[str, ...]) 
     assignments = ", ".join(f"{quote(column.name)} = {_value(column)}" for column in settable)
     rows = _rows(read, key)
     return f"update {_target(shape)} t set {assignments} from {rows} where {where}"
+
+
+def _settable(chosen: list[RelationColumn], key: tuple[str, ...]) -> list[RelationColumn]:
+    """The columns that an UPDATE sets: of the key those whose text may differ in equal values."""
+    return [
+        column
+        for column in chosen
+        if not column.identity_always
+        and (column.name not in key or column.folding is not Folding.TEXT)
+    ]
 
 
 def set_sql(shape: Relation, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
@@ -123,7 +135,7 @@ def set_sql(shape: Relation, columns: tuple[str, ...], key: tuple[str, ...]) -> 
     chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
     read = [*chosen, *(shape.by_name[name] for name in key if shape.by_name[name].generated)]
     others = [column for column in chosen if column.name not in key]
-    settable = [column for column in others if not column.identity_always]
+    settable = _settable(chosen, key)
     equal = " and ".join(_equal(shape.by_name[name]) for name in key)
     where = " and ".join([equal, *(_same(c) for c in others if c.identity_always)])
     found = f"select 1 from {_target(shape)} t join r on {where} for key share of t"
@@ -171,7 +183,7 @@ def _filtered_sql(
             f" select 1 from i union all select 1 from r where not r.{kept}"
         )
     others = [column for column in chosen if column.name not in key]
-    settable = [column for column in others if not column.identity_always]
+    settable = _settable(chosen, key)
     equal = " and ".join(_equal(shape.by_name[name]) for name in key)
     where = " and ".join([equal, *(_same(c) for c in others if c.identity_always), f"r.{kept}"])
     found = f"select 1 from {_target(shape)} t join r on {where} for key share of t"

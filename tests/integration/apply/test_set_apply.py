@@ -65,6 +65,23 @@ def test_row_waits_for_a_unique_value_to_be_released(target: Target, conflict: s
     assert target.rows() == expected
 
 
+@pytest.mark.parametrize(
+    ("type_", "was", "becomes"),
+    [("numeric", "1.0", "1.00"), ("float8", "0", "-0"), ("interval", "1 day", "24:00:00")],
+)
+@pytest.mark.parametrize("state", [False, True])
+def test_a_key_that_is_equal_with_another_text_gets_that_text(
+    target: Target, type_: str, was: str, becomes: str, state: bool
+) -> None:
+    target.database.execute(f"create table t (id {type_} primary key, v text)")
+    target.database.execute(f"insert into t values ('{was}', 'x')")
+    change = target.s if state else target.u
+    target.apply(change(id=becomes, v="y"))
+    assert target.database.execute("select id::text, v from t") == [(becomes, "y")]
+    target.apply(target.u(id=was))
+    assert target.database.value("select id::text from t") == was
+
+
 @pytest.mark.parametrize("key", ["int", "float8"])
 def test_conflict_within_a_transaction_is_deferred(target: Target, key: str) -> None:
     target.database.execute(f"create table t (id {key} primary key, u int unique, own text)")
