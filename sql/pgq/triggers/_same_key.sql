@@ -14,9 +14,10 @@ declare
 begin
     execute (
         select 'select ' || string_agg(format('case num_nulls(($1).%1$I, ($2).%1$I) when 0 then %2$s when 2 then true'
-                ' else false end', a.attname, coalesce(
-                    format('($1).%1$I operator(%2$I.%3$s) ($2).%1$I', a.attname, e.nspname, e.oprname),
-                    format('format(''%%s'', ($1).%1$I) = format(''%%s'', ($2).%1$I)', a.attname))), ' and ')
+                ' else false end', a.attname, case when e.oprname is null
+                    then format('format(''%%s'', ($1).%1$I) = format(''%%s'', ($2).%1$I)', a.attname)
+                    else format('($1).%1$I operator(%2$I.%3$s) ($2).%1$I', a.attname, e.nspname, e.oprname)
+                end), ' and ')
         from pg_attribute as a
             join pg_type as t on t.oid = a.atttypid
             left join lateral (
@@ -44,6 +45,7 @@ begin
                             when t.typcategory = 'A' then 'anyarray'::regtype
                             when t.typtype = 'e' then 'anyenum'::regtype
                             when t.typtype = 'r' then 'anyrange'::regtype
+                            when t.typtype = 'c' then 'record'::regtype
                             end)
                 order by c.opcintype in (t.oid, t.typbasetype) desc
                 limit 1) as e on true

@@ -96,6 +96,7 @@ def test_a_command_opens_a_session_once_for_each_node(
 ) -> None:
     root = nodes_of.root()
     root.db.execute("create table t (id int primary key)")
+    root.db.close()
     with root.connect(autocommit=True) as observer:
 
         def sessions() -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.hints import plain
 from tests.support.pages.demo_picture import demo_picture
 from tests.support.scenarios.harness import Cascade
 
@@ -34,7 +35,8 @@ def test_the_demo_ends_with_equal_tables_and_no_process_left(
     assert summary["events"] > 100
     assert summary["seconds"] <= seconds
     # The picture of the README shows this; the last two lines are the summary as a table.
-    picture = demo_picture.lines_of(demo_picture.PICTURE.read_text(encoding="utf-8"))[:-2]
+    lines = demo_picture.lines_of(demo_picture.PICTURE.read_text(encoding="utf-8"))[:-2]
+    picture = list(map(plain, lines))
     assert demo_picture.form(demo_picture.shown(done.err)) == demo_picture.form(picture)
     assert cascade.processes.living() == {}
     assert [path.name for path in temporary.iterdir() if path.name.startswith("londiste-")] == []

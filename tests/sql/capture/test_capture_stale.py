@@ -95,6 +95,21 @@ def test_an_alter_that_is_rolled_back_leaves_nothing_behind(app: Session, form: 
     assert told(take_events(app)) == [("UPDATE", {"id": 1, "v": "b", "n": 1})]
 
 
+@pytest.mark.parametrize("altered", ["drop n", "rename n to m", "rename id to nr", "add w text"])
+@pytest.mark.parametrize("ignored", [False, True])
+@FORMS
+def test_a_truncate_may_be_the_first_change_after_an_alter(
+    app: Session, form: str, ignored: bool, altered: str
+) -> None:
+    options = [f"form={form}", "ignore=v"] if ignored else [f"form={form}"]
+    app.execute("select londiste.create_capture('q', 't', %s::text[])", [options])
+    app.execute("insert into t values (1, 'a', 1)")
+    app.execute(f"alter table t {altered}")
+    take_events(app)
+    app.execute("truncate t")
+    assert [op for op, _ in told(take_events(app))] == ["TRUNCATE"]
+
+
 @FORMS
 def test_sessions_go_on_writing_while_another_alters_the_table(
     app: Session, pgq_db: Database, form: str

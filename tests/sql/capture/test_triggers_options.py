@@ -169,13 +169,14 @@ def test_a_changed_key_is_refused(app: Session, trigger: str, options: list[str]
         ("scale", "1.0", "1.00", "2"),
         ("float8", "0", "-0", "1"),
         ("interval", "1 day", "24:00", "2 days"),
+        ("pair", "(1.0,x)", "(1.00,x)", "(2,x)"),
     ],
 )
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_a_key_that_is_equal_with_another_text_is_not_changed(
     app: Session, trigger: str, type_: str, old: str, new: str, other: str
 ) -> None:
-    app.execute("create domain scale as numeric")
+    app.execute("create domain scale as numeric; create type pair as (a numeric, b text)")
     app.execute(f"create table keyed (k {type_}, n int4, v text, primary key (n, k))")
     attach(app, trigger, "ignore=v", table="keyed")
     app.execute("insert into keyed values (%s, 1, 'x')", [old])
@@ -186,6 +187,18 @@ def test_a_key_that_is_equal_with_another_text_is_not_changed(
     assert isinstance(change, RowChange)
     assert (change.op, set(change.key)) == (Op.UPDATE, {"n", "k"})
     diag = refused(app, f"update public.keyed set k = '{other}'")
+    assert diag.message_primary == "primary key update not allowed"
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_a_key_of_a_type_without_an_order_is_compared_by_its_text(
+    app: Session, trigger: str
+) -> None:
+    app.execute("create table keyed (k json, v text)")
+    attach(app, trigger, "pkey=k", table="keyed")
+    app.execute("insert into keyed values ('[1]', 'x')")
+    app.execute("update keyed set v = 'y'")
+    diag = refused(app, "update keyed set k = '[ 1 ]'")
     assert diag.message_primary == "primary key update not allowed"
 
 

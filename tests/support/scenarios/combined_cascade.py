@@ -282,7 +282,7 @@ class Source:
         wait_for(
             lambda: self.written >= target or self._error, timeout=seconds, what=f"{count} numbers"
         )
-        assert self._error is None
+        assert self._error is None, self._error
 
     def stop(self) -> int:
         self.__exit__()

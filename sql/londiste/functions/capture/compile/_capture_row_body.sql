@@ -40,12 +40,17 @@ begin
             v_state := londiste._capture_may_look(%s::pg_catalog.oid);
         ', i_relid);
         v_silent := case when v_pieces.update_silent is null then '' else format($source$
-    if tg_op operator(pg_catalog.=) 'UPDATE' and (%s) then
-        %s
+    if tg_op operator(pg_catalog.=) 'UPDATE' then
+        if %s then
+            %s
+        end if;
     end if;$source$, v_pieces.update_silent, v_pins.leave) end;
+        -- The columns are named for an UPDATE alone: a TRUNCATE has no row, and may come after they are gone.
         v_states := format($source$
-    if v_state or tg_op operator(pg_catalog.=) 'UPDATE' and (%1$s) then
-        v_rekeyed := tg_op operator(pg_catalog.=) 'UPDATE' and (%1$s);
+    if tg_op operator(pg_catalog.=) 'UPDATE' then
+        v_rekeyed := %1$s;
+    end if;
+    if v_state or v_rekeyed then
         if coalesce(v_state, londiste._capture_may_look(%2$s::pg_catalog.oid)) then
             perform pg_catalog.set_config(%3$s, '1', true);
             if v_rekeyed or tg_op operator(pg_catalog.=) 'DELETE' then
