@@ -118,12 +118,8 @@ def backlog(args: argparse.Namespace, folder: Path) -> dict[str, float]:
         }
         # The first job of a session starts the processes of its tasks.
         read(spark, server, "t1")
-        took: dict[str, list[float]] = {name: [] for name in ways}
-        for _ in range(args.rounds):
-            for name, way in ways.items():
-                took[name].append(way())
+        middle = common.by_turns(ways, args.rounds)
         sessions.stop()
-    middle = {name: common.median(values) for name, values in took.items()}
     common.report(
         f"A backlog of {count:,} events of one row, six columns, typed, local[2]",
         "events",

@@ -11,6 +11,7 @@ They are parts of ``python -m bench.spark``.
 from __future__ import annotations
 
 import argparse
+import functools
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -253,12 +254,9 @@ def lake(args: argparse.Namespace, folder: Path) -> dict[str, float]:
         }
         # The first job of a session starts the processes of its tasks.
         tasks(days)
-        took: dict[str, list[float]] = {name: [] for name in ways}
-        for _ in range(args.rounds):
-            for name, way in ways.items():
-                took[name].append(_seconds(way, 1))
+        timed = {name: functools.partial(_seconds, way, 1) for name, way in ways.items()}
+        middle = common.by_turns(timed, args.rounds)
         sessions.stop()
-    middle = {name: common.median(values) for name, values in took.items()}
     common.report(
         f"An epoch of {count:,} events of one row, six columns, into Parquet, local[2]",
         "events",

@@ -8,7 +8,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,3 +180,12 @@ def write_json(file: Path | None, what: str, result: Mapping[str, Any]) -> None:
 def median(values: Sequence[float]) -> float:
     """The median."""
     return statistics.median(values)
+
+
+def by_turns(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """The median of each way, all of them measured in each round."""
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            took[name].append(way())
+    return {name: median(values) for name, values in took.items()}

@@ -23,17 +23,13 @@ from londiste.daemon.files import flush
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place, Written, require
 from londiste.errors import StateError, Superseded, TransientError
-from londiste.lake.versions import File, Version, read, schema
+from londiste.lake.versions import KEY, File, Version, read, readable, schema
 
 if TYPE_CHECKING:
     from londiste.lake.settings import LakeSettings
 
-#: What Londiste writes into a commit, as JSON.
-KEY = "londiste"
 #: Features of Delta whose files contain other rows than the table.
 _UNREADABLE = {"deletionVectors", "columnMapping"}
-#: Commits that change no rows.
-_SILENT = ("VACUUM START", "VACUUM END", "vacuum")
 #: Delta forgets commits after a month; the position is written again before that.
 _REFRESH = timedelta(days=7)
 _ATTEMPTS = 10
@@ -74,9 +70,10 @@ class Store:
 
     def at(self, tick: int) -> Version:
         """The last version up to a tick.  Raises StateError."""
-        for number, position in self._readable():
+        commits = self._commits()
+        for number, position in readable(commits):
             if position <= tick:
-                found = self.numbered(number)
+                found = self._numbered(number, commits)
                 if found is not None:
                     return found
         raise StateError(
@@ -86,18 +83,22 @@ class Store:
 
     def versions(self) -> Iterator[Version]:
         """All that can be read, the oldest first."""
-        for number, _ in reversed(self._readable()):
-            found = self.numbered(number)
+        commits = self._commits()
+        for number, _ in reversed(readable(commits)):
+            found = self._numbered(number, commits)
             if found is not None:
                 yield found
 
     def numbered(self, number: int) -> Version | None:
         """One of them; None when it is not there any more."""
-        newest, table = self._open(), self._open(number)
-        if newest is None or table is None:
+        return self._numbered(number, self._commits())
+
+    def _numbered(self, number: int, commits: Sequence[dict[str, Any]]) -> Version | None:
+        table = self._open(number)
+        until = [one for one in commits if one["version"] <= number]
+        if table is None or not any(KEY in one for one in until):
             return None
-        commits = [one for one in self._commits(newest) if one["version"] <= number]
-        return self._version(table, commits) if any(KEY in one for one in commits) else None
+        return self._version(table, until)
 
     def paths(self, files: Sequence[File]) -> list[str]:
         """Paths or addresses of files."""
@@ -123,8 +124,12 @@ class Store:
                 return None
             raise self._error(error) from error
 
-    def _commits(self, table: Any, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits up to the open version, the newest first."""
+    def _commits(self, table: Any = None, limit: int | None = None) -> list[dict[str, Any]]:
+        """The commits up to the open version, the newest first; none where there is no table."""
+        if table is None:
+            table = self._open()
+        if table is None:
+            return []
         found: list[dict[str, Any]] = table.history(limit)
         own = next((commit for commit in found if KEY in commit), None)
         if own is not None:
@@ -156,34 +161,6 @@ class Store:
         made = datetime.fromtimestamp(top["timestamp"] / 1000, UTC).isoformat()
         version = read(given, **more, number=table.version(), made=made)
         return replace(version, files=_files(table, version.column))
-
-    def _readable(self) -> list[tuple[int, int]]:
-        """Numbers and ticks of the versions whose files are there, the newest first."""
-        table = self._open()
-        commits = [] if table is None else self._commits(table)
-        until = max(
-            (
-                commit["timestamp"] - int(commit["operationParameters"]["specifiedRetentionMillis"])
-                for commit in commits
-                if commit["operation"] == "VACUUM START"
-            ),
-            default=0,
-        )
-        found: list[tuple[int, int]] = []
-        replaced: int | None = None
-        own = [json.loads(commit[KEY]) for commit in commits if KEY in commit]
-        for commit in commits:
-            what = json.loads(commit[KEY])["what"] if KEY in commit else commit["operation"]
-            if what in _SILENT:
-                continue
-            if replaced is not None and replaced <= until:
-                break
-            before = [one for one in own if one["number"] <= commit["version"]]
-            if not before:
-                break
-            found.append((commit["version"], int(before[0]["position"]["tick"])))
-            replaced = commit["timestamp"]
-        return found
 
     def _without_position(self, table: Any) -> StateError:
         tick = table.transaction_version(self.application)
@@ -372,7 +349,7 @@ class Store:
         count = sum(info.is_file for info in infos)
         if not count and datetime.now(UTC) - self._written(table) < _REFRESH:
             return 0, 0
-        before = len(self._readable())
+        before = len(readable(self._commits()))
         # A process that was suspended may be about to publish these files: now it cannot.
         self.publish(replace(version, what="vacuum", changes=0))
         crash.point("lake.mid-vacuum")
@@ -380,7 +357,7 @@ class Store:
         assert table is not None
         table.vacuum(dry_run=False, **given)
         self._flush(table.version())
-        return before - len(self._readable()), count
+        return before - len(readable(self._commits())), count
 
     def _written(self, table: Any) -> datetime:
         commits = self._commits(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from londiste.lake.columns import LakeColumn
+
+#: What Londiste writes into a commit, as JSON.
+KEY = "londiste"
+#: Commits that change no rows.
+_SILENT = ("VACUUM START", "VACUUM END", "vacuum")
 
 
 @dataclass(frozen=True)
@@ -128,3 +134,33 @@ def schema(version: Version) -> Any:
     if version.names:
         found = {here: replace(found[there], name=here) for there, here in version.names}
     return dataframes.columns(list(found.values()), more.get(version.mode, dispatch.MORE))
+
+
+def readable(commits: Sequence[dict[str, Any]]) -> list[tuple[int, int]]:
+    """Numbers and ticks of the versions whose files are there, the newest first.
+
+    commits -- all of a Delta table, the newest first.
+    """
+    until = max(
+        (
+            commit["timestamp"] - int(commit["operationParameters"]["specifiedRetentionMillis"])
+            for commit in commits
+            if commit["operation"] == "VACUUM START"
+        ),
+        default=0,
+    )
+    found: list[tuple[int, int]] = []
+    replaced: int | None = None
+    own = [json.loads(commit[KEY]) for commit in commits if KEY in commit]
+    for commit in commits:
+        what = json.loads(commit[KEY])["what"] if KEY in commit else commit["operation"]
+        if what in _SILENT:
+            continue
+        if replaced is not None and replaced <= until:
+            break
+        before = [one for one in own if one["number"] <= commit["version"]]
+        if not before:
+            break
+        found.append((commit["version"], int(before[0]["position"]["tick"])))
+        replaced = commit["timestamp"]
+    return found

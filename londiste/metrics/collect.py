@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from londiste.copy import progress
 from londiste.copy.progress import Progress
@@ -19,6 +20,7 @@ from londiste.monitor.place import Place, first_answer
 from londiste.monitor.queues import collect as queues
 from londiste.monitor.queues.model import Limits, MonitorFacts
 from londiste.monitor.status import Status
+from londiste.replication.apply import errors
 
 #: Seconds for which a silent server is waited for.
 _ANSWER_SECONDS = 8
@@ -26,11 +28,16 @@ _ANSWER_SECONDS = 8
 
 @dataclass(frozen=True)
 class NodeMeasures:
-    """Facts of one node beside its status; database -- where it is."""
+    """Facts of one node beside its status.
+
+    database -- where it is.
+    conflicts -- how often conflict resolutions were applied, by kind of conflict.
+    """
 
     database: str
     facts: DatabaseFacts
     copies: tuple[Progress, ...] = ()
+    conflicts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,11 +74,16 @@ def _cascade(place: Place, only_local: bool) -> Cascade:
 
     def visit(conn: Connection, name: str, facts: DatabaseFacts) -> None:
         copies: tuple[Progress, ...] = ()
+        conflicts: Counter[str] = Counter()
         # Older schemas know no progress.
         with contextlib.suppress(LondisteError):
             copies = tuple(progress.read(conn, place.queue))
+        # Not every role may see these.
+        with contextlib.suppress(LondisteError):
+            for one in errors.get_conflicts(conn, place.queue):
+                conflicts[one.kind] += one.times
         with lock:
-            measures[name] = NodeMeasures(describe_dsn(conn.info.dsn), facts, copies)
+            measures[name] = NodeMeasures(describe_dsn(conn.info.dsn), facts, copies, conflicts)
 
     status = monitor.collect(
         place.dsn,

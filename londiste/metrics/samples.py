@@ -101,7 +101,7 @@ def _node(node: NodeStatus, queue: str, measures: NodeMeasures | None) -> Iterat
         left = sum(max(0, one.total_bytes - one.bytes) for one in measures.copies)
         yield sample("copy_remaining_bytes", left)
         yield sample("drift_rows", sum(measures.facts.differing.values()))
-        for kind, times in sorted(measures.facts.conflicts.items()):
+        for kind, times in sorted(measures.conflicts.items()):
             yield sample("conflicts_total", times, kind=kind)
 
 

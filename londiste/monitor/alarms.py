@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from londiste.cascade.model import Subscriber, consumer_kind
 from londiste.db.connection import Connection
 from londiste.db.names import argument
 from londiste.db.queries import tuples
-from londiste.errors import LondisteError
 from londiste.monitor.queues import collect, rules
 from londiste.monitor.queues.model import Finding, Limits, MonitorFacts, Severity
-from londiste.replication.apply import errors as apply_errors
 
 #: Age of an event table in transactions from which on the server is near its limit of 2 billion.
 CRITICAL_AGE = 1_600_000_000
@@ -27,7 +23,6 @@ class DatabaseFacts:
     differing -- rows that the audit found to differ, by table.
     age, allowed_age -- transactions: of the oldest event table, and the server's
         autovacuum_freeze_max_age.
-    conflicts -- how often conflict resolutions were applied, by kind of conflict.
     """
 
     queue: str
@@ -36,7 +31,6 @@ class DatabaseFacts:
     differing: dict[str, int]
     age: int = 0
     allowed_age: int = 0
-    conflicts: Mapping[str, int] = field(default_factory=dict)
 
 
 def collect_facts(
@@ -48,12 +42,11 @@ def collect_facts(
     has_queue: bool,
 ) -> DatabaseFacts:
     """The facts of a node's database, for ``alarms``."""
-    conflicts = _conflicts(conn, queue)
     if not has_queue:
-        return DatabaseFacts(queue, None, (), differing, conflicts=conflicts)
+        return DatabaseFacts(queue, None, (), differing)
     age, allowed = _age(conn, queue)
     facts = collect.collect(conn, queue)
-    return DatabaseFacts(queue, facts, tuple(subscribers), differing, age, allowed, conflicts)
+    return DatabaseFacts(queue, facts, tuple(subscribers), differing, age, allowed)
 
 
 def alarms(facts: DatabaseFacts, limits: Limits) -> tuple[Finding, ...]:
@@ -105,17 +98,6 @@ def drift_findings(queue: str, differing: dict[str, int]) -> list[Finding]:
         for table, rows in sorted(differing.items())
         if rows
     ]
-
-
-def _conflicts(conn: Connection, queue: str) -> Mapping[str, int]:
-    times: Counter[str] = Counter()
-    try:
-        for one in apply_errors.get_conflicts(conn, queue):
-            times[one.kind] += one.times
-    except LondisteError:
-        # An older schema, or no right to see it.
-        return {}
-    return times
 
 
 def _age(conn: Connection, queue: str) -> tuple[int, int]:

@@ -1,12 +1,46 @@
-"""Waiting for something to happen, in place of sleeping."""
+"""Waiting for something to happen, in place of sleeping, and writing meanwhile."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def written_meanwhile(
+    session: Callable[[], contextlib.AbstractContextManager[T]],
+    write: Callable[[T, int], object],
+    *,
+    least: int,
+) -> Iterator[None]:
+    """Writes in a session of its own until the with block ends: once for each number from 1.
+
+    Raises AssertionError unless it came further than ``least``.
+    """
+    end = threading.Event()
+
+    def work() -> int:
+        with session() as conn:
+            for number in itertools.count(1):
+                write(conn, number)
+                if end.wait(0.02):
+                    break
+        return number
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(work)
+        try:
+            yield
+        finally:
+            end.set()
+        assert written.result() > least
 
 
 def wait_for(predicate: Callable[[], T], *, timeout: float = 60.0, what: str) -> T:

@@ -9,7 +9,7 @@ Creating a trigger locks the table against writers for a moment; see ``lock_retr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from londiste.cascade import original
@@ -281,7 +281,7 @@ def _create(
         # What was read may lack what a copy had dropped: it began or ended meanwhile.
         require_whole(origin, list(dests))
         before, theirs = theirs, {t.name: t for t in tables.get_table_list(origin, node.queue)}
-        if _states(before) == _states(theirs):
+        if _states(before, dests) == _states(theirs, dests):
             break
     adds = tuple(step for _, step in made)
     step = create_table.CreateTables(
@@ -297,8 +297,10 @@ def _create(
     return step, ddl.notes
 
 
-def _states(known: Mapping[TableName, ReplicatedTable]) -> dict[TableName, str | None]:
-    return {name: table.state for name, table in known.items()}
+def _states(
+    known: Mapping[TableName, ReplicatedTable], dests: Collection[TableName]
+) -> dict[TableName, str | None]:
+    return {name: table.state for name, table in known.items() if table.dest in dests}
 
 
 def additions(steps: Sequence[Step]) -> list[AddTable]:

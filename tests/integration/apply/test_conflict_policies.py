@@ -14,7 +14,8 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.relation import shapes
 from londiste.errors import EventError
-from londiste.monitor.alarms import collect_facts
+from londiste.metrics.collect import cascade
+from londiste.monitor.place import Place
 from londiste.replication.apply.routing import plan
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_leaf
@@ -197,5 +198,5 @@ def test_many_conflicts_are_counted_in_the_transaction_of_their_rows(target: Tar
         "select table_name, kind, policy, times, last_event from londiste.get_conflicts('q')"
     ) == [("public.t", "exists", "keep", 1200, 1200)]
     assert target.apply("keep", target.change(Op.UPDATE, id="9999", n="1")) == 1
-    found = collect_facts(target.database.connect(), "q", [], {}, has_queue=False)
-    assert found.conflicts == {"exists": 1200, "missing": 1}
+    found = cascade([Place(target.database.dsn, "q")], only_local=True)
+    assert found.measures["n2"].conflicts == {"exists": 1200, "missing": 1}

@@ -9,21 +9,12 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from tests.fixtures.one_file import OneFile
+from tests.fixtures.one_file import QUICK, OneFile
 from tests.fixtures.process import Program
 from tests.support.waiting import wait_for
 
 ROLES = {"n1": "root", "n2": "leaf of n1"}
-FILE = """
-[tables]
-include = ["a", "b"]
-[worker]
-engine = "local"
-poll_interval = 0.2
-max_retry_delay = 0.3
-[run]
-max_retry_delay = 0.5
-"""
+FILE = '[tables]\ninclude = ["a", "b"]\n' + QUICK
 
 
 def leaf(file: OneFile) -> dict[str, Any]:

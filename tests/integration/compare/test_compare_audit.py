@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,10 +16,12 @@ from londiste.cascade.model import NodeType
 from londiste.compare.audit import next_range, outgrown, summed
 from londiste.compare.context import open_session, ready
 from londiste.compare.sqlapi import ComparedRange
+from londiste.db.connection import Connection
 from londiste.errors import StateError
 from londiste.settings import WorkerSettings
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.integration.compare.test_compare import damage
+from tests.support.waiting import written_meanwhile
 
 SCHEMA = """
 create table big (id int primary key, filler text);
@@ -177,34 +176,20 @@ def test_writers_during_an_audit_are_no_differences(
     assert found["coverage"]["verified"] == 1.0
 
 
-@contextlib.contextmanager
-def writing(root: LineNode) -> Iterator[None]:
+def writing(root: LineNode) -> contextlib.AbstractContextManager[None]:
     """Writes both tables of the root in the with block; row 9000 stays."""
-    end = threading.Event()
 
-    def write() -> int:
-        with root.database.connect() as conn:
-            conn.execute("set search_path = public")
-            for number in itertools.count(1):
-                low = number * 37 % 8_900
-                conn.execute(
-                    "update big set filler = md5(filler) where id between %s and %s",
-                    [low, low + 50],
-                )
-                conn.execute("delete from big where id = %s", [11_000 + number % 500])
-                conn.execute("insert into big values (%s, 'new')", [20_000 + number])
-                conn.execute("update small set v = %s", [str(number)])
-                if end.wait(0.02):
-                    break
-        return number
+    def write(conn: Connection, number: int) -> None:
+        low = number * 37 % 8_900
+        conn.execute(
+            "update public.big set filler = md5(filler) where id between %s and %s",
+            [low, low + 50],
+        )
+        conn.execute("delete from public.big where id = %s", [11_000 + number % 500])
+        conn.execute("insert into public.big values (%s, 'new')", [20_000 + number])
+        conn.execute("update public.small set v = %s", [str(number)])
 
-    with ThreadPoolExecutor(1) as pool:
-        written = pool.submit(write)
-        try:
-            yield
-        finally:
-            end.set()
-        assert written.result() > 5
+    return written_meanwhile(root.database.connect, write, least=5)
 
 
 def test_a_table_that_is_being_copied_comes_later(line: Line) -> None:

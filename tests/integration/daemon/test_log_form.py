@@ -14,21 +14,11 @@ import pytest
 from londiste import __version__
 from londiste.daemon import logjson
 from londiste.daemon.logline import LINE
-from tests.fixtures.one_file import OneFile
+from tests.fixtures.one_file import QUICK, OneFile
 from tests.fixtures.process import Program
 from tests.support.waiting import wait_for
 
-FILE = """
-[tables]
-include = ["a"]
-[worker]
-engine = "local"
-poll_interval = 0.2
-max_retry_delay = 0.3
-[run]
-max_retry_delay = 0.5
-log_format = "{form}"
-"""
+FILE = '[tables]\ninclude = ["a"]\n' + QUICK + 'log_format = "{form}"\n'
 
 _KEYS = set(logjson.ALWAYS) | set(logjson.SOMETIMES)
 

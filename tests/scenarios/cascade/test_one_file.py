@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,37 +20,23 @@ from londiste.settings import cascade_file
 from londiste.settings.cascade_file import TablesSection
 from tests.fixtures.one_file import OneFile
 from tests.fixtures.process import Program
-from tests.support.waiting import wait_for
+from tests.support.waiting import wait_for, written_meanwhile
 
 TABLES = '\n[tables]\ninclude = ["a"]\n'
 WORKER = '[worker]\nengine = "local"\npoll_interval = 0.2\n[run]\nmax_retry_delay = 1\n'
 
 
-@contextlib.contextmanager
-def writing(dsn: str) -> Iterator[None]:
+def writing(dsn: str) -> contextlib.AbstractContextManager[None]:
     """Tables a and b of the root are written in the with block."""
-    end = threading.Event()
 
-    def write() -> int:
-        with psycopg.connect(dsn, autocommit=True) as conn:
-            for number in itertools.count(1):
-                for table in "ab":
-                    conn.execute(
-                        f"insert into {table} values (%s, 'x') on conflict (id) do update"
-                        " set v = 'y'",
-                        [number % 500 + 1],
-                    )
-                if end.wait(0.02):
-                    break
-        return number
+    def write(conn: psycopg.Connection[Any], number: int) -> None:
+        for table in "ab":
+            conn.execute(
+                f"insert into {table} values (%s, 'x') on conflict (id) do update set v = 'y'",
+                [number % 500 + 1],
+            )
 
-    with ThreadPoolExecutor(1) as pool:
-        written = pool.submit(write)
-        try:
-            yield
-        finally:
-            end.set()
-        assert written.result() > 10
+    return written_meanwhile(lambda: psycopg.connect(dsn, autocommit=True), write, least=10)
 
 
 def rows(file: OneFile, node: str, table: str, where: str = "true") -> Any:

@@ -60,8 +60,8 @@ def values(found: list[Sample], name: str, label: str = "node") -> dict[str, obj
 
 def everything() -> list[Sample]:
     """A sample of each metric of a cascade, and of processes."""
-    database = DatabaseFacts("q", QUEUES, (), {"public.t": 2}, conflicts={"missing": 3})
-    held = NodeMeasures("d@h:1", database, (COPY,))
+    facts = DatabaseFacts("q", QUEUES, (), {"public.t": 2})
+    held = NodeMeasures("d@h:1", facts, (COPY,), {"missing": 3})
     ticker, worker = TickerTally("ticker"), WorkerTally("worker")
     consumer = ConsumerTally("consumer")
     consumer.batch(3, 0.3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -150,14 +150,24 @@ def read_files(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
     for number in numbers(batches):
         with place.files.open_input_file(paths[number]) as file:
             for batch in pyarrow.parquet.ParquetFile(file).iter_batches():
-                there = set(batch.schema.names)
-                columns = [
-                    batch.column(one.name).cast(one.type)
-                    if one.name in there
-                    else pyarrow.nulls(batch.num_rows, one.type)
-                    for one in result
-                ]
-                yield pyarrow.RecordBatch.from_arrays(columns, schema=result)
+                yield pyarrow.RecordBatch.from_arrays(fitted(batch, result), schema=result)
+
+
+def fitted(
+    batch: pa.RecordBatch, wanted: pa.Schema, names: Mapping[str, str] | None = None
+) -> list[pa.Array]:
+    """The wanted columns of a batch; those that it does not have are NULL.
+
+    names -- of wanted columns that have another one in the batch.
+    """
+    import pyarrow
+
+    there = set(batch.schema.names)
+    named = [((names or {}).get(one.name, one.name), one.type) for one in wanted]
+    return [
+        batch.column(name).cast(kind) if name in there else pyarrow.nulls(batch.num_rows, kind)
+        for name, kind in named
+    ]
 
 
 def write_rows(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

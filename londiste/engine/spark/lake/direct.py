@@ -120,13 +120,7 @@ def _placed(
             first = pc.min(rows.filter(parts.is_null()).column("_event_id")).as_py()
             facts.timeless = min(first, facts.timeless or first)
             continue
-        there = set(rows.schema.names)
-        columns = [
-            rows.column(names.get(one.name, one.name)).cast(one.type)
-            if names.get(one.name, one.name) in there
-            else pyarrow.nulls(rows.num_rows, one.type)
-            for one in wanted
-        ]
+        columns = dataframes.fitted(rows, wanted, names)
         fields = [*wanted, pyarrow.field("_part", pyarrow.string())]
         yield pyarrow.RecordBatch.from_arrays([*columns, parts], schema=pyarrow.schema(fields))
 
