@@ -336,7 +336,8 @@ def from_database(error: psycopg.Error | LondisteError, *, where: str = "") -> L
             hint=hint or "wait for the transaction that holds the lock, or end it",
         )
     if state in {"40001", "40P01"}:
-        return Deadlock(place + message, detail=detail, hint=hint)
+        # The server's hint leads to its log, and there is nothing to find there.
+        return Deadlock(place + message, detail=detail)
     if state.startswith("53"):
         return DiskFull(place + message, detail=detail, hint=hint)
     if state.startswith("28"):

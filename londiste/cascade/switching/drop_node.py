@@ -14,6 +14,7 @@ from londiste.cascade.switching.steps.notes import AtNode, Begin, NodeAddress, T
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import retry_locked
 from londiste.orchestration.steps import Step
 from londiste.pgq import admin, batches, consumers, counting, queues, spark_epochs
 
@@ -226,17 +227,29 @@ class DropNode(AtNode):
         return [name for name in every if name.startswith(prefix)]
 
     def run(self, sites: Connections) -> None:
-        with sites.transaction(self.at.dsn) as conn:
-            if self.at.name == self.name:
-                for sink in admin.sinks_of(conn, self.queue):
-                    spark_epochs.forget_sink(conn, sink.sink)
-            else:
-                for copying in self._copies(conn):
-                    batches.unregister_consumer(conn, self.queue, copying)
-            if self.at.name == self.name or _knows(conn, self.queue, self.name):
-                nodes.drop_node(conn, self.queue, self.name)
-            if self._noted(conn) and self.ticket is not None:
-                operation_log.end(conn, self.queue, self.ticket.get())
+        if self.at.name == self.name:
+            # It locks every table of the node, and its queue: writers go first.
+            retry_locked(sites, self.at.dsn, self._drop)
+        else:
+            with sites.transaction(self.at.dsn) as conn:
+                self._forget(conn)
+
+    def _drop(self, conn: Connection) -> None:
+        for sink in admin.sinks_of(conn, self.queue):
+            spark_epochs.forget_sink(conn, sink.sink)
+        nodes.drop_node(conn, self.queue, self.name)
+        self._end_note(conn)
+
+    def _forget(self, conn: Connection) -> None:
+        for copying in self._copies(conn):
+            batches.unregister_consumer(conn, self.queue, copying)
+        if _knows(conn, self.queue, self.name):
+            nodes.drop_node(conn, self.queue, self.name)
+        self._end_note(conn)
+
+    def _end_note(self, conn: Connection) -> None:
+        if self._noted(conn) and self.ticket is not None:
+            operation_log.end(conn, self.queue, self.ticket.get())
 
     def _noted(self, conn: Connection) -> bool:
         found = operation_log.find(conn, self.queue) if self.ticket is not None else None

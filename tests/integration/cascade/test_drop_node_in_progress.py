@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import psycopg
 import pytest
 
@@ -12,6 +14,7 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute, remaining
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
+from tests.support.waiting import wait_for
 
 NOTES = "select operation, node_name from pgq_node.operation"
 KNOWN = "select node_name from pgq_node.node_location order by 1"
@@ -124,3 +127,33 @@ def _closed(db: Database, *, closed: bool) -> None:
                 "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s",
                 [db.name],
             )
+
+
+def test_a_drop_gives_way_to_an_application_that_uses_the_tables(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    for table in ("one", "two"):
+        root.db.execute(f"create table {table} (id int primary key)")
+        assert londiste(root.db, "add-table", table).code == 0
+    codes: list[int] = []
+    drop = threading.Thread(
+        target=lambda: codes.append(londiste(root.db, "drop-node", "root").code)
+    )
+    # The drop holds one lock and waits for the other: a deadlock, unless it gives way.
+    locks = (
+        "select l.relation::regclass::text, l.granted from pg_locks l"
+        " where l.mode = 'AccessExclusiveLock'"
+        " and l.relation in ('one'::regclass, 'two'::regclass) order by 1"
+    )
+    waits = [("one", True), ("two", False)]
+    with psycopg.connect(root.dsn) as application:
+        application.execute("insert into two values (1)")
+        drop.start()
+        wait_for(lambda: root.db.execute(locks) == waits, what="the drop to wait")
+        application.execute("insert into one values (1)")
+    drop.join()
+    assert codes == [0]
+    assert root.db.execute("select (select count(*) from one), (select count(*) from two)") == [
+        (1, 1)
+    ]

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.fixtures.line import QUEUE
 from tests.scenarios.monitor.conftest import Watched
+from tests.support.scenarios.processes import Process
 
 #: Alert rules of kinds of findings; of all others LondisteFinding.
 RULES = {
@@ -109,12 +110,17 @@ reader.run()
 """
 
 
+def reported(watched: Watched, process: Process) -> None:
+    """Waits until a daemon of the root's database has reported; others have left reports there."""
+    reports = f"select count(*) from pgq.daemon where dm_pid = {process.pid}"
+    watched.line.wait(lambda: watched.root.database.value(reports) == 1, "its report")
+
+
 @outage(1, "consumer-ended", "consumer: NOT RUNNING since")
 def consumer_is_killed(watched: Watched) -> Iterator[None]:
     dsn = watched.root.database.dsn
     reader = watched.line.processes.start("reader", [sys.executable, "-c", CONSUMER, dsn])
-    reports = "select count(*) from pgq.daemon where dm_name = 'reader'"
-    watched.line.wait(lambda: watched.root.database.value(reports) == 1, "the consumer's report")
+    reported(watched, reader)
     reader.kill()
     watched.age_reports(watched.root, name="reader")
     yield

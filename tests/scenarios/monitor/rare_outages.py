@@ -20,7 +20,7 @@ import pytest
 from londiste.embedded.postgres import Cluster
 from tests.fixtures.line import QUEUE
 from tests.scenarios.monitor.conftest import Watched
-from tests.scenarios.monitor.outages import CONSUMER, Outage, outage
+from tests.scenarios.monitor.outages import CONSUMER, Outage, outage, reported
 from tests.support.scenarios.processes import Process, stat
 
 RARE: dict[str, Outage] = {}
@@ -201,8 +201,7 @@ def reader(watched: Watched, program: str = CONSUMER) -> Iterator[Process]:
     """A consumer that works."""
     dsn = watched.root.database.dsn
     process = watched.line.processes.start("reader", [sys.executable, "-c", program, dsn])
-    reports = "select count(*) from pgq.daemon where dm_name = 'reader'"
-    watched.line.wait(lambda: watched.root.database.value(reports) == 1, "the consumer's report")
+    reported(watched, process)
     yield process
     process.go_on() if process.running() and stat(process.pid)[0] == "T" else None
     process.kill()
@@ -235,8 +234,7 @@ def dispatcher_is_killed(watched: Watched) -> Iterator[None]:
     done = watched.line.processes.run([*argv, "--register"])
     assert done.code == 0, str(done)
     process = watched.line.processes.start("dispatch", argv)
-    reports = "select count(*) from pgq.daemon where dm_name = 'spread'"
-    watched.line.wait(lambda: watched.root.database.value(reports) == 1, "its report")
+    reported(watched, process)
     process.kill()
     watched.age_reports(watched.root, name="spread")
     yield
@@ -253,8 +251,7 @@ def lake_is_killed(watched: Watched) -> Iterator[None]:
     options = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
     argv = [sys.executable, "-m", "londiste", *options, "lake", "run"]
     process = watched.line.processes.start("lake", argv)
-    reports = "select count(*) from pgq.daemon where dm_kind = 'lake'"
-    watched.line.wait(lambda: watched.root.database.value(reports) == 1, "its report", 60)
+    reported(watched, process)
     process.kill()
     watched.age_reports(watched.root, name="archive%")
     yield
