@@ -44,7 +44,7 @@ def test_a_leaf_behind_a_branch_equals_the_root_when_the_branch_is_killed_at(
         if point:
             cascade.stop(branch.worker)
             worker = cascade.start_worker(branch, crash=point)
-            cascade.wait_crash(point)
+            cascade.wait_crash(worker, point)
             assert worker.wait() == -signal.SIGKILL
             writer.wait(30)
             cascade.start_worker(branch)

@@ -72,7 +72,7 @@ def test_every_node_ends_the_same_when_workers_are_killed_around_a_script(
         done = cascade.londiste(root, "execute", str(script))
         assert done.err.count("has run already") == 3
         for node, point in ((branch, on_branch), (leaf, on_leaf)):
-            cascade.wait_crash(point)
+            cascade.wait_crash(node.worker, point)
             assert node.worker is not None
             assert node.worker.wait() == -signal.SIGKILL
             cascade.start_worker(node)

@@ -128,7 +128,7 @@ def test_a_ticker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> 
     ticker = cascade.start_ticker(crash=point)
     cascade.start_worker(leaf)
     with writers.quick_and_slow(root.database) as (writer, slow):
-        cascade.wait_crash(point)
+        cascade.wait_crash(ticker, point)
         assert ticker.wait() == -signal.SIGKILL
         writer.wait(20)
         cascade.start_ticker()
@@ -164,7 +164,7 @@ def test_a_worker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> 
                     root.database.execute(f"select pgq.force_tick('{QUEUE}')")
                     root.database.execute(f"select pgq.ticker('{QUEUE}')")
             worker = cascade.start_worker(leaf, crash=point)
-        cascade.wait_crash(point)
+        cascade.wait_crash(worker, point)
         assert worker.wait() == -signal.SIGKILL
         writer.wait(20)
         cascade.start_worker(leaf)
@@ -206,7 +206,7 @@ def _kill_large(cascade: Cascade, cluster16: Server, point: str) -> None:
             "do $$ begin for i in 1..1000 loop"
             " update scenario.bulk set filler = 'changed' where id = i; end loop; end $$"
         )
-        cascade.wait_crash(point)
+        cascade.wait_crash(worker, point)
         if point in {"large.begun", "large.mid-merge"}:
             assert worker.wait() == -signal.SIGKILL
             cascade.start_worker(leaf)
@@ -276,7 +276,7 @@ def _kill_copy(cascade: Cascade, cluster16: Server, point: str) -> None:
     with writers.quick_and_slow(root.database) as (writer, slow):
         writer.wait(20)
         cascade.add_tables("--all", "--insert-only")
-        cascade.wait_crash(point)
+        cascade.wait_crash(worker, point)
         # The worker lives on and starts the copy again by itself.
         cascade.wait_sync(leaf)
         assert worker.running()

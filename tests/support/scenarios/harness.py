@@ -159,33 +159,33 @@ class Cascade:
         config.write_text(f"[ticker]\ndatabases = [{dsns}]\n" + "\n".join(lines) + "\n")
         config.chmod(0o600)
         self.ticker = self.processes.start(
-            "ticker", self.command(config, "ticker"), self._crash_environment(crash)
+            "ticker", self.command(config, "ticker"), self._crash_environment("ticker", crash)
         )
         return self.ticker
 
     def start_worker(self, node: Node, *, crash: str = "") -> Process:
         """The worker of a node; with ``crash`` it (or its copy process) dies there, once."""
+        name = f"{node.name}_worker"
         node.worker = self.processes.start(
-            f"{node.name}_worker",
-            self.command(node.config, "worker"),
-            self._crash_environment(crash),
+            name, self.command(node.config, "worker"), self._crash_environment(name, crash)
         )
         node.workers_started += 1
         return node.worker
 
-    def _crash_environment(self, crash: str) -> dict[str, str]:
+    def _crash_environment(self, name: str, crash: str) -> dict[str, str]:
         if not crash:
             return {}
-        return {"LONDISTE_CRASH": crash, "LONDISTE_CRASH_MARK": str(self.crash_mark(crash))}
+        return {"LONDISTE_CRASH": crash, "LONDISTE_CRASH_MARK": str(self._crash_mark(name, crash))}
 
-    def crash_mark(self, crash: str) -> Path:
-        """The file that exists as soon as a process has died at this crash point."""
-        return self.directory / f"crashed.{crash.replace(':', '.')}"
+    def _crash_mark(self, name: str, crash: str) -> Path:
+        """The file that exists as soon as the process of this name has died at this point."""
+        return self.directory / f"crashed.{name}.{crash.replace(':', '.')}"
 
-    def wait_crash(self, crash: str, seconds: float = 60.0) -> None:
-        """Waits until a process has killed itself at the point."""
-        mark = self.crash_mark(crash)
-        self.wait(mark.exists, f"a crash at {crash}", seconds)
+    def wait_crash(self, process: Process | None, crash: str, seconds: float = 60.0) -> None:
+        """Waits until a process, or a copy that it started, has killed itself at the point."""
+        assert process is not None
+        mark = self._crash_mark(process.name, crash)
+        self.wait(mark.exists, f"a crash of {process.name} at {crash}", seconds)
 
     def stop(self, process: Process | None) -> None:
         """Stops a daemon politely; it must end with 0."""
