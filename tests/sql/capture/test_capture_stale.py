@@ -230,6 +230,22 @@ def test_a_renamed_table_leaves_no_function_of_its_old_name_behind(
     assert app.execute(FUNCTIONS).fetchone() == (0,)
 
 
+@FORMS
+def test_a_key_with_a_new_index_leaves_the_capture_as_it_is(app: Session, form: str) -> None:
+    app.execute('create table "o\'dd (\\)" (id int4 primary key, v text)')
+    app.execute("select londiste.create_capture('q', 'o''dd (\\)', array['form=' || %s])", [form])
+    stale = "select * from londiste.stale_captures('q')"
+    app.execute('alter table "o\'dd (\\)" drop constraint "o\'dd (\\)_pkey"')
+    assert len(app.execute(stale).fetchall()) == 1
+    app.execute('alter table "o\'dd (\\)" add primary key (id)')
+    assert app.execute(stale).fetchall() == []
+    looked = looks(app)
+    app.execute("insert into \"o'dd (\\)\" values (1, 'x')")
+    assert looks(app) == looked
+    app.execute('alter table "o\'dd (\\)" add more text')
+    assert len(app.execute(stale).fetchall()) == 1
+
+
 def test_maintenance_leaves_a_capture_alone_that_is_being_refreshed(
     app: Session, pgq_db: Database
 ) -> None:
