@@ -201,6 +201,7 @@ def test_one_source_is_down_while_tables_are_added_and_the_combined_root_moves(
         assert combined.at["second"].value("select count(*) from u") == 0
         own.up()
         combined.here("one@first", "tag-alive", "one")
+        combined.here("one@second", "add-table", "public.u")
         combined.wait_sync()
         own.stop("immediate")
         two.wait(20)

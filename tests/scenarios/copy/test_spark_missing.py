@@ -139,7 +139,7 @@ def test_a_copy_on_a_cluster_waits_for_what_its_executors_lack_and_takes_it_when
     _waits(
         cascade,
         leaf,
-        "cannot connect",
+        "/nonexistent/.s.PGSQL.",
         "of scenario.bulk, on executor ",
         "let the hosts of the executors reach both databases",
         seconds=400,
