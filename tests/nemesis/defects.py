@@ -26,7 +26,9 @@ def change(name: str, conn: psycopg.Connection[Any]) -> None:
     """In this database.  AssertionError when the text to be replaced is no longer there."""
     for function, old, new in DEFECTS[name].more.sql:
         row = conn.execute(
-            "select pg_get_functiondef(oid) from pg_proc where oid = to_regproc(%s)", [function]
+            "select pg_get_functiondef(oid) from pg_proc"
+            " where oid = coalesce(to_regproc(%s), to_regprocedure(%s))",
+            [function, function],
         ).fetchone()
         assert row is not None, f"no function {function}"
         changed, count = re.subn(old, new, row[0])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.nemesis.planting import in_sql
 
+_EXECUTE_START = "londiste.execute_start(text, text, text, boolean, text)"
+
 in_sql(
     "open transactions count as finished",
     "P2",
@@ -81,25 +83,23 @@ in_sql(
 in_sql(
     "scripts run on the root only",
     "execute.md",
-    ("londiste.execute_start", r"if not v_root and exists \(", "if not v_root or exists ("),
+    (_EXECUTE_START, r"if not v_root and exists \(", "if not v_root or exists ("),
     operation="execute",
 )
 in_sql(
-    "a script that has run runs again",
+    "the snapshot of a copy is not stored",
     "P1",
-    (
-        "londiste.execute_start",
-        r"on conflict do nothing;\s*if not found then",
-        "on conflict do nothing; if false then",
-    ),
-    operation="execute",
-    fault="command at a step",
+    ("londiste.copy_group_end", "custom_snapshot = i_snapshot", "custom_snapshot = null"),
+    ("londiste.move_table_state", "custom_snapshot = i_snapshot", "custom_snapshot = null"),
+    ("londiste.move_table_states", "custom_snapshot = w.snapshot", "custom_snapshot = null"),
+    operation="resync",
 )
 in_sql(
     "foreign keys are not restored",
     "copy.md",
     ("londiste.restore_table_fkey", r"if not found then\s*return '';", "if true then return '';"),
     operation="resync",
+    shape="family",
 )
 in_sql(
     "a copy leaves its consumer behind",

@@ -112,7 +112,8 @@ def test_a_change_that_is_interrupted_again_and_again(
         return True
 
     same(_once(four, operation, interrupt), wanted, f"interrupted {count} times")
-    assert count >= 2
+    # A mark is passed on by the root, too: the second command may find nothing to do.
+    assert count >= (1 if name.startswith("tag-") else 2)
     print(f"{name} {fault}: {count} interruptions, {time.monotonic() - began:.0f} s")
 
 
