@@ -36,6 +36,9 @@ COMMANDS: dict[str, Entry] = {
     "doctor": Entry(
         "setup.doctor", "Find what would stop or harm replication of two databases.", START
     ),
+    "selftest": Entry(
+        "setup.selftest", "Test replication between two databases, in schemas of its own.", START
+    ),
     "install": Entry("setup.install", "Install or upgrade the SQL in a database.", START),
     "migrate": Entry("migrate", "Move a whole database to another server.", START),
     "help": Entry("setup.help", "Print the help of a command.", START),

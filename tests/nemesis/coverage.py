@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from londiste.selftest.shapes import SHAPES
 from tests.nemesis.faults import FAULTS
 from tests.nemesis.operations import OPERATIONS
 from tests.nemesis.plan import Plan, plan
 from tests.nemesis.runner import Outcome
-from tests.nemesis.shapes import SHAPES
 
 
 @dataclass

@@ -14,8 +14,8 @@ from typing import Any
 
 import psycopg
 
+from londiste.selftest.registry import Registry
 from tests.nemesis.plan import Model
-from tests.nemesis.registry import Registry
 from tests.nemesis.stage import Cast
 from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from londiste.selftest.registry import Registry
+from londiste.selftest.shapes import lit
 from tests.nemesis import validators
 from tests.nemesis.plan import Model
-from tests.nemesis.registry import Registry
-from tests.nemesis.shapes import lit
 from tests.nemesis.worlds import World
 
 Args = dict[str, Any]

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.nemesis.shapes import SHAPES, Table
-from tests.nemesis.work import WORK
+from londiste.selftest.shapes import SHAPES, Table
+from londiste.selftest.work import WORK
 from tests.nemesis.worlds import WORLDS, World
 
 Step = dict[str, Any]
@@ -76,7 +76,7 @@ class Plan:
     def model(self) -> Model:
         """The beginning."""
         world = copy.deepcopy(WORLDS[self.world])
-        tables = [Table(number, SHAPES[name]) for number, name in enumerate(self.shapes)]
+        tables = [Table(number, SHAPES[name], "nemesis") for number, name in enumerate(self.shapes)]
         root = next(n for n, up in world.providers.items() if up is None)
         return Model(world, tables, root, {node: set() for node in world.providers})
 

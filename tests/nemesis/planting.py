@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.nemesis.registry import Registry
+from londiste.selftest.registry import Registry
 
 DEFECTS = Registry()
 

@@ -6,14 +6,14 @@ import copy
 import json
 from pathlib import Path
 
+from londiste.selftest.shapes import SHAPES
+from londiste.selftest.work import WORK
 from tests.nemesis import coverage
 from tests.nemesis.faults import FAULTS
 from tests.nemesis.operations import OPERATIONS
 from tests.nemesis.plan import Plan, plan
 from tests.nemesis.runner import Outcome
-from tests.nemesis.shapes import SHAPES
 from tests.nemesis.shrink import shrunk, smaller
-from tests.nemesis.work import WORK
 
 
 def test_a_plan_comes_from_its_number_alone() -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import psycopg
 
-from tests.nemesis.shapes import MARK
+from londiste.selftest import rows
+from londiste.selftest.shapes import MARK
 from tests.nemesis.stage import QUEUE, SECRET, Cast
 from tests.nemesis.watcher import _POSITION
 from tests.nemesis.writer import ALWAYS
@@ -28,10 +29,6 @@ _TEXT = (
     "set timezone = 'UTC'; set datestyle = 'ISO, YMD'; set intervalstyle = 'postgres';"
     " set extra_float_digits = 1; set bytea_output = 'hex'; set search_path = pg_catalog"
 )
-_COLUMNS = """
-select quote_ident(attname) from pg_catalog.pg_attribute
-where attrelid = %s::regclass and attnum > 0 and not attisdropped order by attname
-"""
 _NOT_OK = (
     "select table_name, merge_state from londiste.table_info"
     " where local and merge_state is distinct from 'ok'"
@@ -117,10 +114,7 @@ def same_rows(life: Any, where: str) -> None:
     """The nodes hold the rows of the root in all tables that they replicate."""
     cast, model = life.cast, life.model
     with cast.connect(model.root) as conn:
-        columns = {
-            name: [c for (c,) in conn.execute(_COLUMNS, [sql]).fetchall()]
-            for name, sql in _names(model, model.root).items()
-        }
+        columns = {name: rows.columns(conn, sql) for name, sql in _names(model, model.root).items()}
     wanted = _digests(cast, model.root, _names(model, model.root), columns)
     for node in model.subscribers():
         names = {n: s for n, s in _names(model, node).items() if n in columns}
@@ -146,24 +140,18 @@ def _names(model: Any, node: str) -> dict[str, str]:
 
 def _digests(
     cast: Cast, node: str, names: dict[str, str], columns: dict[str, list[str]]
-) -> dict[str, tuple[Any, ...]]:
-    parts = [
-        f"select {number}, count(*),"
-        f" sum(hashtextextended(row({', '.join(columns[name])})::text, 0)) from {sql}"
-        for number, (name, sql) in enumerate(names.items())
-    ]
+) -> dict[str, rows.Digest]:
     with cast.connect(node) as conn:
         conn.execute(_TEXT)
-        rows = conn.execute(" union all ".join(parts).encode()).fetchall()
-    listed = list(names)
-    return {listed[number]: (count, digest) for number, count, digest in rows}
+        found = rows.digests(conn, {sql: columns[name] for name, sql in names.items()})
+    return {name: found[sql] for name, sql in names.items()}
 
 
 def _rows(cast: Cast, node: str, table: str, columns: list[str]) -> Counter[str]:
     with cast.connect(node) as conn:
         conn.execute(_TEXT)
-        rows = conn.execute(f"select row({', '.join(columns)})::text from {table}".encode())
-        return Counter(row for (row,) in rows)
+        found = conn.execute(f"select row({', '.join(columns)})::text from {table}".encode())
+        return Counter(row for (row,) in found)
 
 
 def compare_agrees(life: Any) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 import psycopg
 
-from tests.nemesis.shapes import Table
-from tests.nemesis.work import WORK
+from londiste.selftest.shapes import Table
+from londiste.selftest.work import WORK
 
 #: What every life replicates from its beginning.  The ledger has no key: a row that is applied
 #: twice stays visible.

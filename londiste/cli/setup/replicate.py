@@ -15,8 +15,9 @@ import psycopg
 
 from londiste.cli import options, output
 from londiste.cli.setup import live_state, preflight
+from londiste.cli.setup.common import without_passwords
 from londiste.cli.sync_view import sync_view
-from londiste.daemon import child, pidfile
+from londiste.daemon import pidfile
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED
 from londiste.dsn import masked, secrets_of, without_secrets
@@ -155,7 +156,7 @@ def replicate(
     contain * and ?. Missing tables are created. Repeat an interrupted command to continue.
     """
     _check_options(once, detach, stop, status, removing)
-    source, *targets = _without_passwords([source, target, *also])
+    source, *targets = without_passwords([source, target, *also])
     settings = context.settings(ReplicateSettings, queue_name=queue)
     selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)
     asked = Asked(source, tuple(targets), queue, selection)
@@ -197,17 +198,6 @@ def _check_options(*given: bool) -> None:
             "--once, --detach, --stop, --status and --remove exclude each other",
             hint="give one of the options",
         )
-
-
-def _without_passwords(dsns: Sequence[str]) -> list[str]:
-    """The connection strings as they were given; the list of processes shows no password of them.
-
-    Raises BadOption.
-    """
-    known = child.given()
-    if not known:
-        child.hide({dsn: masked(dsn) for dsn in dsns if secrets_of(dsn)})
-    return [known.get(dsn, dsn) for dsn in dsns]
 
 
 def _run(

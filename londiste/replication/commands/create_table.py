@@ -116,7 +116,7 @@ def code_to_accept(
     """
     found = read(provider, wanted)
     there_now = {table.name for table in found.tables}
-    names = {wanted[name] for name in there_now} | set(others(found))
+    names = {wanted.get(name, name) for name in there_now} | set(others(found))
     functions: Mapping[str, str] = {}
     if needs:
         here = there(local, found, names)

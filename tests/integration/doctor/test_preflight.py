@@ -81,3 +81,13 @@ def test_added_tables_are_examined_and_no_others(nodes_of: Nodes, londiste: Comm
     assert added.code == 0
     assert "warning: enum public.mood lacks labels in the node database: glad" in added.err
     assert "alter type" in added.err
+
+
+def test_a_partitioned_table_that_the_target_lacks_is_examined(
+    new_database: Callable[..., Database],
+) -> None:
+    source, target = new_database(), new_database()
+    source.execute("create table p (id int primary key) partition by range (id)")
+    source.execute("create table p_a partition of p default")
+    found = examine(source.dsn, target.dsn, ["public.p"])
+    assert not [one for one in found if one.severity is Severity.CRITICAL], found

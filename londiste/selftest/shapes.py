@@ -226,22 +226,23 @@ shape(
 
 @dataclass
 class Table:
-    """A table of a life."""
+    """A table of a shape, in a schema; its name follows from its number."""
 
     number: int
     shape: Shape
+    schema: str
 
     @property
     def name(self) -> str:
         """As it is written for the program: schema.name, unquoted."""
-        return f"nemesis.Table {self.number}" if self.shape.quoted else self.sql
+        return f"{self.schema}.Table {self.number}" if self.shape.quoted else self.sql
 
     @property
     def sql(self) -> str:
         """As it is written in SQL."""
         if self.shape.quoted:
-            return f'nemesis."Table {self.number}"'
-        return f"nemesis.t{self.number}_{self.shape.name}"
+            return f'{self.schema}."Table {self.number}"'
+        return f"{self.schema}.t{self.number}_{self.shape.name}"
 
     def ddl(self, subscriber: bool) -> str:
         text = self.shape.sub if subscriber and self.shape.sub else self.shape.ddl

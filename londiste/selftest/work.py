@@ -11,8 +11,8 @@ from typing import Any
 
 import psycopg
 
-from tests.nemesis.registry import Registry
-from tests.nemesis.shapes import Table
+from londiste.selftest.registry import Registry
+from londiste.selftest.shapes import Table
 
 WORK = Registry()
 

@@ -1,0 +1,172 @@
+"""What a self-test does to replication: faults that need no more rights, and commands."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+from londiste.db.connection import session
+from londiste.orchestration.daemons import TICKER
+from londiste.selftest.pair import NAME, SESSIONS, TOKEN
+from londiste.selftest.programs import WORKER
+from londiste.selftest.registry import Registry
+from londiste.selftest.stage import NotPossible, Stage
+
+STEPS = Registry()
+
+
+@STEPS.add("kill the worker")
+def kill_worker(stage: Stage) -> None:
+    stage.programs.signal(WORKER, signal.SIGKILL)
+    stage.passes(stage.chance.random() / 2)
+
+
+@STEPS.add("freeze the worker")
+def freeze_worker(stage: Stage) -> None:
+    _freeze(stage, WORKER)
+
+
+@STEPS.add("kill the ticker")
+def kill_ticker(stage: Stage) -> None:
+    _require_ticker(stage)
+    stage.programs.signal(TICKER, signal.SIGKILL)
+    stage.passes(stage.chance.random() / 2)
+
+
+@STEPS.add("freeze the ticker")
+def freeze_ticker(stage: Stage) -> None:
+    _require_ticker(stage)
+    _freeze(stage, TICKER)
+
+
+def _require_ticker(stage: Stage) -> None:
+    if TICKER not in stage.programs.daemons:
+        raise NotPossible("another process runs the ticker of the source")
+
+
+def _freeze(stage: Stage, name: str) -> None:
+    stage.programs.signal(name, signal.SIGSTOP)
+    try:
+        stage.passes(1 + stage.chance.random())
+    finally:
+        stage.programs.signal(name, signal.SIGCONT)
+
+
+@STEPS.add("kill a copy")
+def kill_copy(stage: Stage) -> None:
+    """The process that copies a table again."""
+    before = len(stage.programs.copies())
+    stage.command("resync", _some_table(stage))
+
+    def started() -> bool:
+        stage.revive()
+        return len(stage.programs.copies()) > before
+
+    if stage.until(started, 20):
+        stage.passes(stage.chance.random() * 0.3)
+        stage.programs.kill_copy(stage.programs.copies()[-1])
+
+
+@STEPS.add("end the sessions")
+def end_sessions(stage: Stage) -> None:
+    """Those of worker and copies, in both databases."""
+    for conn in (stage.source, stage.target):
+        conn.execute(f"select pg_catalog.pg_terminate_backend(pid){SESSIONS}".encode())
+    stage.passes(0.1)
+
+
+@STEPS.add("cancel statements")
+def cancel_statements(stage: Stage) -> None:
+    """Those that worker and copies execute, several times."""
+    for _ in range(10):
+        for conn in (stage.source, stage.target):
+            conn.execute(
+                f"select pg_catalog.pg_cancel_backend(pid){SESSIONS} and state = 'active'".encode()
+            )
+        stage.passes(0.1)
+
+
+@STEPS.add("lock a table")
+def lock_table(stage: Stage) -> None:
+    """For longer than the worker waits for a lock."""
+    with session(stage.pair.target.dsn, name=NAME) as conn, conn.transaction():
+        conn.execute(f"lock table {TOKEN} in access exclusive mode".encode())
+        stage.passes(3)
+
+
+@STEPS.add("resync a table")
+def resync(stage: Stage) -> None:
+    stage.command("resync", _some_table(stage))
+
+
+@STEPS.add("kill a command")
+def kill_command(stage: Stage) -> None:
+    """In the midst; then it is repeated."""
+    name = _some_table(stage)
+    program = stage.programs.command("resync", name)
+    stage.passes(0.3 + stage.chance.random())
+    program.child.signal(signal.SIGKILL)
+    stage.finish(program)
+    stage.command("resync", name)
+
+
+@STEPS.add("remove and add a table")
+def remove_and_add(stage: Stage) -> None:
+    name = _some_table(stage)
+    stage.command("remove-table", name, "--ignore-missing")
+    stage.command("add-table", name)
+
+
+@STEPS.add("compare")
+def compare(stage: Stage) -> None:
+    """While the application writes."""
+    stage.writer.calm = True
+    try:
+        _equal(stage)
+    finally:
+        stage.writer.calm = False
+
+
+@STEPS.add("damage and repair")
+def damage(stage: Stage) -> None:
+    """Rows that are deleted in the target must be found, and must come back."""
+    chosen = stage.chance.choice([t for t in stage.zoo if not t.shape.keyless])
+    with stage.writer.held():
+        # The worker would stop at the change of a row that it misses.
+        stage.settle()
+        with (
+            session(stage.pair.target.dsn, name=NAME, autocommit=True, replica=True) as conn,
+            conn.transaction(),
+        ):
+            lost = conn.execute(f"delete from {chosen.sql}".encode()).rowcount
+        found = stage.command("compare", chosen.name, "--json", accept=(0, 3))
+        stage.book.checked("compare")
+        if (found.child.exit_code() == 3) is not bool(lost):
+            stage.book.broke(
+                "compare",
+                f"{lost} rows were deleted in the target, and compare ended with exit code"
+                f" {found.child.exit_code()}",
+                f"table {chosen.name}",
+                "report it: this is a bug in Londiste",
+            )
+        plan = stage.programs.directory / f"{found.output.stem}.sql"
+        stage.command("repair", chosen.name, "--apply", "--plan", str(plan))
+        plan.unlink(missing_ok=True)
+
+
+def _equal(stage: Stage) -> None:
+    found = stage.command("compare", "--json", accept=(0, 3))
+    stage.book.checked("compare")
+    if found.child.exit_code() == 3:
+        lines = [line for line in found.text().splitlines() if line.startswith("{")]
+        differ = [t["table"] for t in json.loads(lines[-1])["tables"] if not t["equal"]]
+        stage.book.broke(
+            "compare",
+            "compare finds differences where the application only writes to the source",
+            f"tables {', '.join(differ)}",
+            "londiste doctor SOURCE TARGET",
+        )
+
+
+def _some_table(stage: Stage) -> str:
+    return stage.chance.choice(stage.zoo).name
