@@ -79,7 +79,7 @@ class Programs:
             self.daemons[name] = self._start(name, need, ())
         return wrong
 
-    def signal(self, name: str, number: signal.Signals) -> None:
+    def send(self, name: str, number: signal.Signals) -> None:
         """Sends a signal to a daemon."""
         if number is signal.SIGKILL:
             self._killed.add(name)
@@ -89,15 +89,11 @@ class Programs:
         """Ids of the copy processes that the worker has started, the newest last."""
         return [int(pid) for pid in _COPY.findall(self.daemons[WORKER].text())]
 
-    def kill_copy(self, pid: int) -> bool:
-        """Kills a copy process, which leads its own process group; False if it has ended."""
-        try:
-            if os.getpgid(pid) == pid and pid != os.getpgid(0):
-                os.kill(pid, signal.SIGKILL)
-                return True
-        except (ProcessLookupError, PermissionError):
-            pass
-        return False
+    def send_to_copy(self, pid: int, number: signal.Signals) -> None:
+        """Sends a signal to a copy process, which leads its own process group, if it runs."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(pid) == pid:
+                os.kill(pid, number)
 
     def command(self, *words: str) -> Program:
         """Starts a command about the target's node."""

@@ -93,7 +93,7 @@ class SelfTest:
             try:
                 self._live(stage)
             except Broken:
-                pass
+                stage.locate()
             except Stopped:
                 self.stopped = True
             finally:
@@ -118,8 +118,8 @@ class SelfTest:
         stage.settle()
         copied = time.monotonic() - began
         self._say(f"copied all tables under load in {copied:.1f} s")
-        stage.reader.calm = True
         burst = self._burst(stage, rows)
+        stage.reader.calm = True
         self.measured = SelftestFigures(
             copy_seconds=copied,
             burst_rows=rows,
@@ -147,7 +147,7 @@ class SelfTest:
         took = stage.settle()
         stage.reader.calm = True
         result.times += 1
-        result.longest = max(result.longest, took)
+        result.longest = round(max(result.longest, took), 2)
         self._say(f"{self._clock()} {name}: in sync again after {took:.1f} s, all rows are equal")
         stage.passes(min(1.0, self.minutes))
 

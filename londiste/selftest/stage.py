@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import time
@@ -28,6 +29,7 @@ from londiste.selftest.writer import Writer
 #: command has to end.
 PATIENCE = 180.0
 _TRIES = 4
+_LOCATE_SECONDS = 30.0
 #: Triggers that change what replication writes.
 _FIRING = """
 select tgname from pg_catalog.pg_trigger
@@ -66,6 +68,8 @@ class Stage:
         self.chance = random.Random(f"selftest {seed}")
         self.writer = Writer(pair.source.dsn, seed, zoo, book)
         self.reader = Reader(pair, self.writer, book)
+        #: Breaches that end the test no more: it has ended.
+        self._known = 0
 
     @property
     def source(self) -> Connection:
@@ -95,7 +99,7 @@ class Stage:
                 raise Stopped
             if self.reader.failed is not None:
                 raise self.reader.failed
-            if self.book.breaches:
+            if len(self.book.breaches) > self._known:
                 raise Broken
             left = end - time.monotonic()
             if left <= 0:
@@ -165,21 +169,11 @@ class Stage:
         """
         began = time.monotonic()
         with self.writer.held():
-            tick = 0
-
-            def ticked() -> bool:
-                nonlocal tick
-                self.revive()
-                try:
-                    tick = queues.create_tick(self.source, QUEUE)
-                except (LondisteError, psycopg.Error):
-                    return False
-                return True
-
-            if not (self.until(ticked) and self.until(lambda: self._arrived(tick))):
+            tick = self._catch_up(PATIENCE)
+            if tick is None:
                 self.book.broke(
                     "recovery",
-                    f"tick {tick} did not arrive within {PATIENCE:g} s: {self._state()}",
+                    f"the target did not catch up within {PATIENCE:g} s: {self._state()}",
                     "target",
                     LOOK_CLOSER,
                 )
@@ -189,6 +183,31 @@ class Stage:
             self._same_rows(tick)
         self.passes(0)
         return seconds
+
+    def locate(self) -> None:
+        """After a breach: finds tables and columns that differ, if the target can catch up."""
+        self._known = len(self.book.breaches)
+        with contextlib.suppress(Broken, Stopped, LondisteError, psycopg.Error):
+            with self.writer.held():
+                tick = self._catch_up(_LOCATE_SECONDS)
+                if tick is not None:
+                    self._same_rows(tick)
+
+    def _catch_up(self, seconds: float) -> int | None:
+        """The tick that the target has reached; the application is held.  None: not in time."""
+        tick = 0
+
+        def ticked() -> bool:
+            nonlocal tick
+            self.revive()
+            try:
+                tick = queues.create_tick(self.source, QUEUE)
+            except (LondisteError, psycopg.Error):
+                return False
+            return True
+
+        done = self.until(ticked, seconds) and self.until(lambda: self._arrived(tick), seconds)
+        return tick if done else None
 
     def _arrived(self, tick: int) -> bool:
         self.revive()

@@ -17,7 +17,7 @@ STEPS = Registry()
 
 @STEPS.add("kill the worker")
 def kill_worker(stage: Stage) -> None:
-    stage.programs.signal(WORKER, signal.SIGKILL)
+    stage.programs.send(WORKER, signal.SIGKILL)
     stage.passes(stage.chance.random() / 2)
 
 
@@ -29,7 +29,7 @@ def freeze_worker(stage: Stage) -> None:
 @STEPS.add("kill the ticker")
 def kill_ticker(stage: Stage) -> None:
     _require_ticker(stage)
-    stage.programs.signal(TICKER, signal.SIGKILL)
+    stage.programs.send(TICKER, signal.SIGKILL)
     stage.passes(stage.chance.random() / 2)
 
 
@@ -45,16 +45,40 @@ def _require_ticker(stage: Stage) -> None:
 
 
 def _freeze(stage: Stage, name: str) -> None:
-    stage.programs.signal(name, signal.SIGSTOP)
+    stage.programs.send(name, signal.SIGSTOP)
     try:
         stage.passes(1 + stage.chance.random())
     finally:
-        stage.programs.signal(name, signal.SIGCONT)
+        stage.programs.send(name, signal.SIGCONT)
+
+
+@STEPS.add("kill all programs")
+def kill_all(stage: Stage) -> None:
+    """As when the host of the programs is lost."""
+    for name in stage.programs.daemons:
+        stage.programs.send(name, signal.SIGKILL)
+    stage.passes(stage.chance.random() / 2)
 
 
 @STEPS.add("kill a copy")
 def kill_copy(stage: Stage) -> None:
     """The process that copies a table again."""
+    pid = _copying(stage)
+    stage.programs.send_to_copy(pid, signal.SIGKILL)
+
+
+@STEPS.add("freeze a copy")
+def freeze_copy(stage: Stage) -> None:
+    pid = _copying(stage)
+    stage.programs.send_to_copy(pid, signal.SIGSTOP)
+    try:
+        stage.passes(1 + stage.chance.random())
+    finally:
+        stage.programs.send_to_copy(pid, signal.SIGCONT)
+
+
+def _copying(stage: Stage) -> int:
+    """Has a table copied again; the id of the copy process, in the midst of its work."""
     before = len(stage.programs.copies())
     stage.command("resync", _some_table(stage))
 
@@ -62,9 +86,10 @@ def kill_copy(stage: Stage) -> None:
         stage.revive()
         return len(stage.programs.copies()) > before
 
-    if stage.until(started, 20):
-        stage.passes(stage.chance.random() * 0.3)
-        stage.programs.kill_copy(stage.programs.copies()[-1])
+    if not stage.until(started, 30):
+        raise NotPossible("the worker started no copy within 30 s")
+    stage.passes(stage.chance.random() * 0.5)
+    return stage.programs.copies()[-1]
 
 
 @STEPS.add("end the sessions")

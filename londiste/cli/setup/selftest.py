@@ -152,7 +152,7 @@ def _print(report: Report) -> None:
     click.echo()
     output.table(
         ("step", "times", "longest_s"),
-        [(one.step, one.times, one.not_possible or f"{one.longest:.1f}") for one in report.steps],
+        [(one.step, one.times, one.not_possible or one.longest) for one in report.steps],
     )
     click.echo()
     output.table(("figure", "value"), figures(report.measured))
