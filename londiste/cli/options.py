@@ -98,8 +98,8 @@ class Context:
         chosen = {key: value for key, value in given.items() if value is not None}
         found = settings.load(
             kind,
-            # A migration has its own two databases.
-            None if self.implied and kind.sections[0] == "migrate" else self.config,
+            # These have their own two databases.
+            None if self.implied and kind.sections[0] in ("migrate", "selftest") else self.config,
             {**self.overrides, **chosen},
             node=self.node or self._named_by_command(),
             anywhere=_command_name() in ANYWHERE,

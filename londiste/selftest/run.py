@@ -91,7 +91,9 @@ class SelfTest:
             programs = Programs(self.pair, self.directory, own_ticker=own_ticker)
             stage = Stage(self.pair, sites, programs, signals, self.book, self.zoo, self.seed)
             try:
-                self._live(stage)
+                # Checksums of large tables may take long.
+                with sites.at_length():
+                    self._live(stage)
             except Broken:
                 stage.locate()
             except Stopped:

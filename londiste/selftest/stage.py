@@ -13,6 +13,7 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection
+from londiste.db.queries import translated
 from londiste.errors import LondisteError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
@@ -148,13 +149,15 @@ class Stage:
                 self.book.checked("commands")
                 return program
             lines = re.sub("\x1b\\[[0-9;]*m", "", program.text()).splitlines()
-            if sum(line.startswith("error: ") for line in lines) != 1:
+            errors = [line for line in lines if line.startswith("error: ")]
+            if len(errors) != 1:
                 break
             self.passes(0.5 * (number + 1))
         code = program.child.exit_code()
         self.book.broke(
             "commands",
-            f"londiste {words[0]} ended with exit code {code}, {number + 1} times",
+            f"londiste {words[0]} ended with exit code {code}, {number + 1} times:"
+            f" {'; '.join(errors) or 'without an error message'}",
             _name(program),
             LOOK_CLOSER,
         )
@@ -171,6 +174,10 @@ class Stage:
         with self.writer.held():
             tick = self._catch_up(PATIENCE)
             if tick is None:
+                # A server that is down breaks no promise.
+                for conn in (self.source, self.target):
+                    with translated(conn):
+                        conn.execute("select 1")
                 self.book.broke(
                     "recovery",
                     f"the target did not catch up within {PATIENCE:g} s: {self._state()}",

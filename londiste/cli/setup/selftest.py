@@ -7,6 +7,7 @@ import random
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
@@ -17,7 +18,7 @@ from londiste.daemon.files import write_atomically
 from londiste.daemon.signals import EXIT_INTERRUPTED, Signals
 from londiste.db.names import TableName
 from londiste.dsn import without_secrets
-from londiste.errors import BadOption
+from londiste.errors import BadOption, TransientError
 from londiste.orchestration.connections import Connections
 from londiste.replicate.databases import ReplicateSettings, Replication
 from londiste.selftest import pair as databases
@@ -27,6 +28,12 @@ from londiste.selftest.run import SelfTest
 
 EXIT_BROKEN = 1
 _FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+class SelftestSettings(ReplicateSettings):
+    """Settings of the worker of a self-test, from a file that is given with ``-c``."""
+
+    sections: ClassVar[tuple[str, ...]] = ("selftest", "londiste")
 
 
 @click.command()
@@ -85,7 +92,7 @@ def selftest(
                 hint=f"create it: mkdir -p {shlex.quote(str(path.parent))}",
             )
     source, target = without_passwords([source, target])
-    settings = context.settings(ReplicateSettings, queue_name=databases.QUEUE)
+    settings = context.settings(SelftestSettings, queue_name=databases.QUEUE)
     pair = databases.identify(settings, source, target)
     command = " ".join(
         ["londiste selftest", *(shlex.quote(without_secrets(d)) for d in (source, target))]
@@ -108,7 +115,7 @@ def selftest(
     finally:
         if not keep:
             with contextlib.closing(Signals(stop_timeout=600.0)) as signals, signals.handled():
-                test.clear()
+                _clear(test, command)
     report = test.report()
     for path, text in (
         (html, page(report)),
@@ -131,6 +138,17 @@ def selftest(
     return EXIT_BROKEN if report.result == "broken" else 0
 
 
+def _clear(test: SelfTest, command: str) -> None:
+    try:
+        test.clear()
+    except TransientError as error:
+        error.say_more(
+            "what the self-test has created is still there",
+            f"when the servers answer: {command} --clean",
+        )
+        raise
+
+
 def _clean(pair: databases.Pair) -> None:
     with pair.sites() as sites:
         databases.be_alone(sites, pair)
@@ -141,7 +159,7 @@ def _clean(pair: databases.Pair) -> None:
 def _alarm(breach: Breach) -> None:
     output.warning(f"BROKEN PROMISE: {PROMISES[breach.promise]}")
     for word, text in (("what", breach.what), ("where", breach.where), ("next", breach.next)):
-        output.message(f"  {word}: {text}")
+        output.message(f"{word}: {text}")
 
 
 def _print(report: Report) -> None:

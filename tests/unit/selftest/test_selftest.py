@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
+import pytest
+
+from londiste.cli import cli
 from londiste.cli.documents import dumped
+from londiste.cli.errors import run
 from londiste.selftest.promises import PROMISES, Book, Breach
 from londiste.selftest.report import (
     PromiseResult,
@@ -77,6 +82,17 @@ def test_the_page_shows_a_broken_promise_first_and_escapes_what_it_shows() -> No
     assert "3 &lt;rows&gt;" in text and "Next: look" in text
     assert "Broken" not in page(report(promises=[]))
     assert json.loads(dumped(report(), ascii_only=True))["promises"][0]["next"] == "look"
+
+
+def test_the_file_of_another_node_in_the_directory_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("londiste.toml").write_text('[londiste]\nregister_only_tables = "a.b"\nno_key = 1\n')
+    call = ["selftest", "host=/nowhere dbname=a", "host=/nowhere dbname=b"]
+    assert run(cli, call) == 6
+    assert run(cli, ["-c", "londiste.toml", *call]) == 2
+    assert "no_key" in capsys.readouterr().err
 
 
 def test_every_promise_is_a_sentence() -> None:
