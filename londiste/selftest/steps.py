@@ -7,7 +7,7 @@ import signal
 
 from londiste.db.connection import session
 from londiste.orchestration.daemons import TICKER
-from londiste.selftest.pair import NAME, SESSIONS, TOKEN
+from londiste.selftest.pair import BURST, NAME, SESSIONS, TOKEN
 from londiste.selftest.programs import WORKER
 from londiste.selftest.registry import Registry
 from londiste.selftest.stage import NotPossible, Stage
@@ -154,7 +154,7 @@ def compare(stage: Stage) -> None:
 
 @STEPS.add("damage and repair")
 def damage(stage: Stage) -> None:
-    """Rows that are deleted in the target must be found, and must come back."""
+    """Rows that are deleted or changed in the target must be found, and must come back."""
     chosen = stage.chance.choice([t for t in stage.zoo if not t.shape.keyless])
     with stage.writer.held():
         # The worker would stop at the change of a row that it misses.
@@ -163,34 +163,42 @@ def damage(stage: Stage) -> None:
             session(stage.pair.target.dsn, name=NAME, autocommit=True, replica=True) as conn,
             conn.transaction(),
         ):
-            lost = conn.execute(f"delete from {chosen.sql}".encode()).rowcount
-        found = stage.command("compare", chosen.name, "--json", accept=(0, 3))
+            some = f"ctid in (select ctid from {chosen.sql} limit 2)"
+            lost = conn.execute(f"delete from {chosen.sql} where {some}".encode()).rowcount
+            conn.execute(f"update {BURST} set v = 'y' where id = 1".encode())
+        wanted = {chosen.name: (lost, 0), BURST: (0, 1)}
+        found = _compared(stage, chosen.name, BURST)
         stage.book.checked("compare")
-        if (found.child.exit_code() == 3) is not bool(lost):
+        if found != wanted:
             stage.book.broke(
                 "compare",
-                f"{lost} rows were deleted in the target, and compare ended with exit code"
-                f" {found.child.exit_code()}",
-                f"table {chosen.name}",
+                f"(missing, differing) rows in the target: {wanted}; compare reports {found}",
+                f"tables {chosen.name}, {BURST}",
                 "report it: this is a bug in Londiste",
             )
-        plan = stage.programs.directory / f"{found.output.stem}.sql"
-        stage.command("repair", chosen.name, "--apply", "--plan", str(plan))
-        plan.unlink(missing_ok=True)
+        plan = str(stage.programs.directory / "plan.sql")
+        stage.command("repair", chosen.name, BURST, "--apply", "--plan", plan, "--overwrite")
 
 
 def _equal(stage: Stage) -> None:
-    found = stage.command("compare", "--json", accept=(0, 3))
+    found = _compared(stage)
     stage.book.checked("compare")
-    if found.child.exit_code() == 3:
-        lines = [line for line in found.text().splitlines() if line.startswith("{")]
-        differ = [t["table"] for t in json.loads(lines[-1])["tables"] if not t["equal"]]
+    differ = [name for name, rows in found.items() if rows != (0, 0)]
+    if differ:
         stage.book.broke(
             "compare",
             "compare finds differences where the application only writes to the source",
             f"tables {', '.join(differ)}",
             "londiste doctor SOURCE TARGET",
         )
+
+
+def _compared(stage: Stage, *names: str) -> dict[str, tuple[int, int]]:
+    """Missing and differing rows by table, as ``compare`` reports them."""
+    program = stage.command("compare", "--json", *names, accept=(0, 3))
+    lines = [line for line in program.text().splitlines() if line.startswith("{")]
+    tables = json.loads(lines[-1])["tables"]
+    return {t["table"]: (t["missing"], t["differs"] + t["extra"]) for t in tables}
 
 
 def _some_table(stage: Stage) -> str:
