@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures.cluster import Server, create_database
+from tests.support.hints import plain
 from tests.support.scenarios import writer_on_every_node
 from tests.support.scenarios.forks import Fork
 from tests.support.scenarios.harness import quoted
@@ -284,7 +285,7 @@ def test_a_change_that_is_no_switch_is_told_and_refuses_a_switch(killed: Killed)
     killed.set_back((IN_STEP,))
     refused = killed.begin("switch", "--rollback")
     assert refused.wait(LIMIT) == 3, str(refused)
-    assert "hint: londiste migrate status" in refused.err
+    assert "hint: londiste migrate status" in plain(refused.err)
     settings = killed.directory / "old.toml"
     dsn = quoted(killed.databases["old"].dsn)
     settings.write_text(f'[londiste]\ndb = {dsn}\nqueue_name = "migrate"\n')
@@ -297,7 +298,7 @@ def test_a_change_that_is_no_switch_is_told_and_refuses_a_switch(killed: Killed)
     for argv in (SWITCH, ("switch", "--rollback"), ("finish", "--abandon")):
         refused = killed.begin(*argv)
         assert refused.wait(LIMIT) == 3, str(refused)
-        assert "hint: finish it: londiste drop-node new" in refused.err, str(refused)
+        assert "hint: finish it: londiste drop-node new" in plain(refused.err), str(refused)
     # What finishes it is what the hint says, and the move begins anew.
     fork = killed.forks.run(settings, *dropping)
     assert fork.code() == 0, str(fork)
@@ -322,7 +323,9 @@ def test_a_switch_that_is_done_says_how_to_return(killed: Killed) -> None:
     assert "finish it: londiste migrate switch" in seen["next"]
     refused = killed.begin("switch", "--rollback")
     assert refused.wait(LIMIT) == 3, str(refused)
-    assert "migrate switch finishes it; then londiste migrate back" in refused.err, str(refused)
+    assert "migrate switch finishes it; then londiste migrate back" in plain(refused.err), str(
+        refused
+    )
     killed.do(*SWITCH)
     beside.kill()
 
@@ -335,14 +338,14 @@ def test_a_table_that_is_made_after_the_switch_is_added_and_taken_back(killed: K
     new.execute("insert into public.later (v) values ('new')")
     refused = killed.begin(*BACK)
     assert refused.wait(LIMIT) == 3, str(refused)
-    assert (
-        "public.later" in refused.err and "add them with londiste migrate start" in refused.err
+    assert "public.later" in refused.err and "add them with londiste migrate start" in plain(
+        refused.err
     ), str(refused)
     assert "public.later" in killed.do("start", "--dry-run").out
     killed.do("start", "--no-daemons")
     refused = killed.begin(*BACK)
     assert refused.wait(LIMIT) == 3, str(refused)
-    assert "hint: let londiste migrate start run" in refused.err, str(refused)
+    assert "hint: run londiste migrate start until" in plain(refused.err), str(refused)
     killed.do("start", "--until-ready")
     state = "select merge_state from londiste.table_info where table_name = 'public.later'"
     assert old.value(state) == "ok"

@@ -220,8 +220,9 @@ class Driver:
         if row.registration is None and self._begun:
             reason = "the consumer is no longer registered"
         elif known is not None:
-            # An offset has no registration: the events after it are the proof.
-            reason = position_check.decide(known, replace(row, registration=0), offset.tick)
+            # The events after an offset are the proof, not what the queue knows of the consumer.
+            facts = replace(row, registration=0, finished_tick=offset.tick)
+            reason = position_check.decide(known, facts, offset.tick)
         if reason is not None:
             raise self._other(reason)
         if row.tick_time is None:
