@@ -11,7 +11,7 @@
 #   make dist       wheels in dist/, with checksums and the list of all packages (SBOM)
 #   make audit      known vulnerabilities of these packages (asks a public database)
 #   make bench      capture, replay, latency, copy and queue of docs/benchmarks.md, half an hour
-#   make docs       generate docs/reference from sql/ and the code
+#   make docs       generate docs/reference from sql/ and the code, and the tables of benchmarks.md
 #   make man        write the manual pages into build/man
 #   make site       the documentation as a site, in build/site/html
 #   make picture    record docs/demo.svg, the picture of the README
@@ -119,6 +119,7 @@ docs: $(VENV)/.made
 	$(BIN)/python docs/generate_json.py
 	$(BIN)/python docs/generate_findings.py
 	$(BIN)/python docs/generate_console.py
+	$(BIN)/python -m bench.report
 
 screenshots: $(VENV)/.dev
 	$(BIN)/python docs/screenshots.py

@@ -15,6 +15,7 @@ Peers that are not installed are skipped with a note.
 
     python -m bench.capture [--parts tps,single,bulk,first,changed] [--rounds 3] [--seconds 2]
                             [--rows 500000] [--bindir DIR] [--json FILE]
+                            [--record FILE]
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench.methods.capture import ROWS, VALUES, QueueWay, Way, after_alter, all_ways
+from bench.methods.capture import ROWS, VALUES, QueueWay, Way, after_alter, all_ways, mixed
 from bench.support import common, cpu
 from bench.support.peers import Peers, add_option, bindir
 from londiste.embedded.postgres import Cluster
@@ -43,6 +44,8 @@ CLIENTS = 4
 #: Nothing but the work itself in the measurements: no checkpoint in the middle of one.
 SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB", "shared_buffers": "1GB"}
 BASE = "plain"
+KINDS = ("update", "insert")
+SINGLE_ROWS = ("single rows", "left of plain, UPDATE", "INSERT", "µs added, UPDATE", "INSERT")
 ROW, STATEMENT = "londiste, row form", "londiste, statement form"
 LOGUTRIGA = "C logutriga"
 
@@ -59,6 +62,7 @@ def main() -> None:
     parser.add_argument("--statements", type=int, default=20_000, help="single-row statements")
     parser.add_argument("--rows", type=int, default=500_000, help="of a bulk statement")
     parser.add_argument("--json", type=Path, help="file that takes the result")
+    common.add_record_option(parser)
     add_option(parser)
     args = parser.parse_args()
     with common.servers("source", "target", bindir=bindir(args.bindir), settings=SETTINGS) as (
@@ -97,6 +101,8 @@ class Bench:
             print(f"\n{common.machine(conn)}; took {', '.join(self.notes)}")
         for note in self.peers.notes:
             print(f"\nskipped: {note}")
+        self._keep()
+        common.record(self.args.record)
         common.write_json(
             self.args.json,
             "capture",
@@ -112,7 +118,7 @@ class Bench:
 
     def tps(self) -> None:
         """Rates of single-row statements, and their ratios to those without capture."""
-        for kind in ("update", "insert"):
+        for kind in KINDS:
             ratios: dict[str, list[float]] = defaultdict(list)
             rates: dict[str, list[float]] = defaultdict(list)
             for number in range(self.args.rounds):
@@ -202,6 +208,7 @@ class Bench:
             f"The first change of a session, {CLIENTS} clients, transactions a second",
             ["tps, connection for each", "tps, discard all after each"],
             against="× C",
+            name="first-change",
         )
 
     def changed(self) -> None:
@@ -216,6 +223,7 @@ class Bench:
         self._table(
             "CPU of a single-row UPDATE before and after an ALTER TABLE, µs",
             [f"µs {name}" for name in names],
+            name="after-alter-table",
         )
 
     # -- CPU of a single-row statement -----------------------------------------------------------
@@ -227,7 +235,7 @@ class Bench:
             for way in self._turn(number, with_plain=True):
                 if not (way.trigger or way is self.plain):
                     continue
-                for kind in ("update", "insert"):
+                for kind in KINDS:
                     used[kind][way.name].append(self._cpu_of_single(way, kind))
         for kind, figures in used.items():
             base = common.median(figures[BASE])
@@ -343,7 +351,7 @@ class Bench:
     def goals(self) -> list[common.Goal]:
         """What the figures have to reach."""
         found = []
-        for kind in ("update", "insert"):
+        for kind in KINDS:
             left = self.result.get(f"tps {kind}, left of plain")
             if left is not None:
                 ours = max(left.get(ROW, 0.0), left.get(STATEMENT, 0.0))
@@ -363,7 +371,7 @@ class Bench:
                         )
                     )
         for column, best_form, limit in (
-            *((f"µs {kind}", ROW, 0.65) for kind in ("update", "insert")),
+            *((f"µs {kind}", ROW, 0.65) for kind in KINDS),
             *((f"µs/row {kind}", STATEMENT, 0.20) for kind in ("insert", "update", "delete")),
             *((f"WAL/row {kind}", STATEMENT, 0.15) for kind in ("insert", "update", "delete")),
         ):
@@ -376,7 +384,9 @@ class Bench:
                 )
         return found
 
-    def _table(self, title: str, columns: list[str], against: str | None = None) -> None:
+    def _table(
+        self, title: str, columns: list[str], against: str | None = None, name: str | None = None
+    ) -> None:
         print(f"\n## {title}")
         headers = ["way"]
         for column in columns:
@@ -394,7 +404,22 @@ class Bench:
                     known = theirs and way.name != BASE
                     cells.append(f"{value / theirs:.2f}" if known and theirs else "")
             rows.append(cells)
-        common.table(headers, rows)
+        common.table(headers, rows, name)
+
+    def _keep(self) -> None:
+        """Keeps the figures of single rows for the page, if all of them were measured."""
+        columns = [f"tps {k}, left of plain" for k in KINDS] + [f"µs {k}" for k in KINDS]
+        if not all(column in self.result for column in columns):
+            return
+        rows = [
+            [
+                name,
+                *(f"{self.result[c][name]:.2g}" if name in self.result[c] else "" for c in columns),
+            ]
+            for name in self.result[columns[0]]
+            if name != BASE
+        ]
+        common.keep("single-rows", SINGLE_ROWS, rows)
 
     def _turn(self, number: int, *, with_plain: bool = False) -> list[Way]:
         """The ways in this round's order: another one begins, so that none is always first."""
@@ -408,31 +433,6 @@ def lsn(conn: psycopg.Connection) -> int:
     row = conn.execute("select pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
     assert row is not None
     return int(row[0])
-
-
-def mixed(conn: psycopg.Connection, table: str) -> None:
-    """Statements of one and of many rows, several in a transaction, rows changed repeatedly."""
-    conn.execute(f"insert into {table} select {VALUES} from generate_series(1, 3000) i")
-    conn.execute(f"update {table} set c = c * 2, b = null where id % 3 = 0")
-    with conn.transaction():
-        conn.execute(f"delete from {table} where id between 1000 and 1999")
-        conn.execute(f"insert into {table} select {VALUES} from generate_series(1500, 1600) i")
-        conn.execute(f"update {table} set d = null, e = not e where id between 1590 and 2100")
-    pick = random.Random(7)
-    with conn.pipeline():
-        for number in range(500):
-            with conn.transaction():
-                key = pick.randint(1, 3000)
-                conn.execute(f"update {table} set a = %s where id = %s", [number, key])
-                conn.execute(f"delete from {table} where id = %s", [pick.randint(1, 3000)])
-                conn.execute(
-                    f"insert into {table} values (%s, 1, %s, 0.10, now(), null)",
-                    [10_000 + number, 'it\'s \\ \t\n"quoted" ü €'],
-                )
-    conn.execute(
-        f"insert into {table} select {VALUES} from generate_series(2900, 3100) i"
-        " on conflict (id) do update set a = -excluded.a"
-    )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ busy    the same while pgbench -c 2 updates the table and the worker replays
 again   ``londiste repair --apply`` of the five rows, with both comparisons
 
 python -m bench.compare [--rows 2000000] [--rounds 3] [--engine local] [--json FILE]
+                        [--record FILE]
 """
 
 from __future__ import annotations
@@ -156,6 +157,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--json", type=Path)
+    common.add_record_option(parser)
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -190,7 +192,9 @@ def main() -> None:
             rows,
             "limit, a session a side",
             [f"pgbench -c 2 made {common.median(writes):,.0f} transactions a second meanwhile."],
+            f"{args.rows:,}-rows",
         )
+        common.record(args.record)
         common.write_json(
             args.json, "compare", {row.name: row.amount / row.seconds for row in rows}
         )

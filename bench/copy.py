@@ -14,6 +14,7 @@ the rounds of ratios of the same round.  Peers that are not installed are named 
 
     python -m bench.copy [--parts load,end,busy,many,memory] [--rows 5000000] [--tables 1000]
                          [--rounds 1] [--no-spark] [--skip-original] [--json FILE]
+                         [--record FILE]
 """
 
 from __future__ import annotations
@@ -272,6 +273,7 @@ class Bench:
                 ]
                 for name, mine in times.items()
             ],
+            key.removeprefix("copy ").replace(" ", "-"),
         )
         common.write_json(self.args.json, key, {"ratio": ratio, "s": times, **columns})
 
@@ -305,6 +307,7 @@ def main() -> None:
     parser.add_argument("--no-spark", dest="spark", action="store_false")
     parser.add_argument("--skip-original", action="store_true", help="without Londiste 3")
     parser.add_argument("--json", type=Path, help="file that takes the results")
+    common.add_record_option(parser)
     add_option(parser)
     args = parser.parse_args()
     parts = args.parts.split(",")
@@ -328,6 +331,7 @@ def main() -> None:
                 f"\nMedians of {args.rounds} rounds; every target equal to its source."
                 f" {common.machine(conn)}; took {time.perf_counter() - began:.0f} s"
             )
+    common.record(args.record)
     common.write_json(
         args.json, "copy goals", {g.name: [g.value, g.limit, g.reached] for g in bench.goals}
     )

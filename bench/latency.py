@@ -8,6 +8,7 @@ asks the target every half millisecond which rows it sees.  The rows are compare
 Then everything rests, and the ticker's and the worker's processor time and memory are taken.
 
     python -m bench.latency [--rate 200] [--seconds 10] [--rounds 3] [--idle 30]
+                            [--record FILE]
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="of each turn")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--idle", type=float, default=30, help="seconds of rest; 0: none")
+    common.add_record_option(parser)
     args = parser.parse_args()
     with (
         common.servers("source", "target") as (source, target),
@@ -77,6 +79,7 @@ def main() -> None:
             check(source, target, table)
         resting = rest(processes, args.idle) if args.idle else []
     report(args.rate, found, resting)
+    common.record(args.record)
 
 
 @contextlib.contextmanager
@@ -212,21 +215,20 @@ def percentiles(values: Sequence[float]) -> list[float]:
 def report(rate: float, found: dict[str, list[float]], resting: Sequence[Idle]) -> None:
     """Prints the tables in Markdown and one line of JSON."""
     title = f"Commit to visible at {rate:g} transactions a second"
-    print(f"\n## {title}\n\n{common.machine()}\n")
-    print("| way | transactions | p50 ms | p95 ms | p99 ms |\n|---|--:|--:|--:|--:|")
-    rows = []
+    print(f"\n## {title}\n\n{common.machine()}")
+    rows, cells = [], []
     for name, values in found.items():
         p50, p95, p99 = percentiles(values)
         rows.append({"name": name, "count": len(values), "p50": p50, "p95": p95, "p99": p99})
-        print(f"| {name} | {len(values):,} | {p50:g} | {p95:g} | {p99:g} |")
+        cells.append([name, f"{p50:.1f}", f"{p95:.1f}", f"{p99:.1f}"])
+    common.table(["way", "p50 ms", "p95 ms", "p99 ms"], cells, "commit-to-visible")
+    print(f"\n{len(next(iter(found.values()))):,} transactions of each way.")
     print("\nThe rows of both sides are equal afterwards.")
     if not (shutil.which("pgqd") and shutil.which("londiste3")):
         print(f"\n{NO_PEERS}")
     if resting:
-        print("\n| at rest | per cent of a core | MB resident |\n|---|--:|--:|")
-        for one in resting:
-            print(f"| {one.name} | {one.cpu:.2f} | {one.memory:.0f} |")
-        print(f"| together | {sum(one.cpu for one in resting):.2f} | |")
+        rest_cells = [[one.name, f"{one.cpu:.2f}", f"{one.memory:.0f}"] for one in resting]
+        common.table(["", "per cent of a core", "MB resident"], rest_cells, "at-rest")
     idle = [{"name": i.name, "cpu": round(i.cpu, 3), "mb": round(i.memory, 1)} for i in resting]
     print("\n" + json.dumps({"title": title, "unit": "ms", "rows": rows, "idle": idle}))
 

@@ -8,7 +8,7 @@ loss        the rate of inserts while somebody waits for notifications
 held        the same queues while a snapshot is held for minutes
 
 python -m bench.queue [--parts insert,drain,latency,loss,held] [--rounds 3]
-                      [--events 1000000] [--minutes 0.5]
+                      [--events 1000000] [--minutes 0.5] [--record FILE]
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000, help="backlog to be drained")
     parser.add_argument("--rate", type=float, default=500, help="events a second, for latency")
     parser.add_argument("--minutes", type=float, default=0.5, help="under a held snapshot")
+    common.add_record_option(parser)
     args = parser.parse_args()
     with common.servers("queue") as (server,):
         bench = Bench(server, args)
         for part in args.parts.split(","):
             getattr(bench, part)()
+    common.record(args.record)
 
 
 class Bench:
@@ -201,6 +203,7 @@ class Bench:
                 }
             ),
             f"job table, {JOB} a statement",
+            "drain",
         )
 
     # -- latency ---------------------------------------------------------------------------------
@@ -227,9 +230,12 @@ class Bench:
             "job table, notified by every insert": lambda: job.latency(rate, seconds, poll=None),
             "job table, polling every 20 ms": lambda: job.latency(rate, seconds, poll=0.02),
         }
+        cells = []
         for name, way in ways.items():
             values = sorted(itertools.chain(*(way() for _ in range(self.args.rounds))))
             print(f"| {name} | {' | '.join(percentiles(values))} |", flush=True)
+            cells.append([name, *percentiles(values)])
+        common.keep("latency", ["way", "p50", "p95", "p99"], cells)
 
     def loss(self) -> None:
         """What low latency costs the writers."""
@@ -258,6 +264,7 @@ class Bench:
                 }
             ),
             "queue, ticker_max_lag 3 s",
+            "loss",
         )
 
     # -- held snapshot ---------------------------------------------------------------------------
@@ -303,13 +310,16 @@ class Bench:
                 found.setdefault(name, []).append(way())
         return {name: min(values) for name, values in found.items()}
 
-    def _report(self, title: str, seconds: dict[str, float], base: str) -> None:
+    def _report(
+        self, title: str, seconds: dict[str, float], base: str, name: str | None = None
+    ) -> None:
         common.report(
             title,
             "events",
             [common.Row(name, each * 1_000_000, 1_000_000) for name, each in seconds.items()],
             base,
             [f"Seconds for a million events; the fastest of {self.args.rounds} rounds, in turns."],
+            name,
         )
 
 

@@ -8,6 +8,7 @@ is skipped with a note when it is not installed, and with --skip-original.
 
     python -m bench.replay [--workloads rows,packed,hot] [--events 1000000] [--rows 250000]
                            [--batch 10000] [--rounds 3] [--bindir DIR] [--json FILE]
+                           [--record FILE]
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ from londiste.embedded.postgres import Cluster
 SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}
 #: Workload -> what our events a second must be at least, against native.
 AGAINST_NATIVE = {"rows": 1.15, "packed": 1.5, "hot": 1.0}
+#: Of the recorded table.
+HEADERS = (
+    *("workload", "way", "s", "× native, clock"),
+    *("processor time, µs/event", "program", "source", "target", "MB"),
+)
 #: Workload -> the form of capture it is for.
 FORMS = {"rows": "row", "packed": "statement", "hot": "row"}
 
@@ -46,16 +52,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--skip-original", action="store_true", help="without Londiste 3")
     parser.add_argument("--json", type=Path, help="file that takes the result")
+    common.add_record_option(parser)
     add_option(parser)
     args = parser.parse_args()
     found: list[common.Goal] = []
     notes: list[str] = []
+    cells: list[list[str]] = []
     for workload in args.workloads.split(","):
         with ways(workload, args, notes) as all_ways:
-            found += measure(workload, all_ways, args)
+            found += measure(workload, all_ways, args, cells)
     common.goals(found)
     for note in dict.fromkeys(notes):
         print(f"\nskipped: {note}")
+    common.keep("backlog", HEADERS, cells, labels=2)
+    common.record(args.record)
     common.write_json(
         args.json, "replay goals", {g.name: [g.value, g.limit, g.reached] for g in found}
     )
@@ -93,8 +103,13 @@ def ways(workload: str, args: argparse.Namespace, notes: list[str]) -> Iterator[
             way.end()
 
 
-def measure(workload: str, found: list[Way], args: argparse.Namespace) -> list[common.Goal]:
-    """The rounds of one workload; prints the table and returns what was to be reached."""
+def measure(
+    workload: str, found: list[Way], args: argparse.Namespace, cells: list[list[str]]
+) -> list[common.Goal]:
+    """The rounds of one workload; prints the table and returns what was to be reached.
+
+    cells -- receives the rows of the recorded table.
+    """
     began = time.perf_counter()
     runs: dict[str, list[Run]] = defaultdict(list)
     events = 0
@@ -118,10 +133,13 @@ def measure(workload: str, found: list[Way], args: argparse.Namespace) -> list[c
         ]
         seconds = common.median([run.seconds for run in mine])
         memory = max(run.memory for run in mine)
+        ratio = f"{speed[name]:.2f}"
+        peak = f"{memory:.0f}" if memory else ""
+        cells.append([workload, name, f"{seconds:.2f}", ratio, *per_event, peak])
         rows.append(
             [
-                *(name, f"{seconds:.2f}", f"{events / seconds:,.0f}", f"{speed[name]:.2f}"),
-                *(*per_event, f"{memory:.0f}" if memory else "–"),
+                *(name, f"{seconds:.2f}", f"{events / seconds:,.0f}", ratio),
+                *(*per_event, peak or "–"),
             ]
         )
     print(f"\n## Replay: {workload}, {events:,} changes a round, a tick every {args.batch:,}")

@@ -8,6 +8,7 @@ takes statements of many rows, ``m`` the mixed changes that are replayed to chec
 from __future__ import annotations
 
 import contextlib
+import random
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -396,3 +397,28 @@ def after_alter(way: Way, statements: int) -> tuple[float, float, float]:
         after = _per_update(conn, update, statements)
         conn.execute(f"alter table {table} drop more")
     return before, first, after
+
+
+def mixed(conn: psycopg.Connection, table: str) -> None:
+    """Statements of one and of many rows, several in a transaction, rows changed repeatedly."""
+    conn.execute(f"insert into {table} select {VALUES} from generate_series(1, 3000) i")
+    conn.execute(f"update {table} set c = c * 2, b = null where id % 3 = 0")
+    with conn.transaction():
+        conn.execute(f"delete from {table} where id between 1000 and 1999")
+        conn.execute(f"insert into {table} select {VALUES} from generate_series(1500, 1600) i")
+        conn.execute(f"update {table} set d = null, e = not e where id between 1590 and 2100")
+    pick = random.Random(7)
+    with conn.pipeline():
+        for number in range(500):
+            with conn.transaction():
+                key = pick.randint(1, 3000)
+                conn.execute(f"update {table} set a = %s where id = %s", [number, key])
+                conn.execute(f"delete from {table} where id = %s", [pick.randint(1, 3000)])
+                conn.execute(
+                    f"insert into {table} values (%s, 1, %s, 0.10, now(), null)",
+                    [10_000 + number, 'it\'s \\ \t\n"quoted" ü €'],
+                )
+    conn.execute(
+        f"insert into {table} select {VALUES} from generate_series(2900, 3100) i"
+        " on conflict (id) do update set a = -excluded.a"
+    )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import datetime
 import json
 import os
 import platform
+import re
+import shlex
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,9 +89,17 @@ def wait_until(check: str, conn: psycopg.Connection, *, seconds: float = 600.0) 
 
 
 def report(
-    title: str, unit: str, rows: Sequence[Row], base: str, notes: Sequence[str] = ()
+    title: str,
+    unit: str,
+    rows: Sequence[Row],
+    base: str,
+    notes: Sequence[str] = (),
+    name: str | None = None,
 ) -> None:
-    """Prints a Markdown table and one JSON line; ratios are against the way named ``base``."""
+    """Prints a Markdown table and one JSON line; ratios are against the way named ``base``.
+
+    name -- of the table for ``record``.
+    """
     reference = next(row for row in rows if row.name == base)
     print(f"\n## {title}\n")
     print(f"{machine()}\n")
@@ -94,6 +108,12 @@ def report(
     for row in rows:
         ratio = reference.seconds / row.seconds
         print(f"| {row.name} | {row.seconds:.2f} | {row.amount / row.seconds:,.0f} | {ratio:.2f} |")
+    if name is not None:
+        cells = [
+            [row.name, f"{row.amount / row.seconds:,.0f}", f"{reference.seconds / row.seconds:.2f}"]
+            for row in rows
+        ]
+        keep(name, ["way", f"{unit}/s", f"× {base}"], cells)
     for note in notes:
         print(f"\n{note}")
     print(
@@ -126,12 +146,87 @@ def machine(conn: psycopg.Connection | None = None) -> str:
     )
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints a Markdown table; the first column is text, the others are figures."""
-    print("\n| " + " | ".join(headers) + " |")
-    print("|---|" + "--:|" * (len(headers) - 1))
-    for row in rows:
-        print("| " + " | ".join(row) + " |", flush=True)
+def markdown(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], labels: int = 1
+) -> Iterator[str]:
+    """Lines of a Markdown table; the first columns are labels, the others are figures."""
+    for cells in (headers, None, *rows):
+        if cells is None:
+            yield f"|{'---|' * labels}{'--:|' * (len(headers) - labels)}"
+        else:
+            yield re.sub(" +", " ", f"| {' | '.join(cells)} |")
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], name: str | None = None) -> None:
+    """Prints a Markdown table, and keeps it for ``record`` if it has a name."""
+    print()
+    for line in markdown(headers, rows):
+        print(line, flush=True)
+    if name is not None:
+        keep(name, headers, rows)
+
+
+#: Tables of this run by their names in a file of bench/recorded/.
+_KEPT: dict[str, dict[str, Any]] = {}
+
+
+def keep(name: str, headers: Sequence[str], rows: Sequence[Sequence[str]], labels: int = 1) -> None:
+    """Keeps a table for ``record``."""
+    _KEPT[name] = {"columns": list(headers), "rows": [list(row) for row in rows]}
+    if labels != 1:
+        _KEPT[name]["labels"] = labels
+
+
+def add_record_option(parser: argparse.ArgumentParser) -> None:
+    """The option that names the file of figures."""
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="replace the tables of this run in a file of bench/recorded/;\n"
+        "python -m bench.report then writes docs/benchmarks.md",
+    )
+
+
+def record(file: Path | None) -> None:
+    """Replaces the tables of this run in a file; its other tables stay."""
+    if file is None:
+        return
+    about = {
+        "command": shlex.join(["python", *_without_record(sys.orig_argv[1:])]),
+        "date": datetime.date.today().isoformat(),
+        "commit": _commit(),
+        "machine": machine(),
+    }
+    tables = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    tables |= {name: {**about, **each} for name, each in _KEPT.items()}
+    text = json.dumps(tables, indent=1, ensure_ascii=False)
+    # A row of a table on a line of its own.
+    text = ROW.sub(lambda row: f"[{CUT.sub(', ', row[1])}]", text)
+    file.write_text(text + "\n", encoding="utf-8")
+
+
+def _without_record(words: Sequence[str]) -> list[str]:
+    """A command without the option that does not change what it measures."""
+    if "--record" not in words:
+        return list(words)
+    place = words.index("--record")
+    return [*words[:place], *words[place + 2 :]]
+
+
+#: An array of strings, and where it continues on the next line.
+ROW = re.compile(r'\[\n\s+((?:"(?:[^"\\]|\\.)*"(?:,\n\s+)?)+)\n\s+\]')
+CUT = re.compile(r'(?<="),\n\s+(?=")')
+
+
+def _commit() -> str | None:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip() or None
 
 
 @dataclass(frozen=True)
