@@ -11,6 +11,7 @@
 #   make dist       wheels in dist/, with checksums and the list of all packages (SBOM)
 #   make audit      known vulnerabilities of these packages (asks a public database)
 #   make bench      capture, replay, latency, copy and queue of docs/benchmarks.md, half an hour
+#   make bench-check  short forms of the benchmarks, their ratios beside the recorded ones
 #   make docs       generate docs/reference from sql/ and the code, and the tables of benchmarks.md
 #   make man        write the manual pages into build/man
 #   make site       the documentation as a site, in build/site/html
@@ -46,7 +47,7 @@ unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo check test test-all test-versions test-lowest nemesis nemesis-defects bench docs man
+.PHONY: demo check test test-all test-versions test-lowest nemesis nemesis-defects bench bench-check docs man
 .PHONY: site dist audit
 .PHONY: picture screenshots outages lint clean help
 .DEFAULT_GOAL := help
@@ -110,6 +111,9 @@ bench: $(VENV)/.embedded
 	$(BIN)/python -m bench.latency
 	$(BIN)/python -m bench.copy --rows 1000000 --tables 200 --json bench.json
 	$(BIN)/python -m bench.queue
+
+bench-check: $(VENV)/.embedded
+	$(BIN)/python -m bench.check
 
 docs: $(VENV)/.made
 	$(BIN)/python docs/generate.py

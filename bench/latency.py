@@ -8,7 +8,7 @@ asks the target every half millisecond which rows it sees.  The rows are compare
 Then everything rests, and the ticker's and the worker's processor time and memory are taken.
 
     python -m bench.latency [--rate 200] [--seconds 10] [--rounds 3] [--idle 30]
-                            [--record FILE]
+                            [--json FILE] [--record FILE]
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="of each turn")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--idle", type=float, default=30, help="seconds of rest; 0: none")
+    parser.add_argument("--json", type=Path, help="file that takes the result")
     common.add_record_option(parser)
     args = parser.parse_args()
     with (
@@ -80,6 +81,9 @@ def main() -> None:
         resting = rest(processes, args.idle) if args.idle else []
     report(args.rate, found, resting)
     common.record(args.record)
+    common.write_json(
+        args.json, "latency", {name: percentiles(values) for name, values in found.items()}
+    )
 
 
 @contextlib.contextmanager

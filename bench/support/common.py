@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import itertools
 import json
 import os
 import platform
@@ -193,30 +194,33 @@ def record(file: Path | None) -> None:
     if file is None:
         return
     about = {
-        "command": shlex.join(["python", *_without_record(sys.orig_argv[1:])]),
+        "command": shlex.join(["python", *_without_files(sys.orig_argv[1:])]),
         "date": datetime.date.today().isoformat(),
         "commit": _commit(),
         "machine": machine(),
     }
     tables = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     tables |= {name: {**about, **each} for name, each in _KEPT.items()}
-    text = json.dumps(tables, indent=1, ensure_ascii=False)
-    # A row of a table on a line of its own.
+    write_lines(file, tables)
+
+
+def write_lines(file: Path, document: Mapping[str, Any]) -> None:
+    """Writes JSON with each array of strings or numbers on a line of its own."""
+    text = json.dumps(document, indent=1, ensure_ascii=False)
     text = ROW.sub(lambda row: f"[{CUT.sub(', ', row[1])}]", text)
     file.write_text(text + "\n", encoding="utf-8")
 
 
-def _without_record(words: Sequence[str]) -> list[str]:
-    """A command without the option that does not change what it measures."""
-    if "--record" not in words:
-        return list(words)
-    place = words.index("--record")
-    return [*words[:place], *words[place + 2 :]]
+def _without_files(words: Sequence[str]) -> list[str]:
+    """A command without the files that take its result."""
+    pairs = itertools.pairwise(["", *words])
+    files = ("--record", "--json")
+    return [word for before, word in pairs if word not in files and before not in files]
 
 
-#: An array of strings, and where it continues on the next line.
-ROW = re.compile(r'\[\n\s+((?:"(?:[^"\\]|\\.)*"(?:,\n\s+)?)+)\n\s+\]')
-CUT = re.compile(r'(?<="),\n\s+(?=")')
+#: An array of strings or numbers, and where it continues on the next line.
+ROW = re.compile(r'\[\n\s+((?:(?:"(?:[^"\\]|\\.)*"|[-\d.e+]+)(?:,\n\s+)?)+)\n\s+\]')
+CUT = re.compile(r'(?<=["\d]),\n\s+')
 
 
 def _commit() -> str | None:

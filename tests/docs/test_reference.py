@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from bench import report
 from londiste import errors, settings
 from londiste.cli import COMMANDS, cli
 from londiste.cli.lazy import LazyGroup
@@ -111,6 +112,12 @@ def test_the_documents_of_the_console_are_what_the_script_makes() -> None:
     generate = runpy.run_path(str(DOCS / "generate_console.py"))
     assert text("reference/console-api.md") == generate["page"](), "run make docs"
     assert text("reference/console-api.json") == generate["schema"](), "run make docs"
+
+
+def test_the_page_of_benchmarks_is_what_the_recorded_figures_make() -> None:
+    page, tables = text("benchmarks.md"), report.recorded()
+    assert report.with_tables(page, tables) == page, "run make docs"
+    assert sorted(report.places(page)) == sorted(tables)
 
 
 def test_every_error_class_and_sqlstate_is_documented() -> None:
