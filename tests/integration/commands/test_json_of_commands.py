@@ -31,6 +31,7 @@ ELSEWHERE = {
     "migrate": "tests/support/scenarios/relocation.py",
     "resurrect": "tests/scenarios/cascade/test_resurrect.py",
     "lake": "tests/scenarios/queue/test_lake_killed.py",
+    "selftest": "tests/scenarios/selftest/test_selftest.py",
 }
 
 SCHEMA = """
