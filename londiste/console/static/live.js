@@ -6,6 +6,8 @@
     return;
   }
   var shown = {};
+  var newest = null;
+  var pressed = null;
 
   function say(text, calm) {
     if (connection.textContent !== text) {
@@ -28,8 +30,8 @@
   function replace(part, fresh) {
     var name = part.dataset.part;
     var html = fresh.innerHTML;
-    // Text that is being copied stays.
-    if (shown[name] === html || chosen(part)) {
+    // Text that is being copied stays, and a link between press and release: the click would be lost.
+    if (shown[name] === html || chosen(part) || (pressed && part.contains(pressed))) {
       return;
     }
     shown[name] = html;
@@ -49,15 +51,32 @@
     }
   }
 
-  var source = new EventSource(connection.dataset.source);
-  source.addEventListener("page", function (event) {
-    var fresh = new DOMParser().parseFromString(event.data, "text/html");
+  function renew() {
     document.querySelectorAll("[data-part]").forEach(function (part) {
-      var other = fresh.querySelector('[data-part="' + part.dataset.part + '"]');
+      var other = newest && newest.querySelector('[data-part="' + part.dataset.part + '"]');
       if (other) {
         replace(part, other);
       }
     });
+  }
+
+  document.addEventListener("pointerdown", function (event) {
+    pressed = event.target;
+  });
+  ["pointerup", "pointercancel"].forEach(function (name) {
+    document.addEventListener(name, function () {
+      // After the click, which follows the release.
+      setTimeout(function () {
+        pressed = null;
+        renew();
+      });
+    });
+  });
+
+  var source = new EventSource(connection.dataset.source);
+  source.addEventListener("page", function (event) {
+    newest = new DOMParser().parseFromString(event.data, "text/html");
+    renew();
     say("live", true);
   });
   source.onerror = function () {
