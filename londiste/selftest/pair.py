@@ -20,6 +20,7 @@ from londiste.cascade.commands.endpoint import Endpoint, connections, endpoint, 
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching.drop_node import DropNode
 from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.daemon.waiting import wait_until
 from londiste.db.advisory_lock import acquire_singleton_lock, same_database
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import quote
@@ -262,11 +263,12 @@ def _await_end(sites: Connections, pair: Pair) -> None:
     deadline = time.monotonic() + _PATIENCE
     for side in pair.both:
         conn = sites.at(side.dsn)
-        while conn.execute(f"select 1{SESSIONS}".encode()).fetchone() is not None:
-            if time.monotonic() >= deadline:
-                conn.execute(f"select pg_catalog.pg_terminate_backend(pid){SESSIONS}".encode())
-                break
-            time.sleep(0.1)
+
+        def ended(conn: Connection = conn) -> bool:
+            return conn.execute(f"select 1{SESSIONS}".encode()).fetchone() is None
+
+        if not wait_until(ended, deadline - time.monotonic()):
+            conn.execute(f"select pg_catalog.pg_terminate_backend(pid){SESSIONS}".encode())
 
 
 def _drop_tables(sites: Connections, side: Endpoint) -> None:

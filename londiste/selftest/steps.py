@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
+from collections.abc import Callable
 
 from londiste.db.connection import session
 from londiste.orchestration.daemons import TICKER
@@ -23,7 +25,7 @@ def kill_worker(stage: Stage) -> None:
 
 @STEPS.add("freeze the worker")
 def freeze_worker(stage: Stage) -> None:
-    _freeze(stage, WORKER)
+    _freeze(stage, functools.partial(stage.programs.send, WORKER))
 
 
 @STEPS.add("kill the ticker")
@@ -36,7 +38,7 @@ def kill_ticker(stage: Stage) -> None:
 @STEPS.add("freeze the ticker")
 def freeze_ticker(stage: Stage) -> None:
     _require_ticker(stage)
-    _freeze(stage, TICKER)
+    _freeze(stage, functools.partial(stage.programs.send, TICKER))
 
 
 def _require_ticker(stage: Stage) -> None:
@@ -44,12 +46,12 @@ def _require_ticker(stage: Stage) -> None:
         raise NotPossible("another process runs the ticker of the source")
 
 
-def _freeze(stage: Stage, name: str) -> None:
-    stage.programs.send(name, signal.SIGSTOP)
+def _freeze(stage: Stage, send: Callable[[signal.Signals], None]) -> None:
+    send(signal.SIGSTOP)
     try:
         stage.passes(1 + stage.chance.random())
     finally:
-        stage.programs.send(name, signal.SIGCONT)
+        send(signal.SIGCONT)
 
 
 @STEPS.add("kill all programs")
@@ -70,11 +72,7 @@ def kill_copy(stage: Stage) -> None:
 @STEPS.add("freeze a copy")
 def freeze_copy(stage: Stage) -> None:
     pid = _copying(stage)
-    stage.programs.send_to_copy(pid, signal.SIGSTOP)
-    try:
-        stage.passes(1 + stage.chance.random())
-    finally:
-        stage.programs.send_to_copy(pid, signal.SIGCONT)
+    _freeze(stage, functools.partial(stage.programs.send_to_copy, pid))
 
 
 def _copying(stage: Stage) -> int:
