@@ -22,6 +22,7 @@ from tests.fixtures.cluster import (  # noqa: F401 -- pytest finds fixtures by t
     cluster16,
     database,
     database16,
+    files_of_servers,
     new_cluster,
     new_database,
     own_servers,

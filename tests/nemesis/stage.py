@@ -28,6 +28,7 @@ from londiste.replication.model import TableOptions
 from tests.fixtures.cluster import SETTINGS, Database, create_database, memory_directory
 from tests.nemesis.worlds import World
 from tests.nemesis.writer import ALWAYS, SCHEMA
+from tests.support import ready_files
 from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork, Forks
 from tests.support.scenarios.processes import Processes
@@ -57,10 +58,11 @@ class Stage:
         self.directory = directory
         self._home = throwaway_home(memory_directory())
         settings = {**SETTINGS, "max_connections": "80", "deadlock_timeout": "200ms"}
-        self.servers = {
-            name: Cluster.start(self._home, f"nemesis{name}", version=18, settings=settings)
-            for name in "AB"
-        }
+        with ready_files.copied():
+            self.servers = {
+                name: Cluster.start(self._home, f"nemesis{name}", version=18, settings=settings)
+                for name in "AB"
+            }
         self._worlds: dict[str, tuple[dict[str, Place], Line | None]] = {}
 
     def close(self) -> None:

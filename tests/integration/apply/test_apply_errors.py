@@ -21,7 +21,7 @@ create table other (id int primary key);
 REPLICA = "set session_replication_role = replica; "
 
 
-@pytest.fixture(params=["folded", "job"])
+@pytest.fixture(params=["folded", pytest.param("job", marks=pytest.mark.slow)])
 def nodes(request: pytest.FixtureRequest, line: Line) -> tuple[LineNode, LineNode]:
     """A root with 30 rows and a leaf that has them, too; of batches of two events a job is made."""
     large = {"parallel_apply_min_events": 2} if request.param == "job" else {}

@@ -56,7 +56,7 @@ def change(root: LineNode, chance: random.Random) -> None:
             root.database.execute("update w set v = v; update w set v = 'moved' where v = 'a'")
 
 
-@pytest.mark.parametrize("way", ["worker", "job"])
+@pytest.mark.parametrize("way", ["worker", pytest.param("job", marks=pytest.mark.slow)])
 def test_random_changes_keep_every_duplicate(line: Line, root: LineNode, way: str) -> None:
     leaf = leaf_of(line, root, **({"parallel_apply_min_events": 2} if way == "job" else {}))
     line.tick()

@@ -92,7 +92,7 @@ def nothing_is_left(nodes: Nodes) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("count", [300, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.slow)])
 def test_hundreds_of_small_tables_are_copied_together(
     group: Nodes, count: int, caplog: pytest.LogCaptureFixture
 ) -> None:

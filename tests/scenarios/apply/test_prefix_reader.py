@@ -33,6 +33,7 @@ def test_the_reader_recognises_half_a_transaction(database: Database) -> None:
         assert any("was at 3" in wrong for wrong in reader.look(conn))
 
 
+@pytest.mark.slow
 def test_a_reader_of_the_leaf_never_sees_half_a_transaction(
     cascade: Cascade, cluster16: Server
 ) -> None:

@@ -19,7 +19,7 @@ TABLES = (*writers.KEYED, *writers.KEYLESS)
     "point",
     [
         pytest.param("", marks=pytest.mark.slow),
-        "worker.after-commit",
+        pytest.param("worker.after-commit", marks=pytest.mark.slow),
         pytest.param("worker.before-commit", marks=pytest.mark.slow),
         pytest.param("worker.mid-apply", marks=pytest.mark.slow),
         pytest.param("worker.before-finish", marks=pytest.mark.slow),

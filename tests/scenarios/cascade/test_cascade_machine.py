@@ -83,6 +83,7 @@ def _run(stage: Stage, lives: range, steps: int) -> None:
     assert told["runs"] == len(lives)
 
 
+@pytest.mark.slow
 def test_a_few_random_lives_of_a_cascade(stage: Stage) -> None:
     _run(stage, range(2), 20)
 

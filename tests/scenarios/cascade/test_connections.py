@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fixtures.cluster import Server
 from tests.support.scenarios import oracles, writers
 from tests.support.scenarios.harness import Cascade, Node
@@ -9,6 +11,7 @@ from tests.support.scenarios.harness import Cascade, Node
 TABLES = (*writers.KEYED, *writers.KEYLESS, "scenario.bulk")
 
 
+@pytest.mark.slow
 def test_all_our_sessions_are_ended_again_and_again_in_copy_and_replay(
     cascade: Cascade, cluster16: Server
 ) -> None:

@@ -198,6 +198,7 @@ def bare(lined: Lined) -> Iterator[Database]:
     database.drop()
 
 
+@pytest.mark.slow
 def test_a_worker_whose_provider_is_silent_stands_still_when_it_is_asked(lined: Lined) -> None:
     cascade, line = lined.cascade, lined.lines["n1"]
     begin(lined, OPERATIONS["switchover"])
@@ -213,6 +214,7 @@ def test_a_worker_whose_provider_is_silent_stands_still_when_it_is_asked(lined: 
     cascade.converge()
 
 
+@pytest.mark.slow
 def test_pause_ends_when_the_line_falls_silent_while_it_waits(lined: Lined) -> None:
     cascade, line = lined.cascade, lined.lines["n2"]
     begin(lined, OPERATIONS["switchover"])

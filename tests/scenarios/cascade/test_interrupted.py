@@ -82,7 +82,6 @@ POINTS = ("plan.before-step", "plan.after-step")
 SHORT = [
     ("takeover-dead-root-behind", "command"),
     ("switchover", "workers"),
-    ("rename-branch", "B"),
 ]
 
 

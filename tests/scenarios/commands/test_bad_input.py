@@ -259,6 +259,7 @@ def test_a_wrong_command_line(args: Sequence[str], cascade: Cascade) -> None:
     polite(cascade.londiste(None, *args, accept=None), USAGE, r".")
 
 
+@pytest.mark.slow
 def test_a_second_worker_for_the_same_node(own_cascade: Cascade) -> None:
     cascade = own_cascade
     root, leaf = _root_and_leaf(cascade)

@@ -65,7 +65,13 @@ def test_kept_servers_are_reached_and_stopped_as_it_says(cascade: Cascade, tempo
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+    "number",
+    [
+        signal.SIGKILL,
+        # By default the demo with the console ends by SIGINT.
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+    ],
 )
 def test_a_demo_that_is_stopped_leaves_nothing(
     number: signal.Signals, cascade: Cascade, temporary: Path

@@ -21,13 +21,13 @@ from tests.support.scenarios import oracles, writers
 from tests.support.scenarios.harness import QUEUE, Cascade, Node
 from tests.unit.lake import test_store
 
-#: One per daemon and kind of work; the others are in the slow run.
+#: One per daemon and kind of work; the others are in the slow run.  Large batches are killed
+#: by default in tests/engine/test_large_killed.py.
 CHEAP = (
     "ticker.after-tick",
     "worker.after-state",
     "copy.before-ok",
     "copy.mid-states",
-    "large.mid-slice",
 )
 TICKER = (
     "ticker.before-tick",

@@ -47,7 +47,8 @@ def crashing(cascade: Cascade, new_cluster: Callable[..., Cluster]) -> Crashing:
     return Crashing(cascade, new_cluster)
 
 
-@pytest.mark.parametrize("which", [pytest.param("source", marks=pytest.mark.slow), "target"])
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["source", "target"])
 def test_replay_resumes_after_a_crash_of_the(
     which: str, cascade: Cascade, crashing: Crashing
 ) -> None:

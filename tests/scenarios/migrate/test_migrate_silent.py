@@ -112,6 +112,7 @@ def _said(fork: Fork) -> None:
     assert "Traceback" not in fork.err, str(fork)
 
 
+@pytest.mark.slow
 def test_a_beginning_that_finds_a_database_silent_ends_and_goes_on(silent: Silent) -> None:
     old, line = silent.old, silent.lines["new"]
     fork = silent.falls_silent("new", 3, "start", "--no-daemons")

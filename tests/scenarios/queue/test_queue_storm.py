@@ -312,6 +312,7 @@ def check(stormy: Storm) -> None:
     assert ask("select min(tick_id) > 1 from pgq.tick") == [(True,)], "nothing was rotated"
 
 
+@pytest.mark.slow
 def test_every_committed_event_is_seen_once_by_every_consumer(
     make_storm: Callable[[int], Storm],
 ) -> None:
