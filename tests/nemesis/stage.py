@@ -28,10 +28,10 @@ from londiste.replication.model import TableOptions
 from tests.fixtures.cluster import SETTINGS, Database, create_database, memory_directory
 from tests.nemesis.worlds import World
 from tests.nemesis.writer import ALWAYS, SCHEMA
-from tests.support import ready_files
 from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork, Forks
 from tests.support.scenarios.processes import Processes
+from tests.support.servers import ready_files
 
 QUEUE = "nemesis"
 #: In every connection string of a settings file; no output may contain it.
