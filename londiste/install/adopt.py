@@ -19,7 +19,7 @@ from psycopg import sql
 from londiste.db.connection import Connection
 from londiste.db.queries import query, translated
 from londiste.errors import InstallError, from_database
-from londiste.install import apply, ledger, sampled, source
+from londiste.install import apply, ledger, locks, sampled, source
 from londiste.install.ledger import Installed
 from londiste.install.plan import PlanStep, plan
 from londiste.install.source import Component
@@ -69,6 +69,7 @@ def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
         with conn.transaction():
             apply.lock(conn)
             extensions = found(conn)
+            locks.take(conn, extensions)
             samples = sampled.take_samples(conn) if extensions else []
             before = sampled.events(conn, samples)
             for extension in extensions:

@@ -10,7 +10,7 @@ import psycopg
 
 from londiste.db.connection import Connection
 from londiste.errors import InstallError, LondisteError, from_database
-from londiste.install import ledger, source
+from londiste.install import ledger, locks, source
 from londiste.install.plan import Action, InstallPlan, PlanStep, plan
 from londiste.install.source import Component
 
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 #: Key of the advisory lock that installers of one database take one after another.
 INSTALL_LOCK = 0x6C6F6E_64697374  # "londist"
 
-#: How long an installer waits for another one, and for a lock on a table it changes.
+#: How long an installer waits for another one, and for a table that it has not locked before.
 WAIT_FOR_INSTALLER = "120s"
-WAIT_FOR_TABLE = "10s"
+WAIT_FOR_TABLE = "1s"
 
 #: Roles belong to the whole server: two databases installed at once can collide on them.
 _ROLE_COLLISIONS = ("40001", "XX000", "23505", "42710")
@@ -104,6 +104,8 @@ def run(conn: Connection, component: Component, steps: Sequence[PlanStep]) -> No
     conn.execute("set local check_function_bodies = off")
     conn.execute("set local client_min_messages = warning")
     conn.execute("set local search_path = pg_catalog, pg_temp")
+    if any(step.action is Action.RUN and step.path.startswith("upgrades/") for step in steps):
+        locks.take(conn, [component.name])
     for step in steps:
         if step.action is Action.RUN:
             try:

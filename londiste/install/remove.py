@@ -15,7 +15,7 @@ from psycopg import sql
 from londiste.db.connection import Connection
 from londiste.db.queries import query, translated
 from londiste.errors import InstallError, StateError
-from londiste.install import ledger, source
+from londiste.install import ledger, locks, source
 from londiste.install.apply import lock
 from londiste.install.ledger import Installed
 from londiste.install.source import Component
@@ -133,6 +133,8 @@ def uninstall(
                         " uninstall --allow-data-loss"
                     ),
                 )
+            schemas = [one.schema for one in removals if isinstance(one, DropSchema)]
+            locks.take(conn, schemas, triggers=True)
             for one in removals:
                 if isinstance(one, DropSchema):
                     for schema in [*_generated([one.schema]), one.schema]:

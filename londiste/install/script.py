@@ -13,7 +13,7 @@ from pathlib import Path
 
 from psycopg import sql
 
-from londiste.install import source
+from londiste.install import locks, source
 from londiste.install.apply import INSTALL_LOCK, WAIT_FOR_INSTALLER, WAIT_FOR_TABLE
 from londiste.install.ledger import COMPONENT, LEDGER
 from londiste.install.source import Component, SourceFile, version_key
@@ -174,6 +174,15 @@ end
 $londiste$;
 """
 
+_LOCK = """
+select exists (
+    select from pg_temp.londiste_plan where kind in ('upgrade', 'after') and run
+) as londiste_run \\gset
+\\if :londiste_run
+{locks}
+\\endif
+"""
+
 _REMEMBER = """
 select exists (select from pg_temp.londiste_plan where run or note) as londiste_run \\gset
 \\if :londiste_run
@@ -221,11 +230,12 @@ def _component(component: Component) -> Iterator[str]:
                 *(_row(f.path, f.kind.value, f.sha256, f.release) for f in component.files),
             ]
         ),
+        "locks": locks.statement([component.name]),
         "ledger": sql.SQL(LEDGER).format(schema=sql.Identifier(component.name)),
     }
     yield f"\n-- {component.name} {component.version}"
     yield _BEGIN
-    for text in (_READ, _PLAN):
+    for text in (_READ, _PLAN, _LOCK):
         yield sql.SQL(text).format(**values).as_string(None)
     for file in component.in_order():
         yield _file(component, file)

@@ -1,0 +1,92 @@
+"""Locks of an installer: all of them before its first change, without blocking applications.
+
+Programs write and read queues during an upgrade.  They wait behind a lock that an installer waits
+for, and a lock that it holds while it waits for another one could end in a deadlock, in which the
+server may choose the application as the victim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import sql
+
+from londiste.db.connection import Connection
+
+#: Seconds for which an installer tries to get its locks.
+PATIENCE = 60.0
+
+# Waits for a second for one table, while it holds none.  With that one, the others are locked at
+# once or all are given back, long before a deadlock is looked for (deadlock_timeout, 1 s).  The
+# one that was not to be had is the first one of the next attempt.
+_TAKE = """
+do $londiste$
+declare
+    v_tables regclass[];
+    v_table regclass;
+    v_first regclass;
+    v_held timestamptz;
+    v_last constant timestamptz := clock_timestamp() + interval {patience};
+begin
+    select array_agg(c.oid::regclass order by c.relname <> 'queue', c.relname)
+    into v_tables
+    from pg_class as c
+    join pg_namespace as n on n.oid = c.relnamespace
+    where c.relkind = 'r'
+        and (n.nspname = any ({schemas}) and c.relname !~ '^event_[0-9]'
+            or {triggers} and has_table_privilege(c.oid, 'update') and exists (
+                select from pg_trigger as t
+                join pg_proc as p on p.oid = t.tgfoid
+                join pg_namespace as f on f.oid = p.pronamespace
+                where t.tgrelid = c.oid and f.nspname = any ({schemas})));
+    while v_tables is not null loop
+        begin
+            v_held := null;
+            perform set_config('lock_timeout', '1s', true);
+            foreach v_table in array case
+                when v_first is null then v_tables
+                else v_first || array_remove(v_tables, v_first)
+            end loop
+                execute format('lock table %s in access exclusive mode', v_table);
+                if v_held is null then
+                    v_held := clock_timestamp();
+                    perform set_config('lock_timeout', '100ms', true);
+                elsif clock_timestamp() - v_held > interval '0.6 s' then
+                    raise lock_not_available;
+                end if;
+            end loop;
+            exit;
+        exception
+            when lock_not_available or deadlock_detected then
+                if clock_timestamp() > v_last then
+                    raise exception using errcode = 'lock_not_available',
+                        message = format('table %s stays locked', v_table);
+                end if;
+                v_first := v_table;
+        end;
+        -- Those who have waited go on.
+        perform pg_sleep(0.1);
+    end loop;
+    perform set_config('lock_timeout', '1s', true);
+end
+$londiste$;
+"""
+
+
+def statement(schemas: Sequence[str], *, triggers: bool = False) -> sql.Composed:
+    """The statement that ``take`` executes, for a script."""
+    return sql.SQL(_TAKE).format(
+        patience=sql.Literal(f"{PATIENCE} s"),
+        schemas=sql.SQL("array[{}]::name[]").format(sql.SQL(", ").join(map(sql.Literal, schemas))),
+        triggers=sql.Literal(triggers),
+    )
+
+
+def take(conn: Connection, schemas: Sequence[str], *, triggers: bool = False) -> None:
+    """Locks the tables of these schemas in the current transaction; those of events are not.
+
+    triggers -- also the tables with triggers of these schemas, if the role may lock them.
+
+    Raises psycopg.errors.LockNotAvailable when a table stays locked for ``PATIENCE`` seconds.
+    """
+    conn.execute(statement(schemas, triggers=triggers))
