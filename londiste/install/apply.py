@@ -27,6 +27,7 @@ WAIT_FOR_TABLE = "1s"
 _ROLE_COLLISIONS = ("40001", "XX000", "23505", "42710")
 _TRIES = 5
 DEADLOCK = "40P01"
+NOT_LOCKED = "55P03"
 
 
 def install(
@@ -72,6 +73,8 @@ def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanS
             with conn.transaction():
                 lock(conn)
                 steps = plan(component, ledger.read(conn, component.name), after=after).steps
+                if attempt > 1:
+                    locks.take(conn, [component.name])
                 run(conn, component, steps)
                 if steps:
                     # What an upgrade has just dropped leaves the ledger as well.
@@ -130,8 +133,8 @@ class _FileFailed(Exception):
 
     @property
     def collided(self) -> bool:
-        if self.error.sqlstate == DEADLOCK:
-            # With those who go on working during an upgrade.
+        if self.error.sqlstate in (DEADLOCK, NOT_LOCKED):
+            # Those who go on working use a table that is locked by no upgrade file.
             return True
         return self.step.path == "schema.sql" and self.error.sqlstate in _ROLE_COLLISIONS
 

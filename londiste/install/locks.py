@@ -8,6 +8,7 @@ server may choose the application as the victim.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from psycopg import sql
 
@@ -26,8 +27,11 @@ declare
     v_table regclass;
     v_first regclass;
     v_held timestamptz;
-    v_last constant timestamptz := clock_timestamp() + interval {patience};
+    v_path constant text := pg_catalog.current_setting('search_path');
+    v_last constant timestamptz := pg_catalog.clock_timestamp() operator(pg_catalog.+) {patience};
 begin
+    -- Nothing below is looked up elsewhere.
+    set local search_path = pg_catalog, pg_temp;
     select array_agg(c.oid::regclass order by c.relname <> 'queue', c.relname)
     into v_tables
     from pg_class as c
@@ -67,7 +71,7 @@ begin
         -- Those who have waited go on.
         perform pg_sleep(0.1);
     end loop;
-    perform set_config('lock_timeout', '1s', true);
+    perform set_config('lock_timeout', '1s', true), set_config('search_path', v_path, true);
 end
 $londiste$;
 """
@@ -76,7 +80,7 @@ $londiste$;
 def statement(schemas: Sequence[str], *, triggers: bool = False) -> sql.Composed:
     """The statement that ``take`` executes, for a script."""
     return sql.SQL(_TAKE).format(
-        patience=sql.Literal(f"{PATIENCE} s"),
+        patience=sql.Literal(timedelta(seconds=PATIENCE)),
         schemas=sql.SQL("array[{}]::name[]").format(sql.SQL(", ").join(map(sql.Literal, schemas))),
         triggers=sql.Literal(triggers),
     )

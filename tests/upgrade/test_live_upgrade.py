@@ -145,6 +145,27 @@ def test_applications_write_while_a_change_waits_for_a_transaction(
         changing.result(60)
 
 
+def test_a_file_that_is_no_upgrade_and_gets_no_lock_is_tried_again_with_all_locks(
+    pgq_db: Database,
+) -> None:
+    pgq_db.execute(
+        "drop trigger close_way on pgq.queue;"
+        "update pgq.installed_file set sha256 = '' where path like '%/_close_way.sql'"
+    )
+    held = pgq_db.connect(autocommit=False)
+    held.execute("lock table pgq.queue in row exclusive mode")
+    takes = (
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+        " and datname = current_database() and query like '%v_first%'"
+    )
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(apply.install, pgq_db.connect())
+        wait_for(lambda: pgq_db.value(takes) == 1, what="the second attempt")
+        held.commit()
+        ran = [step.path for step in changing.result(60)]
+        assert ran == ["functions/internal/_close_way.sql", "grants.sql"]
+
+
 def test_a_change_that_never_gets_its_lock_ends_and_has_changed_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
