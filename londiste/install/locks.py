@@ -64,7 +64,14 @@ begin
             when lock_not_available or deadlock_detected then
                 if clock_timestamp() > v_last then
                     raise exception using errcode = 'lock_not_available',
-                        message = format('table %s stays locked', v_table);
+                        message = format('table %s stays locked', v_table),
+                        hint = coalesce((
+                            select 'end the transaction: ' || string_agg(
+                                format('select pg_terminate_backend(%s)', l.pid), '; ')
+                                || '; then run the command again'
+                            from pg_locks as l
+                            where l.locktype = 'relation' and l.granted and l.relation = v_table
+                                and l.pid <> pg_backend_pid()), 'run the command again');
                 end if;
                 v_first := v_table;
         end;

@@ -10,17 +10,21 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.errors import Deadlock, LockTimeout
+from londiste.db.queries import records
+from londiste.errors import Deadlock, LockTimeout, LondisteError
 from londiste.orchestration.connections import Connections
 
 T = TypeVar("T")
 
 #: Seconds that one attempt waits for its locks.
 _TRY_SECONDS = 1.0
+#: Transactions that an error names.
+_MOST = 3
 
 
 def retry_locked(
@@ -66,7 +70,7 @@ def with_table(
 
     Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds.
     """
-    with _named(sites, table, node):
+    with _named(sites, dsn, table, node):
         return retry_locked(sites, dsn, work)
 
 
@@ -81,20 +85,41 @@ def by_statement(
 
     statement -- called with the milliseconds that it may wait for a lock.
     """
-    with _named(sites, table, node):
+    with _named(sites, dsn, table, node):
         return _again(sites, lambda limit: statement(sites.at(dsn), limit))
 
 
+@dataclass(frozen=True)
+class LockHolder:
+    """A transaction that holds a lock on a table.
+
+    age -- seconds; None where the role may not see it.  remedy -- the statement that ends it.
+    """
+
+    name: str
+    age: float | None
+    remedy: str
+
+    def __str__(self) -> str:
+        return self.name if self.age is None else f"{self.name}, for {self.age:.0f} s"
+
+
 @contextlib.contextmanager
-def _named(sites: Connections, table: TableName, node: str) -> Iterator[None]:
-    """Names the table that stays locked."""
+def _named(sites: Connections, dsn: str, table: TableName, node: str) -> Iterator[None]:
+    """Names the table that stays locked, and who locks it."""
     try:
         yield
     except (LockTimeout, Deadlock) as error:
+        held: list[LockHolder] = []
+        with contextlib.suppress(LondisteError):
+            held = records(sites.at(dsn), LockHolder, "table_lock_holders", **table._asdict())
+        detail = (
+            f"waited {sites.lock_timeout:g} s for its lock; earlier tables of the list are done"
+        )
+        remedies = "; ".join(one.remedy for one in held[:_MOST])
         raise LockTimeout(
             f"node {node}: table {table} stays locked",
-            detail=f"waited {sites.lock_timeout:g} s for its lock; earlier tables of the list are"
-            " done",
-            hint="end the long transaction (see pg_stat_activity, pg_locks), then run the command"
-            " again",
+            detail="; ".join([detail, *(f"locked by {one}" for one in held[:_MOST])]),
+            hint=(f"end the transaction on node {node}: {remedies}; then " if held else "")
+            + "repeat the command",
         ) from error

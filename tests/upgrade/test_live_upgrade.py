@@ -175,6 +175,7 @@ def test_a_change_that_never_gets_its_lock_ends_and_has_changed_nothing(
     held = database.connect(autocommit=False)
     held.execute("select pgq.insert_event('q', 't', 'v')")
     before = apply.plan_for(database.connect())
-    with pytest.raises(LockTimeout, match=r"table pgq\.queue stays locked"):
+    with pytest.raises(LockTimeout, match=r"table pgq\.queue stays locked") as refused:
         apply.install(database.connect())
+    assert f"select pg_terminate_backend({held.info.backend_pid})" in refused.value.hint
     assert apply.plan_for(database.connect()) == before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -301,14 +303,34 @@ def test_wrong_letters_are_named(root: Node, londiste: CommandLine) -> None:
 
 
 def test_a_long_transaction_ends_the_command_in_time(root: Node, londiste: CommandLine) -> None:
-    with psycopg.connect(root.dsn) as writer:
+    with contextlib.closing(psycopg.connect(root.dsn)) as writer:
         writer.execute("insert into one values (1, 'x')")
         answer = londiste(root.db, "--set", "lock_timeout=0.3", "add-table", "one")
         assert answer.code == 6
         assert "stays locked" in answer.err
+        process = writer.info.backend_pid
+        assert re.search(rf"locked by a session of \w+, process {process}, for \d+ s", answer.err)
         assert local(root) == {}
-    answer = londiste(root.db, "add-table", "one")
-    assert answer.code == 0
+        # The hint is followed as printed.
+        remedy = f"select pg_terminate_backend({process})"
+        assert f"transaction on node root: {remedy}; then repeat the command\n" in answer.err
+        root.db.execute(remedy)
+        answer = londiste(root.db, "add-table", "one")
+        assert answer.code == 0
+
+
+def test_a_prepared_transaction_that_holds_a_table_is_named(
+    root: Node, londiste: CommandLine
+) -> None:
+    name = f"held {root.db.name}"
+    root.db.execute(f"begin; insert into one values (1, 'x'); prepare transaction '{name}'")
+    answer = londiste(root.db, "--set", "lock_timeout=0.3", "add-table", "one")
+    remedy = f"rollback prepared '{name}'"
+    assert answer.code == 6
+    assert f"locked by prepared transaction {name} of postgres, for " in answer.err
+    assert f"transaction on node root: {remedy}; then repeat the command\n" in answer.err
+    root.db.execute(remedy)
+    assert londiste(root.db, "add-table", "one").code == 0
 
 
 def test_a_command_waits_for_writers_within_its_limit(root: Node, londiste: CommandLine) -> None:

@@ -1,0 +1,27 @@
+-- Who holds locks on a table, the longest transaction first.  Parameters: schema, table.
+-- age -- seconds of the transaction; null where this role may not see it.
+select
+    case
+        when l.pid is null then format('prepared transaction %%s of %%s', p.gid, p.owner)
+        else format('%%s of %%s, process %%s',
+            coalesce(nullif(a.application_name, ''), 'a session'), a.usename, l.pid)
+    end as name,
+    extract(epoch from clock_timestamp() - min(coalesce(a.xact_start, p.prepared)))::float8 as age,
+    case
+        when l.pid is null then format('rollback prepared %%L', p.gid)
+        else format('select pg_terminate_backend(%%s)', l.pid)
+    end as remedy
+from pg_catalog.pg_locks l
+left join pg_catalog.pg_stat_activity a on a.pid = l.pid
+left join pg_catalog.pg_locks x
+    -- What is prepared has no process; it holds its transaction id.
+    on l.pid is null and x.pid is null and x.virtualtransaction = l.virtualtransaction
+    and x.locktype = 'transactionid'
+left join pg_catalog.pg_prepared_xacts p on p.transaction = x.transactionid
+where l.locktype = 'relation'
+    and l.granted
+    and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
+    and l.relation = to_regclass(format('%%I.%%I', %(schema)s::text, %(name)s::text))
+    and l.pid is distinct from pg_backend_pid()
+group by l.pid, a.application_name, a.usename, p.gid, p.owner
+order by age desc nulls last
