@@ -18,15 +18,17 @@ from londiste.db.connection import Connection
 PATIENCE = 60.0
 
 # Waits for a second for one table, while it holds none.  With that one, the others are locked at
-# once or all are given back, long before a deadlock is looked for (deadlock_timeout, 1 s).  The
-# one that was not to be had is the first one of the next attempt.
+# once or all are given back: it waits for less time than deadlock_timeout (1 s), so whoever waits
+# for it is not the victim of a deadlock.  The table that was not free is the first one of the next
+# attempt.  ONLY: the tables of events are children of one of these.
 _TAKE = """
 do $londiste$
 declare
     v_tables regclass[];
     v_table regclass;
     v_first regclass;
-    v_held timestamptz;
+    v_began timestamptz;
+    v_waited interval;
     v_path constant text := pg_catalog.current_setting('search_path');
     v_last constant timestamptz := pg_catalog.clock_timestamp() operator(pg_catalog.+) {patience};
 begin
@@ -36,7 +38,7 @@ begin
     into v_tables
     from pg_class as c
     join pg_namespace as n on n.oid = c.relnamespace
-    where c.relkind = 'r'
+    where c.relkind in ('r', 'p')
         and (n.nspname = any ({schemas}) and c.relname !~ '^event_[0-9]'
             or {triggers} and has_table_privilege(c.oid, 'update') and exists (
                 select from pg_trigger as t
@@ -45,18 +47,21 @@ begin
                 where t.tgrelid = c.oid and f.nspname = any ({schemas})));
     while v_tables is not null loop
         begin
-            v_held := null;
+            v_waited := '0';
             perform set_config('lock_timeout', '1s', true);
             foreach v_table in array case
                 when v_first is null then v_tables
                 else v_first || array_remove(v_tables, v_first)
             end loop
-                execute format('lock table %s in access exclusive mode', v_table);
-                if v_held is null then
-                    v_held := clock_timestamp();
+                v_began := clock_timestamp();
+                execute format('lock table only %s in access exclusive mode', v_table);
+                if current_setting('lock_timeout') = '1s' then
                     perform set_config('lock_timeout', '100ms', true);
-                elsif clock_timestamp() - v_held > interval '0.6 s' then
-                    raise lock_not_available;
+                elsif clock_timestamp() - v_began > interval '20 ms' then
+                    v_waited := v_waited + (clock_timestamp() - v_began);
+                    if v_waited > interval '0.6 s' then
+                        raise lock_not_available;
+                    end if;
                 end if;
             end loop;
             exit;

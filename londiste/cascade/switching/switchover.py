@@ -163,7 +163,9 @@ def prepare(
         # Once it is a branch its worker reads, and must not be set back to where it began.
         after.insert(0, Subscribe(here, queue, old.name, old.worker, last_tick, timeout))
     if from_node != new:
-        after.append(Unsubscribe(scene.place(from_node), queue, new, warn))
+        # Behind the end of the change nobody would look for it at the old root again.
+        needed = from_node == old.name
+        after.append(Unsubscribe(scene.place(from_node), queue, new, None if needed else warn))
     after += [*late, End(there, queue, ticket), End(here, queue, ticket)]
     return Switchover(
         before=[] if promoted else before,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -99,10 +100,13 @@ def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: 
 
 @dataclass(frozen=True)
 class Unsubscribe(AtNode):
-    """Unregisters a subscriber of ``at``.  A node that does not answer gets a warning."""
+    """Unregisters a subscriber of ``at``.
+
+    warn -- told when ``at`` does not answer; None: that is an error, because the command needs it.
+    """
 
     node: str
-    warn: Callable[[str], None]
+    warn: Callable[[str], None] | None
 
     def describe(self) -> str:
         return f"{self.at.name}: unregister subscriber {self.node}"
@@ -115,15 +119,25 @@ class Unsubscribe(AtNode):
             return False
 
     def run(self, sites: Connections) -> None:
+        if self.warn is None:
+            self._unregister(sites)
+            return
         try:
-            with sites.transaction(self.at.dsn) as conn:
-                nodes.unregister_subscriber(conn, self.queue, self.node)
+            # What breaks may be the session alone: whether the node answers tells another one.
+            with contextlib.suppress(TransientError):
+                self._unregister(sites)
+                return
+            self._unregister(sites)
         except TransientError as error:
             self.warn(
                 f"node {self.at.name} does not answer and keeps events for {self.node}: {error};"
                 " when it answers, repeat the command, or run there: select"
                 f" pgq_node.unregister_subscriber('{self.queue}', '{self.node}')"
             )
+
+    def _unregister(self, sites: Connections) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            nodes.unregister_subscriber(conn, self.queue, self.node)
 
 
 @dataclass(frozen=True)
