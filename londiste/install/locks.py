@@ -18,17 +18,17 @@ from londiste.db.connection import Connection
 PATIENCE = 60.0
 
 # Waits for a second for one table, while it holds none.  With that one, the others are locked at
-# once or all are given back: it waits for less time than deadlock_timeout (1 s), so whoever waits
-# for it is not the victim of a deadlock.  The table that was not free is the first one of the next
-# attempt.  ONLY: the tables of events are children of one of these.
+# once or all are given back: it waits for none of them later than 0.6 s after the first, so whoever
+# waits for it does not find a deadlock, which is looked for after deadlock_timeout (1 s).  The one
+# that was not free is the first table of the next attempt.  ONLY: the tables of events are children
+# of one of these.
 _TAKE = """
 do $londiste$
 declare
     v_tables regclass[];
     v_table regclass;
     v_first regclass;
-    v_began timestamptz;
-    v_waited interval;
+    v_held timestamptz;
     v_path constant text := pg_catalog.current_setting('search_path');
     v_last constant timestamptz := pg_catalog.clock_timestamp() operator(pg_catalog.+) {patience};
 begin
@@ -47,21 +47,17 @@ begin
                 where t.tgrelid = c.oid and f.nspname = any ({schemas})));
     while v_tables is not null loop
         begin
-            v_waited := '0';
+            v_held := null;
             perform set_config('lock_timeout', '1s', true);
             foreach v_table in array case
                 when v_first is null then v_tables
                 else v_first || array_remove(v_tables, v_first)
             end loop
-                v_began := clock_timestamp();
-                execute format('lock table only %s in access exclusive mode', v_table);
-                if current_setting('lock_timeout') = '1s' then
+                execute format('lock table only %s in access exclusive mode%s', v_table,
+                    case when clock_timestamp() - v_held > interval '0.6 s' then ' nowait' end);
+                if v_held is null then
+                    v_held := clock_timestamp();
                     perform set_config('lock_timeout', '100ms', true);
-                elsif clock_timestamp() - v_began > interval '20 ms' then
-                    v_waited := v_waited + (clock_timestamp() - v_began);
-                    if v_waited > interval '0.6 s' then
-                        raise lock_not_available;
-                    end if;
                 end if;
             end loop;
             exit;
