@@ -73,9 +73,7 @@ def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanS
             with conn.transaction():
                 lock(conn)
                 steps = plan(component, ledger.read(conn, component.name), after=after).steps
-                if attempt > 1:
-                    locks.take(conn, [component.name])
-                run(conn, component, steps)
+                run(conn, component, steps, lock_all=attempt > 1)
                 if steps:
                     # What an upgrade has just dropped leaves the ledger as well.
                     rest = plan(component, ledger.read(conn, component.name), after=after).steps
@@ -99,15 +97,21 @@ def lock(conn: Connection) -> None:
     conn.execute(f"set local lock_timeout = '{WAIT_FOR_TABLE}'")
 
 
-def run(conn: Connection, component: Component, steps: Sequence[PlanStep]) -> None:
-    """Runs and records the steps of one component, in the caller's transaction."""
+def run(
+    conn: Connection, component: Component, steps: Sequence[PlanStep], *, lock_all: bool = False
+) -> None:
+    """Runs and records the steps of one component, in the caller's transaction.
+
+    lock_all -- locks its tables first, also when no upgrade is among the steps.
+    """
     if not steps:
         return
     # Function files may name each other in any order.
     conn.execute("set local check_function_bodies = off")
     conn.execute("set local client_min_messages = warning")
     conn.execute("set local search_path = pg_catalog, pg_temp")
-    if any(step.action is Action.RUN and step.path.startswith("upgrades/") for step in steps):
+    upgrades = any(s.action is Action.RUN and s.path.startswith("upgrades/") for s in steps)
+    if upgrades or lock_all:
         locks.take(conn, [component.name])
     for step in steps:
         if step.action is Action.RUN:

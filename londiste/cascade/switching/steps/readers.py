@@ -123,7 +123,7 @@ class Unsubscribe(AtNode):
             self._unregister(sites)
             return
         try:
-            # What breaks may be the session alone: whether the node answers tells another one.
+            # The session alone may be broken: another one shows whether the node answers.
             with contextlib.suppress(TransientError):
                 self._unregister(sites)
                 return
