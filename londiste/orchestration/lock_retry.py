@@ -104,6 +104,14 @@ class LockHolder:
         return self.name if self.age is None else f"{self.name}, for {self.age:.0f} s"
 
 
+def lock_holders(conn: Connection, table: TableName | None = None) -> list[LockHolder]:
+    """The transactions with the longest hold on ``table``, or on any; empty when unknown."""
+    names = {"schema": None, "name": None} if table is None else table._asdict()
+    with contextlib.suppress(LondisteError):
+        return records(conn, LockHolder, "table_lock_holders", **names)[:_MOST]
+    return []
+
+
 @contextlib.contextmanager
 def _named(sites: Connections, dsn: str, table: TableName, node: str) -> Iterator[None]:
     """Names the table that stays locked, and who locks it."""
@@ -112,14 +120,18 @@ def _named(sites: Connections, dsn: str, table: TableName, node: str) -> Iterato
     except (LockTimeout, Deadlock) as error:
         held: list[LockHolder] = []
         with contextlib.suppress(LondisteError):
-            held = records(sites.at(dsn), LockHolder, "table_lock_holders", **table._asdict())
+            held = lock_holders(sites.at(dsn), table)
         detail = (
             f"waited {sites.lock_timeout:g} s for its lock; earlier tables of the list are done"
         )
-        remedies = "; ".join(one.remedy for one in held[:_MOST])
         raise LockTimeout(
             f"node {node}: table {table} stays locked",
-            detail="; ".join([detail, *(f"locked by {one}" for one in held[:_MOST])]),
-            hint=(f"end the transaction on node {node}: {remedies}; then " if held else "")
-            + "repeat the command",
+            detail="; ".join([detail, *(f"locked by {one}" for one in held)]),
+            hint=end_transactions(held, node) + "repeat the command",
         ) from error
+
+
+def end_transactions(held: list[LockHolder], node: str) -> str:
+    """The beginning of a hint: the statements that end these transactions; empty for none."""
+    remedies = "; ".join(one.remedy for one in held)
+    return f"end the transaction on node {node}: {remedies}; then " if held else ""

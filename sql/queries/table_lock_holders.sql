@@ -1,4 +1,5 @@
--- Who holds locks on a table, the longest transaction first.  Parameters: schema, table.
+-- Who holds locks on a table, or on any one (schema and name null); the longest transaction first.
+-- Parameters: schema, name.
 -- age -- seconds of the transaction; null where this role may not see it.
 select
     case
@@ -21,7 +22,10 @@ left join pg_catalog.pg_prepared_xacts p on p.transaction = x.transactionid
 where l.locktype = 'relation'
     and l.granted
     and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
-    and l.relation = to_regclass(format('%%I.%%I', %(schema)s::text, %(name)s::text))
+    and case
+        when %(name)s::text is null then l.relation >= 16384  -- the catalog has smaller ones
+        else l.relation = to_regclass(format('%%I.%%I', %(schema)s::text, %(name)s::text))
+    end
     and l.pid is distinct from pg_backend_pid()
 group by l.pid, a.application_name, a.usename, p.gid, p.owner
 order by age desc nulls last

@@ -34,6 +34,7 @@ from londiste.errors import (
     from_database,
 )
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import end_transactions, lock_holders
 from londiste.pgq import queues
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import ScriptPart, StatementTiming, parts
@@ -258,12 +259,13 @@ class Runner:
     ) -> None:
         now = time.monotonic()
         if now >= deadline:
+            held = lock_holders(self.sites.at(self.dsn))
+            detail = f"tried {tries} times in {self.patience:g} s; its transaction was rolled back"
             raise LockTimeout(
                 f"script {name}: no lock on node {node.name}: {error.message}",
-                detail=f"tried {tries} times in {self.patience:g} s; its transaction was rolled"
-                " back",
-                hint="end the long transaction (pg_stat_activity, pg_locks), then run the"
-                " command again; or use a longer --timeout",
+                detail="; ".join([detail, *(f"locks are held by {one}" for one in held)]),
+                hint=end_transactions(held, node.name)
+                + "run the command again; or use a longer --timeout",
             ) from error
         # Whoever stood in the queue behind our lock goes first.
         time.sleep(min(pause(tries, longest=2.0), deadline - now))

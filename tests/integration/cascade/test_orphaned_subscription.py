@@ -7,6 +7,8 @@ from typing import Any
 
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import cluster_state, switchover, takeover_live
+from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.cascade.switching.steps.readers import Unsubscribe
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 
 
@@ -53,3 +55,31 @@ def test_a_command_ends_what_was_left_where_nodes_have_moved_already(
     assert _subscribers(root) == {"old", "new", "moved", "stays"}
     again = londiste(root.db, "switchover", "--to", "root", "--all")
     assert "nothing to do" in again.err
+
+
+def test_a_session_that_ends_leaves_no_subscription_behind_where_the_node_answers(
+    nodes_of: Nodes,
+) -> None:
+    root = nodes_of.root()
+    _keeps(root, nodes_of.below(root, "gone"))
+    told: list[str] = []
+    sites = nodes_of.sites
+    step = Unsubscribe(NodeAddress("root", root.dsn), QUEUE, "gone", told.append)
+    session = sites.at(root.dsn).info.backend_pid
+    assert root.db.value("select pg_terminate_backend(%s, 5000)", session)
+    step.run(sites)
+    assert (told, _subscribers(root)) == ([], set())
+
+
+def test_a_node_that_does_not_answer_is_told_with_a_statement_that_ends_the_subscription(
+    nodes_of: Nodes,
+) -> None:
+    root = nodes_of.root()
+    _keeps(root, nodes_of.below(root, "gone"))
+    told: list[str] = []
+    nowhere = NodeAddress("root", "host=127.0.0.1 port=1 dbname=nowhere")
+    Unsubscribe(nowhere, QUEUE, "gone", told.append).run(nodes_of.sites)
+    assert len(told) == 1 and "node root does not answer" in told[0]
+    _, _, statement = told[0].partition("run there: ")
+    root.db.execute(statement)
+    assert _subscribers(root) == set()

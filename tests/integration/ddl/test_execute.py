@@ -152,9 +152,12 @@ def test_a_lock_that_is_not_granted_is_asked_for_again(tree: Tree) -> None:
     tree.line.configure(tree.root, execute_lock_timeout=0.1)
     with tree.root.database.connect() as holder:
         holder.execute("begin; lock table public.t in access share mode")
+        user, process = holder.info.user, holder.info.backend_pid
         done = tree.execute("k.sql", "alter table t add column n int", "--timeout", "0.3")
     assert done.code == 6
     assert "script k.sql: no lock on node root" in done.err
+    assert f"of {user}, process {process}, for " in done.err
+    assert f"end the transaction on node root: select pg_terminate_backend({process})" in done.err
     tree.fine("k.sql", "alter table t add column n int")
 
 

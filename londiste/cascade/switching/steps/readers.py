@@ -13,6 +13,7 @@ from londiste.cascade.switching.steps.notes import AtNode
 from londiste.cascade.switching.steps.waits import POLL_SECONDS, newest_tick
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
+from londiste.db.ddl import literal
 from londiste.errors import LondisteError, StateError, TransientError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
@@ -131,8 +132,8 @@ class Unsubscribe(AtNode):
         except TransientError as error:
             self.warn(
                 f"node {self.at.name} does not answer and keeps events for {self.node}: {error};"
-                " when it answers, repeat the command, or run there: select"
-                f" pgq_node.unregister_subscriber('{self.queue}', '{self.node}')"
+                " when it answers, run there: select pgq_node.unregister_subscriber"
+                f"({literal(self.queue)}, {literal(self.node)})"
             )
 
     def _unregister(self, sites: Connections) -> None:
