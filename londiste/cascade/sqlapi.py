@@ -24,6 +24,9 @@ from londiste.db.connection import Connection, describe_dsn
 from londiste.errors import CombinedClosed, UnknownConsumer, UnknownNode
 from londiste.pgq.types import Batch
 
+#: ret_code of pgq_node.unregister_location.
+_LOCATION_NOT_FOUND = 301
+
 # -- nodes --------------------------------------------------------------------
 
 
@@ -152,8 +155,14 @@ def unregister_location(conn: Connection, queue: str, node: str) -> None:
 
 
 def follow_unregister_location(conn: Connection, queue: str, node: str, event: int) -> None:
-    """The same as an event asks for it, but for a subscriber that was made after the event."""
-    call.ret(conn, "pgq_node.unregister_location", queue, node, event)
+    """The same as an event asks for it, but for a subscriber that was made after the event.
+
+    A location that the command has deleted here already is no warning.
+    """
+    function = "pgq_node.unregister_location"
+    answer = call.row(conn, function, queue, node, event)
+    if answer["ret_code"] != _LOCATION_NOT_FOUND:
+        call.answered(function, answer)
 
 
 def get_queue_locations(conn: Connection, queue: str) -> list[Member]:

@@ -279,9 +279,11 @@ _POINTS = (
 def crash_point(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
     """The worker and its copy process kill themselves at given points, once at each."""
     worker = cast.places[how["node"]].worker
-    if worker is not None:
-        worker.send(signal.SIGKILL)
-        worker.wait(30)
+    if worker is None:
+        yield
+        return
+    worker.send(signal.SIGKILL)
+    worker.wait(30)
     mark = cast.directory / f"crashed{len(list(cast.directory.glob('crashed*')))}"
     cast.start_worker(
         how["node"],

@@ -17,6 +17,7 @@ from londiste.selftest.shapes import lit
 from tests.nemesis import validators
 from tests.nemesis.plan import Model
 from tests.nemesis.worlds import World
+from tests.nemesis.writer import ALWAYS
 
 Args = dict[str, Any]
 Words = tuple[str, list[str]]
@@ -109,6 +110,7 @@ def _apply_remove(model: Model, args: Args) -> None:
         model.compatible.discard(args["table"])
     for node in model.replicated if args["all"] else model.world.leaves:
         model.replicated[node].discard(args["table"])
+        model.filters.pop((node, args["table"]), None)
     if not args["all"]:
         # It comes back at once, with another copy.
         _apply_add(model, args)
@@ -185,6 +187,137 @@ def _has_forms(model: Model) -> list[int]:
 )
 def change_form(model: Model, args: Args) -> list[Words]:
     return [(model.root, ["change-form", model.table(args["table"]).name, args["form"]])]
+
+
+#: Shape -> conditions of filters: on the key, on other columns, on what may be NULL.
+_CONDITIONS = {
+    "plain": ("id < 15", "v like '%1%'"),
+    "composite": ("a < 3", "n > 0"),
+    "types": ("ok", "f < 1", "d is not null"),
+    "quoted": ('"Order" < 15', '"select" is not null'),
+    "textkey": ("v < 0", "k < 'm'"),
+    "generated": ("k < 15", "a < 500"),
+    "toast": ("small < 50",),
+    "custom": ("id < 15", "m = 'happy'"),
+    "partitioned": ("id < 20",),
+    "unique": ("id < 15",),
+    "dropped": ("id < 15", "v is not null"),
+    "wide": ("id < 15", "c7 is not null"),
+    "serial": ("k < 15",),
+}
+
+
+def _filterable(model: Model) -> list[int]:
+    return [
+        n
+        for n in model.everywhere()
+        if model.table(n).shape.name in _CONDITIONS and n not in model.compatible
+    ]
+
+
+def _draw_filter(model: Model, chance: random.Random) -> Args:
+    table = chance.choice(_filterable(model))
+    conditions = _CONDITIONS[model.table(table).shape.name]
+    return {
+        "table": table,
+        "node": chance.choice(model.world.leaves),
+        "where": chance.choice([*conditions, *conditions, ""]),
+    }
+
+
+def _apply_filter(model: Model, args: Args) -> None:
+    model.filters.pop((args["node"], args["table"]), None)
+    if args["where"]:
+        model.filters[args["node"], args["table"]] = args["where"]
+
+
+@OPERATIONS.add(
+    "change-filter",
+    weight=2,
+    when=lambda model: bool(_filterable(model)),
+    draw=_draw_filter,
+    more=Change(_apply_filter, numbers=_filterable),
+)
+def change_filter(model: Model, args: Args) -> list[Words]:
+    words = ["change-handler", model.table(args["table"]).name, "--where", args["where"]]
+    return [(args["node"], words)]
+
+
+@OPERATIONS.add(
+    "change-policy",
+    when=_added,
+    draw=lambda model, chance: {
+        "table": chance.choice(model.everywhere()),
+        "node": chance.choice(model.subscribers()),
+        "policy": chance.choice(["error", "keep_local", "apply_remote", "skip_and_log"]),
+    },
+    more=Change(),
+)
+def change_policy(model: Model, args: Args) -> list[Words]:
+    """Without a conflict, none of them makes a difference."""
+    name = model.table(args["table"]).name
+    node = args["node"] if args["node"] != model.root else model.subscribers()[0]
+    return [(node, ["change-policy", name, args["policy"]])]
+
+
+def _apply_rename(model: Model, args: Args) -> None:
+    model.names[args["node"]] = args["name"]
+
+
+@OPERATIONS.add(
+    "rename-node",
+    draw=lambda model, chance: {
+        "node": chance.choice([model.root, *model.subscribers()]),
+        "name": f"node{model.count('name')}",
+    },
+    more=Change(_apply_rename),
+)
+def rename_node(model: Model, args: Args) -> list[Words]:
+    return [(model.root, ["rename-node", model.called(args["node"]), args["name"]])]
+
+
+def _apply_recreate(model: Model, args: Args) -> None:
+    model.names[args["node"]] = args["name"]
+    for number in model.replicated[args["node"]]:
+        model.filters.pop((args["node"], number), None)
+
+
+@OPERATIONS.add(
+    "drop-node",
+    draw=lambda model, chance: {
+        "node": chance.choice(model.world.leaves),
+        "name": f"node{model.count('name')}",
+    },
+    more=Change(_apply_recreate),
+)
+def drop_node(model: Model, args: Args) -> list[Any]:
+    """A leaf goes, and the same database becomes another leaf, with all tables."""
+    node = args["node"]
+    provider = model.world.providers[node]
+    assert provider is not None
+
+    def without_worker(life: Any) -> None:
+        worker, life.cast.places[node].worker = life.cast.places[node].worker, None
+        worker.send(15)
+        code = worker.wait(25)
+        assert code in (0, -9, -15), f"worker ended with {code}: {worker.err[-1500:]}"
+
+    def made_again(life: Any) -> None:
+        places = life.cast.places
+        for watcher in life.watchers:
+            if watcher.node == node:
+                watcher.forget()
+        words = [args["name"], places[node].location, "--provider", places[provider].location]
+        life.command(node, "create-leaf", *words)
+        life.cast.start_worker(node)
+
+    names = [model.table(number).name for number in sorted(model.replicated[node])]
+    return [
+        without_worker,
+        (model.root, ["drop-node", model.called(node)]),
+        made_again,
+        (node, ["add-table", *ALWAYS, *names]),
+    ]
 
 
 @OPERATIONS.add(
@@ -334,7 +467,7 @@ def _apply_switch(model: Model, args: Args) -> None:
 def switchover(model: Model, args: Args) -> list[Words]:
     if args["to"] == model.root:
         return []
-    return [(model.root, ["switchover", "--to", args["to"], "--timeout", "30"])]
+    return [(model.root, ["switchover", "--to", model.called(args["to"]), "--timeout", "30"])]
 
 
 def _apply_provider(model: Model, args: Args) -> None:
@@ -361,5 +494,6 @@ def _apply_provider(model: Model, args: Args) -> None:
     more=Change(_apply_provider, fits=_has_branch),
 )
 def change_provider(model: Model, args: Args) -> list[Words]:
-    words = ["change-provider", "--node", args["node"], "--provider", args["to"]]
-    return [(args["node"], [*words, "--timeout", "30"])]
+    node, provider = model.called(args["node"]), model.called(args["to"])
+    words = ["change-provider", "--node", node, "--provider", provider, "--timeout", "30"]
+    return [(args["node"], words)]

@@ -31,6 +31,10 @@ class Model:
     counters: dict[str, int] = field(default_factory=dict)
     #: Tables whose changes are captured by a trigger of the old kinds.
     compatible: set[int] = field(default_factory=set)
+    #: Leaf, table -> the condition that its rows match.
+    filters: dict[tuple[str, int], str] = field(default_factory=dict)
+    #: Node -> its present name.
+    names: dict[str, str] = field(default_factory=dict)
 
     def count(self, what: str) -> int:
         """1, 2, 3 …: for names that are used once."""
@@ -57,6 +61,10 @@ class Model:
 
     def table(self, number: int) -> Table:
         return self.tables[number]
+
+    def called(self, node: str) -> str:
+        """The name that commands know a node by."""
+        return self.names.get(node, node)
 
 
 @dataclass

@@ -56,7 +56,7 @@ class Life:
         self.cast, self.plan, self.model, self.outcome = cast, plan, model, outcome
         cast.tables = model.tables
         self.writer = Writer(
-            lambda: cast.places[self.model.root].database.dsn,
+            lambda: cast.places[self.model.root].dsn,
             plan.life,
             plan.work,
             plan.more["pause"],
@@ -73,7 +73,8 @@ class Life:
         """From the beginning to the end.  Raises AssertionError at the first thing wrong."""
         for table in self.model.tables:
             for node in self.model.world.providers:
-                self.cast.rows(node, table.ddl(subscriber=node != self.model.root))
+                with psycopg.connect(self.cast.places[node].dsn, autocommit=True) as conn:
+                    conn.execute(table.ddl(subscriber=node != self.model.root).encode())
         self.writer.tables = self.model.tables
         before = {n: validators.structure(self.cast, n) for n in self.model.subscribers()}
         self.watchers = [Watcher(self.cast, n, self) for n in self.model.world.providers]

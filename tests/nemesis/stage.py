@@ -34,6 +34,8 @@ from tests.support.scenarios.processes import Processes
 from tests.support.servers import ready_files
 
 QUEUE = "nemesis"
+#: Owns the tables of a world without superusers.
+OWNER = "nemesis_owner"
 #: In every connection string of a settings file; no output may contain it.
 SECRET = "hush7secret"
 _PROGRAM = "tests.nemesis.program"
@@ -41,10 +43,14 @@ _PROGRAM = "tests.nemesis.program"
 
 @dataclass
 class Place:
-    """The database of a node, and the processes that serve it."""
+    """The database of a node, and the processes that serve it.
+
+    dsn -- of programs and applications; the database's own is that of a superuser.
+    """
 
     name: str
     database: Database
+    dsn: str
     location: str
     config: Path = field(default_factory=Path)
     worker: Fork | None = None
@@ -86,7 +92,7 @@ class Stage:
             self._worlds[world.name] = self._make(world)
         places, line = self._worlds[world.name]
         for place in places.values():
-            self._again(place.database)
+            self._again(world, place.database)
         directory = self.directory / f"life{number}"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
@@ -111,21 +117,34 @@ class Stage:
         line = None
         for name, provider in world.providers.items():
             database = create_database(self.servers[world.servers[name]], pgq=True)
-            database.execute(SCHEMA)
-            location = database.dsn
+            dsn = location = _owned(database) if world.owner else database.dsn
+            with psycopg.connect(dsn, autocommit=True) as conn:
+                conn.execute(SCHEMA.encode())
             if world.line and provider is None:
-                line = Line(database.dsn)
+                line = Line(dsn)
                 location = line.dsn
-            places[name] = Place(name, database, location)
+            places[name] = Place(name, database, dsn, location)
             _make_node(world, places, name)
         for place in places.values():
             place.database.clone(f"{place.database.name}_saved")
         return places, line
 
-    def _again(self, database: Database) -> None:
+    def _again(self, world: World, database: Database) -> None:
         server = database.cluster
         server.drop_database(database.name)
         server.create_database(database.name, template=f"{database.name}_saved")
+        if world.owner:
+            _owned(database)
+
+
+def _owned(database: Database) -> str:
+    """Gives a database to a role with the rights that the documentation asks for; its DSN."""
+    if not database.value("select count(*) from pg_roles where rolname = %s", OWNER):
+        database.execute(f"create role {OWNER} login")
+        database.execute(f"grant londiste_writer to {OWNER}")
+        database.execute(f"grant set on parameter session_replication_role to {OWNER}")
+    database.execute(f"alter database {database.name} owner to {OWNER}")
+    return conninfo.make_conninfo(database.dsn, user=OWNER)
 
 
 def _make_node(world: World, places: dict[str, Place], name: str) -> None:
@@ -137,7 +156,7 @@ def _make_node(world: World, places: dict[str, Place], name: str) -> None:
         if name in world.leaves
         else NodeType.BRANCH
     )
-    dsn = place.database.dsn
+    dsn = place.dsn
     location = conninfo.make_conninfo(place.location, connect_timeout=3)
     new = NewNode(QUEUE, kind, name, dsn, location, f"{name}_worker")
     with Connections(name="nemesis") as sites:
@@ -145,7 +164,7 @@ def _make_node(world: World, places: dict[str, Place], name: str) -> None:
             steps = create_root(sites, new)
         else:
             create = create_branch if kind is NodeType.BRANCH else create_leaf
-            steps = create(sites, new, places[provider].database.dsn)
+            steps = create(sites, new, places[provider].dsn)
         execute(steps, sites)
         options = TableOptions(expect_sync=kind is not NodeType.ROOT)
         keyed = [t for t in ALWAYS if t != "nemesis.ledger"]
@@ -183,7 +202,7 @@ class Cast:
             place.env = {}
             place.config = self.directory / f"{place.name}.toml"
             keys = {
-                "db": conninfo.make_conninfo(place.database.dsn, password=SECRET),
+                "db": conninfo.make_conninfo(place.dsn, password=SECRET),
                 "queue_name": QUEUE,
                 "job_name": f"{place.name}_worker",
                 "engine": "local",
@@ -195,9 +214,7 @@ class Cast:
                 **self.more.get("settings", {}),
             }
             _write(place.config, "londiste", keys)
-        dsns = [
-            conninfo.make_conninfo(p.database.dsn, password=SECRET) for p in self.places.values()
-        ]
+        dsns = [conninfo.make_conninfo(p.dsn, password=SECRET) for p in self.places.values()]
         keys = {
             "databases": dsns,
             "ticker_period": self.more.get("tick", 0.1),

@@ -115,13 +115,15 @@ def same_rows(life: Any, where: str) -> None:
     cast, model = life.cast, life.model
     with cast.connect(model.root) as conn:
         columns = {name: rows.columns(conn, sql) for name, sql in _names(model, model.root).items()}
-    wanted = _digests(cast, model.root, _names(model, model.root), columns)
+    full = _digests(cast, model.root, _names(model, model.root), columns)
     for node in model.subscribers():
         names = {n: s for n, s in _names(model, node).items() if n in columns}
+        sources = _filtered(model, node)
+        wanted = {**full, **_digests(cast, model.root, sources, columns)} if sources else full
         found = _digests(cast, node, names, columns)
         for name in names:
             if found[name] != wanted[name]:
-                here = _rows(cast, model.root, names[name], columns[name])
+                here = _rows(cast, model.root, sources.get(name, names[name]), columns[name])
                 there = _rows(cast, node, names[name], columns[name])
                 raise AssertionError(
                     f"{where}: {name} on {node}: missing {list((here - there).elements())[:4]},"
@@ -135,6 +137,16 @@ def _names(model: Any, node: str) -> dict[str, str]:
     for number in sorted(model.replicated[node]):
         table = model.table(number)
         found[table.name] = table.sql
+    return found
+
+
+def _filtered(model: Any, node: str) -> dict[str, str]:
+    """Tables with a filter on a node, and the rows that pass it."""
+    found = {}
+    for number in model.replicated[node]:
+        if where := model.filters.get((node, number)):
+            table = model.table(number)
+            found[table.name] = f"(select * from {table.sql} where {where}) x"
     return found
 
 

@@ -56,6 +56,12 @@ class Watcher:
             self._position = 0
             self._era_tick = era_tick
 
+    def forget(self) -> None:
+        """Another node is made in the database, which may begin at an earlier tick."""
+        with self._lock:
+            self._turns += 1
+            self._position = 0
+
     def check(self) -> None:
         """AssertionError on what it has seen."""
         if self._error is not None:

@@ -23,6 +23,7 @@ class World:
     providers -- node -> the one that it reads from, None for the root; in the order of creation.
     servers -- node -> name of its server.
     line -- other nodes reach the root through a proxy that can fall silent.
+    owner -- programs and applications are the owner of the tables, and no superuser.
     """
 
     name: str
@@ -31,6 +32,7 @@ class World:
     leaves: tuple[str, ...]
     weight: float = 1.0
     line: bool = False
+    owner: bool = False
     draw: Callable[[random.Random], dict[str, Any]] = _settings
 
 
@@ -46,6 +48,7 @@ def _world(name: str, providers: dict[str, str | None], servers: str, **more: An
 
 _world("leaf", {"root": None, "leaf": "root"}, "AB", weight=3)
 _world("line", {"root": None, "leaf": "root"}, "AB", weight=2, line=True)
+_world("owner", {"root": None, "leaf": "root"}, "AB", weight=2, owner=True)
 _world("same server", {"root": None, "leaf": "root"}, "AA")
 _world("two leaves", {"root": None, "leaf": "root", "leaf2": "root"}, "ABB")
 _world("branch", {"root": None, "branch": "root", "leaf": "branch"}, "ABB", weight=3)

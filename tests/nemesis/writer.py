@@ -27,8 +27,15 @@ create table nemesis.token (n bigint primary key, v text not null);
 create table nemesis.notice (n bigint primary key, v text not null);
 create table nemesis.account (id int primary key, balance bigint not null);
 insert into nemesis.account select i, 100 from generate_series(1, 8) i;
+create table nemesis.ticket (n bigserial primary key, w bigint not null);
 """
-ALWAYS = ("nemesis.ledger", "nemesis.token", "nemesis.account", "nemesis.notice")
+ALWAYS = (
+    "nemesis.ledger",
+    "nemesis.token",
+    "nemesis.account",
+    "nemesis.notice",
+    "nemesis.ticket",
+)
 TOTAL = 800
 
 _SETTINGS = (
@@ -172,6 +179,8 @@ class Writer:
                 "update nemesis.account set balance = balance + %s where id = %s",
                 [change, account],
             )
+        if chance.random() < 0.3:
+            conn.execute("insert into nemesis.ticket (w) values (%s)", [self._n])
 
     def _end(self, conn: psycopg.Connection[Any], how: str | None, chance: random.Random) -> None:
         if how == "rollback":
@@ -249,6 +258,8 @@ class Writer:
         self.ends[state] += 1
         if not state.startswith(_EXPECTED) and state not in self.allowed:
             self.wrong.append(f"work {kind}: {state} {error}")
+        if error.diag.constraint_name == "ticket_pkey":
+            self.wrong.append(f"a number of a sequence came twice: {error}")
         if state == "57014":
             self.wrong.append(f"work {kind}: a statement took longer than {_PATIENCE}: {error}")
         self._long_left -= 1
