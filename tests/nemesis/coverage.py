@@ -89,7 +89,7 @@ def directed(cells: list[tuple[str, str, str]], seed: int, lives: int) -> Iterat
         wanted = cells[number * 3 : number * 3 + 3]
         for cell in wanted[1:]:
             # A world has to be possible for all of them.
-            if cell[1] in ("switchover", "change-provider") or "line" in cell[2]:
+            if cell[1] in ("switchover", "takeover", "change-provider") or "line" in cell[2]:
                 wanted = [wanted[0]]
                 break
         yield plan(seed + number, wanted=wanted)

@@ -470,6 +470,44 @@ def switchover(model: Model, args: Args) -> list[Words]:
     return [(model.root, ["switchover", "--to", model.called(args["to"]), "--timeout", "30"])]
 
 
+def _can_be_lost(model: Model) -> bool:
+    """The root's subscribers are branches: a leaf could be ahead of them and could not share it."""
+    below = [n for n, up in model.world.providers.items() if up == model.root]
+    return bool(below) and set(below) <= set(_branches(model)) and _complete(model)
+
+
+def _complete(model: Model) -> bool:
+    return set(model.on_root()) == set(model.everywhere())
+
+
+def _apply_takeover(model: Model, args: Args) -> None:
+    old, new = model.root, args["to"]
+    for node, up in model.world.providers.items():
+        if up == old:
+            model.world.providers[node] = new
+    model.world.providers[new] = None
+    del model.world.providers[old], model.replicated[old]
+    model.root = new
+
+
+@OPERATIONS.add(
+    "takeover",
+    weight=1.5,
+    when=_can_be_lost,
+    draw=lambda model, chance: {
+        "to": chance.choice([n for n in _branches(model) if model.world.providers[n] == model.root])
+    },
+    more=Change(_apply_takeover, fits=_has_branch),
+)
+def takeover(model: Model, args: Args) -> list[Any]:
+    """The root is lost for ever, with the last transactions of applications."""
+    if args["to"] == model.root:
+        return []
+    lost, to = model.root, args["to"]
+    words = ["takeover", model.called(lost), "--failover", "--node", model.called(to)]
+    return [lambda life: life.lose(lost), (to, [*words, "--timeout", "30"])]
+
+
 def _apply_provider(model: Model, args: Args) -> None:
     model.world.providers[args["node"]] = args["to"]
 

@@ -111,6 +111,9 @@ class Life:
 
     def _step(self, step: Step) -> None:
         kind, args = OPERATIONS[step["do"]], step["args"]
+        new_root = step["do"] in ("switchover", "takeover") and args["to"] != self.model.root
+        if step["do"] == "takeover" and step["how"].get("node") == self.model.root:
+            step = {**step, "how": {**step["how"], "node": args["to"]}}
         self.writer.calm = step["do"] in ("compare", "repair")
         todo = kind.run(self.model, args)
         fault = FAULTS[step["fault"]] if step["fault"] else None
@@ -120,7 +123,7 @@ class Life:
         for number in tables:
             shape = self.model.table(number).shape.name
             self.outcome.shape_operation.append((shape, step["do"]))
-        disturbs = step["do"] == "switchover" or (
+        disturbs = new_root or (
             fault is not None and fault.name in ("immediate stop", "end backends")
         )
         self.writer.allowed = {"LD102", "LD101", "57P01", "55000"} if disturbs else set()
@@ -137,7 +140,7 @@ class Life:
                 self.command(one[0], *one[1])
             if self._next[0] is not None:
                 self._traffic(*self._next)
-        if step["do"] == "switchover" and args["to"] != self.model.root:
+        if new_root:
             self._another_root(lambda: kind.more.apply(self.model, args))
         else:
             kind.more.apply(self.model, args)
@@ -147,6 +150,27 @@ class Life:
         (fault, step), self._next = self._next, (None, {})
         filled = [w.replace("{directory}", str(self.cast.directory)) for w in words]
         self._command(node, filled, fault, step)
+
+    def lose(self, node: str) -> None:
+        """The database of a node is gone, and does not come back in this life."""
+        place = self.cast.places[node]
+        # Nobody can switch a node that only the lost one has heard of.
+        count = "select count(*) from pgq_node.node_location"
+        for other in self.model.subscribers():
+            wait_for(
+                lambda other=other: self.cast.value(other, count) >= len(self.model.replicated),
+                timeout=30,
+                what=f"the locations of all nodes on {other}",
+            )
+        with self.writer.held():
+            if place.worker is not None:
+                place.worker.kill()
+                place.worker = None
+            for watcher in self.watchers:
+                if watcher.node == node:
+                    watcher.stop()
+            self.watchers = [w for w in self.watchers if w.node != node]
+            self.cast.close_database(node)
 
     def _another_root(self, apply: Callable[[], None]) -> None:
         with self.writer.held():

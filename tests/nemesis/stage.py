@@ -282,6 +282,16 @@ class Cast:
         """Processes that copy."""
         return self.processes.find("copy")
 
+    def close_database(self, node: str) -> None:
+        """Nobody can connect to the database of a node, and nobody is connected."""
+        database = self.places[node].database
+        with psycopg.connect(database.cluster.dsn("postgres"), autocommit=True) as conn:
+            conn.execute(f"alter database {database.name} allow_connections false".encode())
+            conn.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s",
+                [database.name],
+            )
+
     def close(self) -> list[str]:
         """Ends all processes; what was left of them."""
         if self.closed:

@@ -275,7 +275,7 @@ def _consumers(life: Any) -> None:
             f"{name} on {node}"
             for node in life.model.world.providers
             for (name,) in life.cast.rows(node, "select consumer_name from pgq.get_consumer_info()")
-            if name not in workers and "watermark" not in name
+            if name not in workers and "watermark" not in name and "gravestone" not in name
         ]
 
     try:
