@@ -22,6 +22,8 @@ from londiste.daemon.pidfile import running
 from londiste.errors import BadOption
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from londiste.consumer import Consumer, ConsumerSettings
 
 
@@ -59,12 +61,7 @@ def command(
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )(body)
     fields = kind.settings_class.model_fields
-    own = [
-        click.option(
-            option, key, metavar="NAME" if "name" in key else "VALUE", help=fields[key].description
-        )
-        for option, key in (keys or {}).items()
-    ]
+    own = [_of_setting(option, key, fields[key]) for option, key in (keys or {}).items()]
     if variants:
         own.append(
             click.option(
@@ -74,6 +71,13 @@ def command(
     for option in [*own, *_OPTIONS, *options.DAEMON_FLAGS]:
         result = option(result)
     return result
+
+
+def _of_setting(option: str, key: str, field: FieldInfo) -> Callable[[Any], Any]:
+    if field.annotation is bool:
+        return click.option(option, key, is_flag=True, default=None, help=field.description)
+    metavar = "NAME" if "name" in key else "VALUE"
+    return click.option(option, key, metavar=metavar, help=field.description)
 
 
 _OPTIONS = (

@@ -62,8 +62,12 @@ class TickProgress:
         """Everything up to this tick is in the database; None if no tick is stored."""
         return ext.get_last_tick(self.db(), self.consumer)
 
-    def seen(self, batch: Batch) -> bool:
+    def lock(self) -> None:
+        """Excludes other processes of this consumer until the transaction ends."""
         _keep_out(self.db(), self.consumer)
+
+    def seen(self, batch: Batch) -> bool:
+        self.lock()
         return _compare(batch, self.tick(), self.known(), describe_dsn(self.db().info.dsn))
 
     def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:

@@ -225,7 +225,7 @@ class LakeTable:
         key, names = list(version.key), [c.name for c in version.columns]
         try:
             shape = StreamShape(described.columns, described.unread)
-            if version.mode == "append":
+            if not version.by_key:
                 return self._append(version, end, self.options, parts, shape, what)
             found = self._whole(
                 jobs.frames.rows(jobs.spark, self.options, parts, shape), version.columns

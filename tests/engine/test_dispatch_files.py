@@ -264,6 +264,30 @@ def test_every_format_has_every_change_by_the_time_of_its_event(
     assert work(**options).rows == len(texts) + 1 + len(wanted)
 
 
+def test_the_files_begin_with_the_rows_of_the_table(stream: Stream, work: Work) -> None:
+    stream.write(
+        "insert into t select g, '2026-01-02'::date + g, 'v', 's' from generate_series(1, 3) g"
+    )
+    options = {"handler": "monthly_field", "part_field": "at", "row_mode": "plain"}
+    options |= {"event_types": ("I", "U")}
+    work(**options, with_copy=True)
+    stream.write(
+        "update t set v = 'w' where id = 2", "insert into t values (4, '2026-02-01', 'v', 's')"
+    )
+    # The first start has decided.
+    work(**options)
+    found = rows(stream, "id", "v", "_change_type")
+    assert found == {
+        "month=2026-01": [
+            (1, "v", "insert"),
+            (2, "v", "insert"),
+            (2, "w", "update_postimage"),
+            (3, "v", "insert"),
+        ],
+        "month=2026-02": [(4, "v", "insert")],
+    }
+
+
 @pytest.mark.slow
 def test_folders_that_are_too_old_go_and_their_events_make_none(stream: Stream, work: Work) -> None:
     options = {"handler": "daily_field", "part_field": "at", "row_mode": "keep_all"}
@@ -307,6 +331,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fields": "id,v:ID"}, "duplicate name: id"),
     ({"pgq_keep_lag": "1 hour"}, "pgq_keep_lag is not available"),
     ({"string_columns": "public.t.nope"}, "unknown columns nope"),
+    ({"with_copy": True, "row_mode": "keep_latest"}, "with_copy is not available with row_mode"),
+    ({"with_copy": True, "part_mode": "event_time", "row_mode": "plain"}, "with part_mode = event"),
     ({"row_mode": "keep_latest", "table_filter": ("public.f",)}, "may have different texts"),
 ]
 

@@ -93,6 +93,7 @@ dispatch = click.option(
             "--target-path": "target_path",
             "--handler": "handler",
             "--engine": "engine",
+            "--with-copy": "with_copy",
         },
         program=DispatchProgram,
     )

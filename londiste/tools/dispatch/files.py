@@ -34,6 +34,7 @@ from londiste.pgq import consumers as pausing
 from londiste.pgq.consumers import ConsumerKind
 from londiste.replication import sqlapi as captures
 from londiste.settings import load
+from londiste.tools.dispatch.first_copy import require_copyable
 from londiste.tools.dispatch.folders import Folders
 from londiste.tools.dispatch.rules import Rules
 from londiste.tools.dispatch.settings import DispatchBase
@@ -70,7 +71,7 @@ def lake_settings(settings: DispatchBase, tables: list[TableName]) -> LakeSettin
         "lake_storage": settings.target_storage,
         "lake_tables": ",".join(map(str, tables)),
         "lake_mode": "append",
-        "lake_start": "latest",
+        "lake_start": "snapshot" if settings.with_copy else "latest",
         "lake_period": settings.poll_interval,
         "lake_retention": settings.files_retention,
         # Programs may read the folders as they are: a file that is there stays.
@@ -86,22 +87,18 @@ def lake_settings(settings: DispatchBase, tables: list[TableName]) -> LakeSettin
 
 def file_rules(settings: DispatchBase, found: Rules) -> dict[TableName, FileRule]:
     """The rules of the dispatched tables."""
-    tables = {TableName.parse(name) for name in settings.table_filter} or set(found.own)
     result = {}
-    for table in sorted(tables, key=str):
+    for table in found.chosen(settings.table_filter, "for files"):
         rule = found.of(table)
-        if rule.work is not None:
-            if rule.table:
-                raise BadOption(
-                    f"table {table}: table = {rule.table} is not available with target_path",
-                    hint="remove the option: the directory has the table's name",
-                )
-            result[table] = _file_rule(table, rule.work, settings.file_format)
-    if not result:
-        raise BadOption(
-            "no table selected for files",
-            hint="name tables: table_filter = public.orders, or a section [table public.orders]",
-        )
+        assert rule.work is not None
+        if rule.table:
+            raise BadOption(
+                f"table {table}: table = {rule.table} is not available with target_path",
+                hint="remove the option: the directory has the table's name",
+            )
+        if settings.with_copy:
+            require_copyable(table, rule.work)
+        result[table] = _file_rule(table, rule.work, settings.file_format)
     return result
 
 

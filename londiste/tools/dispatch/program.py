@@ -6,8 +6,11 @@ position; no node is needed.  A large batch may be a job of the engine (``staged
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 import psycopg
@@ -25,14 +28,18 @@ from londiste.consumer import (
     Events,
 )
 from londiste.consumer.factory import Parts
+from londiste.consumer.progress import TickProgress
+from londiste.daemon import crash
 from londiste.db.connection import Connection, describe_dsn, session, use_replica_role
 from londiste.db.names import TableName
-from londiste.errors import BadOption, EventError, from_database
+from londiste.errors import BadOption, EventError, LondisteError, StateError, from_database
 from londiste.handlers.event_actions import At
 from londiste.install import compat
 from londiste.pgq.consumers import ConsumerKind
+from londiste.pgq.types import Tick
 from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import Pending, plan
+from londiste.tools.dispatch import first_copy
 from londiste.tools.dispatch.rules import DispatchRoute, Rules, bad_option, rules
 from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
 from londiste.tools.dispatch.staged import (
@@ -46,6 +53,8 @@ from londiste.tools.parallel_batches import JobConsumer
 
 if TYPE_CHECKING:
     from londiste.tools.dispatch.files import FileDispatcher
+
+log = logging.getLogger(__name__)
 
 #: Settings that choose or hold back events, which is not done for files.
 _TABLES_ONLY = (
@@ -61,12 +70,75 @@ _FOR_NODES = ("londiste events", "londiste remove-table")
 
 
 class _Parts(Parts):
-    """``event_types`` are the handler's letters here, and no types of events."""
+    """Parts of a dispatcher: its ``event_types`` are the handler's letters, no types of events."""
 
     def __init__(
         self, kind: type[Consumer], settings: ConsumerSettings, stopping: Callable[[], bool]
     ) -> None:
         super().__init__(kind, settings.model_copy(update={"event_types": ()}), stopping)
+
+    def register_with_copy(self, rules: Rules, tables: list[TableName]) -> bool:
+        """Registers the consumer after the rows of these tables; False if it is registered."""
+        on = self.source()
+        with self._stored() as stored:
+            assert isinstance(stored, TickProgress)
+            if stored.tick() is not None:
+                # The rows are there.  A process that died then has not moved the consumer yet.
+                self.rewind()
+                return False
+            new = on.register()
+            try:
+                with first_copy.held(on) as source, stored.db().transaction():
+                    stored.lock()
+                    self._copy(source, stored.db(), rules, tables)
+                    stored.set(source.end.id)
+            except BaseException:
+                if new:
+                    with contextlib.suppress(LondisteError):
+                        on.unregister()
+                raise
+            crash.point("dispatch.copied")
+            on.register(source.end.id)
+            self._prove(on, stored)
+        return True
+
+    def _copy(
+        self,
+        source: first_copy.SourceSnapshot,
+        conn: Connection,
+        rules: Rules,
+        tables: list[TableName],
+    ) -> None:
+        first_copy.require_empty(conn, sorted({rules.dest(table) for table in tables}))
+        use_replica_role(conn)
+        for table in tables:
+            try:
+                counted = self._write(source, source.tick, conn, rules, source.rows(table))
+            except EventError as error:
+                raise StateError(
+                    f"table {table}: a row cannot be copied:"
+                    f" {error.message.removeprefix('event 0: ')}",
+                    detail=error.detail,
+                    hint="correct the row, the target or the options, then repeat the command:"
+                    " nothing was written",
+                ) from error
+            log.info("table %s: copied %d rows", table, counted)
+        counted = self._write(source, source.end, conn, rules, source.events())
+        log.info("%d events since the copy began", counted)
+
+    def _write(
+        self,
+        source: first_copy.SourceSnapshot,
+        end: Tick,
+        conn: Connection,
+        rules: Rules,
+        blocks: Iterator[list[Event]],
+    ) -> int:
+        first, who = source.tick, (self.settings.queue_name, self.settings.consumer)
+        batch = Batch(0, *who, first.id, end.id, first.time, end.time, first.seq, end.seq)
+        events = Events(batch, blocks, self.settings.pgq_lazy_fetch)
+        _Here(batch, conn, rules).write(events, Counter())
+        return events.count
 
 
 class Dispatcher(JobConsumer):
@@ -98,6 +170,28 @@ class Dispatcher(JobConsumer):
 
         return FileDispatcher(settings, self._rules())
 
+    def register(self, tick: int | None = None, *, like: str | None = None) -> bool:
+        """As every consumer; with ``with_copy`` after the existing rows of the tables."""
+        settings = self.settings
+        if not settings.with_copy:
+            return super().register(tick, like=like)
+        if tick is not None or like is not None:
+            raise BadOption(
+                "with_copy starts where the copy ends",
+                hint="omit --at and --like, or with_copy",
+            )
+        if settings.consumer_filter or settings.subconsumer_name:
+            name = "consumer_filter" if settings.consumer_filter else "subconsumer_name"
+            raise BadOption(
+                f"with_copy is not available with {name}",
+                hint=f"register without {name}, then set it",
+            )
+        assert isinstance(self._parts, _Parts)
+        rules = self._rules()
+        tables = rules.chosen(settings.table_filter, "for with_copy")
+        with self._bound():
+            return self._parts.register_with_copy(rules, tables)
+
     def startup(self) -> None:
         """Refuses invalid options and missing tables."""
         super().startup()
@@ -124,7 +218,7 @@ class Dispatcher(JobConsumer):
         """Writes the whole batch in the transaction of the position."""
         use_replica_role(ctx.db)
         if not self._as_job(batch, events, ctx):
-            _Here(batch, ctx.db, self.rules).write(events, ctx)
+            _Here(batch, ctx.db, self.rules).write(events, ctx.stats)
 
     def _as_job(self, batch: Batch, events: Events, ctx: Context) -> bool:
         if not self.jobs.wanted:
@@ -167,7 +261,7 @@ class _Here:
         self._shapes = RelationCache(conn)
         self._applier = Applier(conn, node=batch.consumer, queue=batch.queue)
 
-    def write(self, events: Events, ctx: Context) -> None:
+    def write(self, events: Events, stats: Counter[str]) -> None:
         """All events, as lists.  Raises EventError."""
         try:
             for chunk in events.chunks():
@@ -175,7 +269,7 @@ class _Here:
                 for event in chunk:
                     route = self._rules.route(event)
                     if route is None:
-                        ctx.stats["skipped"] += 1
+                        stats["skipped"] += 1
                         continue
                     routes.setdefault(route.source, (route, []))[1].append(event)
                 for route, mine in routes.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,6 +58,26 @@ class Rules:
         """The rule of a table of the queue."""
         return self.own.get(table, self.usual)
 
+    def chosen(self, names: Iterable[str], why: str) -> list[TableName]:
+        """The dispatched tables: those of ``table_filter``, or else those with sections.
+
+        why -- what needs to know them.  Raises BadOption when there is none.
+        """
+        tables = {TableName.parse(name) for name in names} or set(self.own)
+        found = [one for one in sorted(tables, key=str) if self.of(one).work is not None]
+        if not found:
+            raise BadOption(
+                f"no table selected {why}",
+                hint="name tables: table_filter = public.orders, or a section"
+                " [table public.orders]",
+            )
+        return found
+
+    def dest(self, source: TableName) -> TableName:
+        """The table that gets the rows of a source."""
+        name = self.of(source).table
+        return TableName.parse(name) if name else source
+
     def route(self, event: Event) -> DispatchRoute | None:
         """The rule for an event; None for one that is not a row change, or is ignored.
 
@@ -69,9 +89,7 @@ class Rules:
         rule = self.of(source)
         if rule.work is None:
             return None
-        return DispatchRoute(
-            source, TableName.parse(rule.table) if rule.table else source, rule.work
-        )
+        return DispatchRoute(source, self.dest(source), rule.work)
 
 
 def rules(

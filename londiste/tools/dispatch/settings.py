@@ -52,6 +52,11 @@ class DispatchBase(JobSettings):
         (),
         description="With target_path: columns to write as text: schema.table.column, …",
     )
+    with_copy: bool = Field(
+        False,
+        description="With --register: write the existing rows of the tables first. With"
+        " target_path, also at the first start.",
+    )
     tables: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="Handler and options of one table, in its own section [table schema.name].",

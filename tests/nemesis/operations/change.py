@@ -1,0 +1,46 @@
+"""A kind of operation: when it is possible, and how it changes the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from londiste.selftest.registry import Registry
+from tests.nemesis.plan import Model
+from tests.nemesis.worlds import World
+
+Args = dict[str, Any]
+Words = tuple[str, list[str]]
+
+OPERATIONS = Registry()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the plan knows of an operation.
+
+    apply -- follows it in the model; numbers -- tables that it can be given.
+    fits -- whether it is possible in a world at all.
+    """
+
+    apply: Callable[[Model, Args], None] = lambda model, args: None
+    numbers: Callable[[Model], list[int]] = Model.everywhere
+    fits: Callable[[World], bool] = lambda world: True
+
+    def able(self, model: Model, numbers: list[int]) -> bool:
+        return any(n in self.numbers(model) for n in numbers)
+
+    def takes(self, model: Model, args: Args) -> bool:
+        """Whether arguments fit the model, which may lack steps that were dropped."""
+        return ("table" not in args or args["table"] in self.numbers(model)) and (
+            "to" not in args or args["to"] in [model.root, *branches(model)]
+        )
+
+
+def added(model: Model) -> bool:
+    return bool(model.everywhere())
+
+
+def branches(model: Model) -> list[str]:
+    return [n for n in model.subscribers() if n.startswith("branch") or n == "root"]

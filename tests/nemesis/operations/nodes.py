@@ -1,0 +1,228 @@
+"""Operations on nodes and their workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.nemesis import validators
+from tests.nemesis.operations.change import OPERATIONS, Args, Change, Words, branches
+from tests.nemesis.plan import Model
+from tests.nemesis.worlds import World
+from tests.nemesis.writer import ALWAYS
+
+
+def _apply_rename(model: Model, args: Args) -> None:
+    model.names[args["node"]] = args["name"]
+
+
+@OPERATIONS.add(
+    "rename-node",
+    draw=lambda model, chance: {
+        "node": chance.choice([model.root, *model.subscribers()]),
+        "name": f"node{model.count('name')}",
+    },
+    more=Change(_apply_rename),
+)
+def rename_node(model: Model, args: Args) -> list[Words]:
+    return [(model.root, ["rename-node", model.called(args["node"]), args["name"]])]
+
+
+def _apply_recreate(model: Model, args: Args) -> None:
+    model.names[args["node"]] = args["name"]
+    for number in model.replicated[args["node"]]:
+        model.filters.pop((args["node"], number), None)
+
+
+@OPERATIONS.add(
+    "drop-node",
+    draw=lambda model, chance: {
+        "node": chance.choice(model.world.leaves),
+        "name": f"node{model.count('name')}",
+    },
+    more=Change(_apply_recreate),
+)
+def drop_node(model: Model, args: Args) -> list[Any]:
+    """A leaf goes, and the same database becomes another leaf, with all tables."""
+    node = args["node"]
+    provider = model.world.providers[node]
+    assert provider is not None
+
+    def without_worker(life: Any) -> None:
+        worker, life.cast.places[node].worker = life.cast.places[node].worker, None
+        worker.send(15)
+        code = worker.wait(25)
+        assert code in (0, -9, -15), f"worker ended with {code}: {worker.err[-1500:]}"
+
+    def made_again(life: Any) -> None:
+        places = life.cast.places
+        for watcher in life.watchers:
+            if watcher.node == node:
+                watcher.forget()
+        words = [args["name"], places[node].location, "--provider", places[provider].location]
+        life.command(node, "create-leaf", *words)
+        life.cast.start_worker(node)
+
+    names = [model.table(number).name for number in sorted(model.replicated[node])]
+    return [
+        without_worker,
+        (model.root, ["drop-node", model.called(node)]),
+        made_again,
+        (node, ["add-table", *ALWAYS, *names]),
+    ]
+
+
+@OPERATIONS.add(
+    "pause",
+    draw=lambda model, chance: {"node": chance.choice(model.subscribers())},
+    more=Change(),
+)
+def pause(model: Model, args: Args) -> list[Words]:
+    node = args["node"] if args["node"] != model.root else model.subscribers()[0]
+    return [(node, ["pause", "--timeout", "20"]), (node, ["resume", "--timeout", "20"])]
+
+
+@OPERATIONS.add(
+    "status",
+    draw=lambda model, chance: {"node": chance.choice([model.root, *model.subscribers()])},
+    more=Change(),
+)
+def status(model: Model, args: Args) -> list[Words]:
+    return [(args["node"], ["status", "--json"]), (args["node"], ["tables", "--json"])]
+
+
+@OPERATIONS.add(
+    "restart",
+    draw=lambda model, chance: {"node": chance.choice(model.subscribers())},
+    more=Change(),
+)
+def restart(model: Model, args: Args) -> list[Any]:
+    """The worker is stopped politely and started again."""
+
+    def again(life: Any) -> None:
+        cast = life.cast
+        worker = cast.places[args["node"]].worker
+        worker.send(15)
+        code = worker.wait(25)
+        # -15: it had just begun, and did not handle signals yet.
+        assert code in (0, -9, -15), f"worker ended with {code}: {worker.err[-1500:]}"
+        cast.start_worker(args["node"])
+
+    return [again]
+
+
+@OPERATIONS.add(
+    "local row",
+    draw=lambda model, chance: {"node": chance.choice(model.subscribers())},
+    more=Change(),
+)
+def local_row(model: Model, args: Args) -> list[Any]:
+    """Somebody has inserted a row on a subscriber that the root inserts later: the worker halts."""
+    node = args["node"] if args["node"] != model.root else model.subscribers()[0]
+
+    def meets(life: Any) -> None:
+        with life.cast.connect(node) as conn:
+            conn.execute("set session_replication_role = replica")
+            with life.writer.held():
+                number = life.writer.next_number()
+                conn.execute("insert into nemesis.notice values (%s, 'local')", [number])
+            validators.halts(life, node, number)
+            conn.execute("delete from nemesis.notice where n = %s", [number])
+
+    return [meets]
+
+
+def _has_branch(world: World) -> bool:
+    return any(n.startswith("branch") for n in world.providers)
+
+
+def _apply_switch(model: Model, args: Args) -> None:
+    old, new = model.root, args["to"]
+    up = model.world.providers[new]
+    model.world.providers[new] = None
+    model.world.providers[old] = new
+    # A branch between them reads on as it did.
+    if up != old:
+        model.world.providers[old] = new
+    model.root = new
+
+
+@OPERATIONS.add(
+    "switchover",
+    weight=2,
+    when=lambda model: any(model.world.providers[n] == model.root for n in branches(model)),
+    draw=lambda model, chance: {
+        "to": chance.choice([n for n in branches(model) if model.world.providers[n] == model.root])
+    },
+    more=Change(_apply_switch, fits=_has_branch),
+)
+def switchover(model: Model, args: Args) -> list[Words]:
+    if args["to"] == model.root:
+        return []
+    return [(model.root, ["switchover", "--to", model.called(args["to"]), "--timeout", "30"])]
+
+
+def _can_be_lost(model: Model) -> bool:
+    """The root's subscribers are branches: a leaf could be ahead of them and could not share it."""
+    below = [n for n, up in model.world.providers.items() if up == model.root]
+    return bool(below) and set(below) <= set(branches(model)) and _complete(model)
+
+
+def _complete(model: Model) -> bool:
+    return set(model.on_root()) == set(model.everywhere())
+
+
+def _apply_takeover(model: Model, args: Args) -> None:
+    old, new = model.root, args["to"]
+    for node, up in model.world.providers.items():
+        if up == old:
+            model.world.providers[node] = new
+    model.world.providers[new] = None
+    del model.world.providers[old], model.replicated[old]
+    model.root = new
+
+
+@OPERATIONS.add(
+    "takeover",
+    weight=1.5,
+    when=_can_be_lost,
+    draw=lambda model, chance: {
+        "to": chance.choice([n for n in branches(model) if model.world.providers[n] == model.root])
+    },
+    more=Change(_apply_takeover, fits=_has_branch),
+)
+def takeover(model: Model, args: Args) -> list[Any]:
+    """The root is lost for ever, with the last transactions of applications."""
+    if args["to"] == model.root:
+        return []
+    lost, to = model.root, args["to"]
+    words = ["takeover", model.called(lost), "--failover", "--node", model.called(to)]
+    return [lambda life: life.lose(lost), (to, [*words, "--timeout", "30"])]
+
+
+def _apply_provider(model: Model, args: Args) -> None:
+    model.world.providers[args["node"]] = args["to"]
+
+
+@OPERATIONS.add(
+    "change-provider",
+    weight=2,
+    when=lambda model: (
+        any(
+            model.world.providers[n] is not None
+            and any(b != model.world.providers[n] for b in [model.root, *branches(model)])
+            for n in model.world.leaves
+        )
+        and bool(branches(model))
+    ),
+    draw=lambda model, chance: {
+        "node": (node := chance.choice(list(model.world.leaves))),
+        "to": chance.choice(
+            [b for b in [model.root, *branches(model)] if b != model.world.providers[node]]
+        ),
+    },
+    more=Change(_apply_provider, fits=_has_branch),
+)
+def change_provider(model: Model, args: Args) -> list[Words]:
+    node, provider = model.called(args["node"]), model.called(args["to"])
+    words = ["change-provider", "--node", node, "--provider", provider, "--timeout", "30"]
+    return [(args["node"], words)]
