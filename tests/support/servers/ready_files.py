@@ -44,7 +44,7 @@ def _copy(
     directory: Path, binaries: Binaries, account: Account, log: Path, watch: Watch | None
 ) -> None:
     """As ``files.initdb``."""
-    if _place is None:
+    if _place is None or not (binaries.bindir / "pg_resetwal").is_file():
         return _initdb(directory, binaries, account, log, watch)
     kept = _place / str(binaries.version)
     if not kept.exists():
