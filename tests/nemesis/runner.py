@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import psycopg
 
 from tests.nemesis import validators
+from tests.nemesis.app_queue import AppConsumer
 from tests.nemesis.faults import FAULTS
 from tests.nemesis.operations import OPERATIONS
 from tests.nemesis.plan import Model, Plan, Step
@@ -62,6 +64,9 @@ class Life:
             plan.more["pause"],
         )
         self.watchers: list[Watcher] = []
+        self.consumers: list[AppConsumer] = []
+        #: Node -> eras of the writer in which it was the root.
+        self.eras: dict[str, list[int]] = defaultdict(list)
         self._began = time.monotonic()
         #: The fault that the next command meets, if any.
         self._next: tuple[Any, Step] = (None, {})
@@ -77,10 +82,15 @@ class Life:
                     conn.execute(table.ddl(subscriber=node != self.model.root).encode())
         self.writer.tables = self.model.tables
         before = {n: validators.structure(self.cast, n) for n in self.model.subscribers()}
-        self.watchers = [Watcher(self.cast, n, self) for n in self.model.world.providers]
+        nodes = list(self.model.world.providers)
+        self.watchers = [Watcher(self.cast, n, self) for n in nodes]
+        self.consumers = [
+            AppConsumer(self.cast, n) for n in nodes if n not in self.model.world.leaves
+        ]
+        self.eras[self.model.root].append(self.writer.era)
         self.writer.start()
-        for watcher in self.watchers:
-            watcher.start()
+        for thread in (*self.watchers, *self.consumers):
+            thread.start()
         try:
             for number, step in enumerate(self.plan.steps):
                 kind = OPERATIONS[step["do"]]
@@ -95,8 +105,8 @@ class Life:
             self._stop()
             validators.at_the_end(self, before)
         finally:
-            for watcher in self.watchers:
-                watcher.stop()
+            for thread in (*self.watchers, *self.consumers):
+                thread.stop()
             self.outcome.committed = self.writer.committed
             self.outcome.looks = sum(w.looks for w in self.watchers)
             self.outcome.work = dict(self.writer.kinds)
@@ -170,12 +180,17 @@ class Life:
                 if watcher.node == node:
                     watcher.stop()
             self.watchers = [w for w in self.watchers if w.node != node]
+            for consumer in self.consumers:
+                if consumer.node == node:
+                    consumer.stop()
+            self.consumers = [c for c in self.consumers if c.node != node]
             self.cast.close_database(node)
 
     def _another_root(self, apply: Callable[[], None]) -> None:
         with self.writer.held():
             apply()
             self.writer.moved()
+            self.eras[self.model.root].append(self.writer.era)
             tick = int(self.cast.value(self.model.root, "select max(tick_id) from pgq.tick") or 0)
             for watcher in self.watchers:
                 watcher.moved(tick)

@@ -27,7 +27,7 @@ from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from tests.fixtures.cluster import SETTINGS, Database, create_database, memory_directory
 from tests.nemesis.worlds import World
-from tests.nemesis.writer import ALWAYS, SCHEMA
+from tests.nemesis.writer import ALWAYS, APP_QUEUE, SCHEMA
 from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork, Forks
 from tests.support.scenarios.processes import Processes
@@ -120,6 +120,8 @@ class Stage:
             dsn = location = _owned(database) if world.owner else database.dsn
             with psycopg.connect(dsn, autocommit=True) as conn:
                 conn.execute(SCHEMA.encode())
+            database.execute("select pgq.create_queue(%s)", APP_QUEUE)
+            database.execute("select pgq.register_consumer(%s, 'app')", APP_QUEUE)
             if world.line and provider is None:
                 line = Line(dsn)
                 location = line.dsn

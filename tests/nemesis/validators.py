@@ -241,6 +241,9 @@ def at_the_end(life: Any, before: dict[str, set[tuple[Any, ...]]]) -> None:
     for watcher in life.watchers:
         watcher.check()
     assert not life.writer.wrong, life.writer.wrong[:3]
+    for consumer in life.consumers:
+        consumer.check(life.model.root, life.eras[consumer.node])
+        consumer.stop()
     _consumers(life)
     for name, fork in cast.daemons().items():
         fork.send(signal.SIGTERM)
@@ -268,7 +271,7 @@ def at_the_end(life: Any, before: dict[str, set[tuple[Any, ...]]]) -> None:
 
 def _consumers(life: Any) -> None:
     """Only workers are consumers of the queue: no copy is left, and no forgotten node."""
-    workers = {f"{n}_worker" for n in life.model.world.providers}
+    workers = {"app", *(f"{n}_worker" for n in life.model.world.providers)}
 
     def left() -> list[str]:
         return [

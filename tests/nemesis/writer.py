@@ -28,7 +28,11 @@ create table nemesis.notice (n bigint primary key, v text not null);
 create table nemesis.account (id int primary key, balance bigint not null);
 insert into nemesis.account select i, 100 from generate_series(1, 8) i;
 create table nemesis.ticket (n bigserial primary key, w bigint not null);
+create table nemesis.consumed (n bigint not null);
 """
+#: A queue of applications, and which transactions write an event into it.
+APP_QUEUE = "app"
+EVERY = 3
 ALWAYS = (
     "nemesis.ledger",
     "nemesis.token",
@@ -179,6 +183,8 @@ class Writer:
                 "update nemesis.account set balance = balance + %s where id = %s",
                 [change, account],
             )
+        if self._n % EVERY == 0:
+            conn.execute("select pgq.insert_event(%s, 'n', %s)", [APP_QUEUE, str(self._n)])
         if chance.random() < 0.3:
             conn.execute("insert into nemesis.ticket (w) values (%s)", [self._n])
 
@@ -216,6 +222,9 @@ class Writer:
             "insert into nemesis.ledger values (%s, %s, txid_current())", [self._n, self.era]
         )
         self._long.execute("insert into nemesis.token values (%s, 'qz7value')", [self._n])
+        if self._n % EVERY == 0:
+            event = "select pgq.insert_event(%s, 'n', %s)"
+            self._long.execute(event, [APP_QUEUE, str(self._n)])
         self._long_left = chance.randint(3, 40)
         return None
 
