@@ -20,16 +20,18 @@ def connected_to(conn: Connection) -> str:
 
 
 @contextlib.contextmanager
-def named(what: str) -> Iterator[None]:
+def named(what: str, *, replaced: str = "") -> Iterator[None]:
     """Around ``connect``: the error of a server that is down begins with what it is.
 
     what -- ``provider main (shop@db1)``.
+    replaced -- the command for the case that another node has taken its place.
     """
     try:
         yield
     except NodeUnreachable as error:
         starting = isinstance(error, ServerStarting)
         state = "accepts no connections yet" if starting else "is down or cannot be reached"
+        more = f"; if another node has replaced it: {replaced}" if replaced and not starting else ""
         raise type(error)(
-            f"{what} {state}: {error.message}", detail=error.detail, hint=error.hint
+            f"{what} {state}: {error.message}", detail=error.detail, hint=error.hint + more
         ) from error

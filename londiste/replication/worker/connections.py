@@ -73,7 +73,8 @@ def provider(
     answer_seconds -- a provider that sends nothing for this time, and runs no query, is
         disconnected.
     """
-    with named(f"provider {node} ({describe_dsn(location)})"):
+    place = f"provider {node} ({describe_dsn(location)})"
+    with named(place, replaced="londiste change-provider --provider NODE"):
         conn = connect(
             reach(location, extra),
             name=f"londiste worker {name}"[:50] + f" {_PROCESS}",

@@ -67,6 +67,7 @@ def test_every_line_of_run_and_its_children_has_the_form(
     pids = dict(re.findall(r"(ticker|worker n2) started with process id (\d+)", runs.text))
     os.kill(int(pids["worker n2"]), signal.SIGKILL)
     runs.says("provider n1 (gone@127.0.0.1:1) is down or cannot be reached")
+    runs.says("if another node has replaced it: londiste change-provider --provider NODE")
     # What a child writes beside its log is a line with its name.
     os.kill(int(pids["ticker"]), signal.SIGABRT)
     runs.says("ticker: Fatal Python error: Aborted")
