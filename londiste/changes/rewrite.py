@@ -8,9 +8,11 @@ removed; the key text of the native capture is rebuilt when keys change.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote_from_bytes
 
 from londiste.changes import jsonrow, urlencoded
 from londiste.changes.keyed import columns_digest
@@ -121,7 +123,7 @@ def write(event: Rows, op: Op, rows: Sequence[Row], *, state: bool) -> tuple[str
     """
     if not event.is_json and not state:
         (row,) = rows
-        return f"{op.value}:{','.join(event.key)}", urlencoded.encoded(row.image), None
+        return f"{op.value}:{','.join(event.key)}", _encoded(row.image), None
     return _written(event, op, rows, state, event.table or ("", ""))
 
 
@@ -155,6 +157,21 @@ def _written(
     if keyed and event.key:
         keys = "\n".join(row.key or "" for row in rows)
     return _dump(kind), "\n".join(_dump(row.raw) for row in rows), keys
+
+
+def _encoded(image: Image) -> str:
+    return "&".join(
+        _plus(name) if value is None else f"{_plus(name)}={_plus(value)}"
+        for name, value in image.items()
+    )
+
+
+def _plus(text: str) -> str:
+    quoted = quote_from_bytes(text.encode(), safe=" ").replace("~", "%7e").replace(" ", "+")
+    return _HEX.sub(lambda found: found[0].lower(), quoted)
+
+
+_HEX = re.compile("%[0-9A-F]{2}")
 
 
 def _dump(value: Any) -> str:

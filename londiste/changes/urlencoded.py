@@ -1,4 +1,4 @@
-"""Url-encoded rows, as ``pgq.logutriga`` writes them.
+"""Decoder of url-encoded rows, written by ``pgq.logutriga``.
 
 A name without ``=`` is NULL, ``name=`` is the empty string.
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Mapping
 
 from londiste.changes.types import Malformed, Op
 
-_HEX = re.compile("%[0-9A-F]{2}")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -38,19 +36,6 @@ def row(key_text: str, op: Op, data: str) -> tuple[tuple[str, ...], dict[str, st
     if op is not Op.INSERT and not key:
         raise Malformed("it names no key columns")
     return key, image
-
-
-def encoded(image: Mapping[str, str | None]) -> str:
-    """The text of a row: column name -> text of the value, None for NULL."""
-    return "&".join(
-        _plus(name) if value is None else f"{_plus(name)}={_plus(value)}"
-        for name, value in image.items()
-    )
-
-
-def _plus(text: str) -> str:
-    quoted = urllib.parse.quote_from_bytes(text.encode(), safe=" ").replace("~", "%7e")
-    return _HEX.sub(lambda found: found[0].lower(), quoted.replace(" ", "+"))
 
 
 def _plain(text: str) -> str:

@@ -80,6 +80,7 @@ POINTS: dict[str, str] = {
     "sink.staged": "a task's rows are staged, the driver has no report of it",
     "sink.mid-commit": "an epoch of a sink and its record are written, not committed",
     "sink.after-commit": "an epoch of a sink is committed, Spark has no report of it",
+    "dispatch.mid-copy": "rows of a first copy are written, not committed",
     "dispatch.copied": "the rows of a first copy are committed, the consumer is not moved yet",
     "consumer.before-batch": "a consumer has connected and requested no batch",
     "consumer.after-next-batch": "the consumer's batch is open, no event is processed",

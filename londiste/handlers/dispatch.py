@@ -99,9 +99,13 @@ class Dispatching(EventWork):
     ignore_truncate: bool
 
     def work(self, at: At, events: Sequence[Event]) -> None:
+        self.write(at, self.told(at.dest, at.tick_time, events))
+
+    def write(self, at: At, changes: Iterable[Told]) -> None:
+        """Writes such changes, and creates and drops partitions."""
         known: dict[TableName, Made] = {}
         waiting: list[tuple[TableName, RowChange | Truncate]] = []
-        for told in self.told(at.dest, at.tick_time, events):
+        for told in changes:
             if isinstance(told.change, Truncate):
                 at.write(waiting)
                 waiting = []
@@ -125,7 +129,7 @@ class Dispatching(EventWork):
                     if not self.ignore_truncate:
                         yield Told(TargetTable(dest), change)
                 elif isinstance(change, RowChange):
-                    yield from self._row(dest, tick_time, event, change)
+                    yield from self.row(dest, tick_time, event, change)
 
     def is_there(
         self, conn: Connection, dest: TableName, place: TargetTable, known: dict[TableName, Made]
@@ -171,9 +175,10 @@ class Dispatching(EventWork):
         else:
             self.parts.truncate(at.conn, at.dest)
 
-    def _row(
+    def row(
         self, dest: TableName, tick_time: datetime, event: Event, change: RowChange
     ) -> Iterator[Told]:
+        """What becomes of a change of one row; its event gives the time and the id."""
         if change.op not in self.ops:
             return
         if change.partial:

@@ -1,36 +1,65 @@
 """First copy of a dispatcher: the rows that exist, and what happened while they were read.
 
-    source   consumer registered ── snapshot S ── tick T, the newest that S sees ── rows in S
-             ── tick E, which sees all that S sees ── consumer moved to E
+    source   events kept ── snapshot S ── tick T, the newest that S sees ── tables locked against
+             DDL ── tick E, which sees all that S sees ── rows in S ── consumer registered at E
     target   rows, then the events between T and E that S does not see, and position E, together
 
 The rows become inserts, as an application would have made them, so the rules decide about them as
-about all others.  A snapshot keeps old row versions on the source as long as it lasts.
+about all others.  Only tables are read and written: a view would run code of its owner.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import psycopg
 from psycopg import sql
 
-from londiste.changes.urlencoded import encoded
+from londiste.changes.types import Op, RowChange
 from londiste.consumer.source import QueueSource
 from londiste.daemon.waiting import wait_until
 from londiste.db import catalog
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
-from londiste.db.queries import tuples
+from londiste.db.queries import translated, tuples
 from londiste.db.snapshot import Snapshot
-from londiste.errors import BadOption, StateError, TableChanged, TransientError
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    StateError,
+    TableChanged,
+    TransientError,
+    UnknownTable,
+    from_database,
+)
 from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
 from londiste.pgq import blocks, queues, ticks
 from londiste.pgq.types import Event, Tick
 
+log = logging.getLogger(__name__)
+
 #: Seconds to wait for a tick after the snapshot.
 _TICK_SECONDS = 60.0
+#: Functions of triggers whose events have generated columns, and the names of partitions.
+_COMPATIBLE = ("logutriga", "jsontriga", "sqltriga")
+_ARGUMENTS = re.compile(r"'((?:[^']|'')*)'")
+#: Arguments of a trigger after the queue that do not change which rows and columns events have.
+_HARMLESS = re.compile(r"form=|backup$|SKIP$")
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table of the source as the snapshot sees it."""
+
+    name: TableName
+    oid: int
+    tree: bool
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -45,32 +74,26 @@ class SourceSnapshot:
     seen: str
     tick: Tick
     end: Tick
+    tables: Sequence[SourceTable]
 
-    def rows(self, table: TableName) -> Iterator[list[Event]]:
-        """The rows of a table as inserts at the tick.  Raises UnknownTable, TableChanged."""
-        conn, tick = self.conn, self.tick
-        info = catalog.require(conn, table)
-        names = [column.name for column in catalog.columns(conn, table) if not column.generated]
-        kind = f"I:{','.join(catalog.key(conn, table))}"
+    def rows(self, table: SourceTable) -> Iterator[list[RowChange]]:
+        """The rows of a table as inserts.  Raises TableChanged."""
+        conn, names = self.conn, table.columns
+        if not names:
+            return
         statement = sql.SQL("select {} from {}").format(
-            sql.SQL(", ").join(map(sql.Identifier, names)),
-            table.own(info.tree) if info.kind in "rp" else table.sql,
+            sql.SQL(", ").join(map(sql.Identifier, names)), table.name.own(table.tree)
         )
         for block in blocks.read(conn, statement.as_string(conn)):
             yield [
-                Event(0, tick.time, 0, None, kind, encoded(image), str(table), None, None, None)
+                RowChange(0, 0, table.name, Op.INSERT, table.key, image)
                 for image in (
                     dict(zip(names, map(blocks.unescaped, line.split("\t")), strict=True))
                     for line in block.lines()
                 )
             ]
-        if catalog.moved(conn, table):
-            # Such statements make a table look empty to snapshots from before.
-            raise TableChanged(
-                f"table {table}: rewritten during the copy",
-                detail="by TRUNCATE, ALTER TABLE or a similar statement; nothing was written",
-                hint="repeat the command",
-            )
+        if catalog.moved(conn, table.name):
+            raise _changed(table.name)
 
     def events(self) -> Iterator[list[Event]]:
         """The events between the two ticks that the rows do not contain."""
@@ -81,15 +104,17 @@ class SourceSnapshot:
         asked = unseen if where is None else sql.SQL("{} and ({})").format(unseen, where)
         # A session of its own: this one sees no event that came after the snapshot.
         with self.on.administering() as conn:
-            text = asked.as_string(conn)
-            yield from ticks.tick_events(conn, self.on.queue, self.tick.id, self.end.id, where=text)
+            yield from ticks.tick_events(
+                conn, self.on.queue, self.tick.id, self.end.id, where=asked.as_string(conn)
+            )
 
 
 @contextlib.contextmanager
-def held(on: QueueSource) -> Iterator[SourceSnapshot]:
-    """A snapshot for the length of a with block.
+def held(on: QueueSource, tables: Sequence[TableName]) -> Iterator[SourceSnapshot]:
+    """A snapshot for the length of a with block, in which nobody alters the tables.
 
-    Raises StateError for a queue without ticks, TransientError when no tick follows.
+    Raises StateError for a queue without ticks, TransientError when no tick follows, BadOption for
+    what is no table, or is captured in another way than as whole rows.
     """
     with on.administering() as conn:
         conn.execute("begin transaction isolation level repeatable read, read only")
@@ -99,16 +124,104 @@ def held(on: QueueSource) -> Iterator[SourceSnapshot]:
             raise StateError(
                 f"queue {on.queue} has no tick", hint="start the ticker: londiste ticker"
             )
-        yield SourceSnapshot(on, conn, seen, tick, _end(on, Snapshot.parse(seen)))
+        found = [_table(conn, on.queue, table) for table in tables]
+        yield SourceSnapshot(
+            conn=conn, on=on, seen=seen, tick=tick, tables=found, end=_end(on, seen)
+        )
 
 
-def _end(on: QueueSource, seen: Snapshot) -> Tick:
+def _table(conn: Connection, queue: str, table: TableName) -> SourceTable:
+    info = _require_table(conn, table)
+    try:
+        conn.execute(sql.SQL("lock table {} in access share mode").format(table.sql))
+    except psycopg.errors.UndefinedTable:
+        raise _changed(table) from None
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    # The name means what it means now; the catalog is read in the snapshot.
+    with translated(conn):
+        ((now,),) = conn.execute("select to_regclass(%s)::oid::int8", [table.quoted]).fetchall()
+    if now != info.oid or catalog.moved(conn, table):
+        raise _changed(table)
+    compatible = _compatible(conn, queue, table, info.tree)
+    names = [
+        column.name
+        for column in catalog.columns(conn, table)
+        if column.generated == "" or (compatible and column.generated == "s")
+    ]
+    return SourceTable(table, info.oid, info.tree, tuple(names), catalog.key(conn, table))
+
+
+def _changed(table: TableName) -> TableChanged:
+    # Such statements make a table look empty to snapshots from before.
+    return TableChanged(
+        f"table {table}: replaced or rewritten during the copy",
+        detail="by TRUNCATE, ALTER TABLE or a similar statement; nothing was written",
+        hint="repeat the command",
+    )
+
+
+def _require_table(conn: Connection, table: TableName) -> catalog.TableInfo:
+    try:
+        info = catalog.require(conn, table)
+    except UnknownTable as error:
+        raise UnknownTable(error.message, hint="create it, or correct the settings") from None
+    if info.kind not in "rp":
+        raise BadOption(
+            f"{table} is not a table",
+            detail=f"in {conn.info.dbname}; a copy reads and writes tables only",
+            hint="remove it from table_filter and the sections, or omit with_copy",
+        )
+    return info
+
+
+def _compatible(conn: Connection, queue: str, table: TableName, tree: bool) -> bool:
+    """Whether a compatible trigger captures the table.  Raises BadOption where rows differ."""
+    mine = [t for t in catalog.triggers(conn, table) if f"'{queue}'" in t.definition]
+    if not mine:
+        log.warning(
+            "table %s: no trigger for queue %s; unless its events come from another node, its rows"
+            " are copied and never change (londiste add-table, or check)",
+            table,
+            queue,
+        )
+    for trigger in mine:
+        _, _, call = trigger.definition.rpartition(" EXECUTE ")
+        arguments = [text.replace("''", "'") for text in _ARGUMENTS.findall(call)]
+        more = [text for text in arguments if text != queue and not _HARMLESS.match(text)]
+        if more:
+            raise BadOption(
+                f"table {table}: with_copy cannot follow the options of trigger {trigger.name}:"
+                f" {', '.join(text.partition('=')[0] for text in more)}",
+                detail="its events have other columns, rows or keys than the table",
+                hint="register without with_copy, or capture the table without these options",
+            )
+    compatible = any(name in trigger.definition for trigger in mine for name in _COMPATIBLE)
+    if compatible and tree:
+        raise BadOption(
+            f"table {table}: its events have the names of its partitions",
+            detail="it is captured by a compatible trigger on each row",
+            hint="name the partitions instead of the table, or use the native capture: londiste"
+            f" triggers {table}",
+        )
+    return compatible
+
+
+def _end(on: QueueSource, seen: str) -> Tick:
     found: list[Tick] = []
+    snapshot = Snapshot.parse(seen)
     with on.administering() as conn:
+        (queue,) = queues.get_queue_info(conn, on.queue)
+        if queue.queue_ticker_paused:
+            raise StateError(
+                f"queue {on.queue}: its ticker is paused",
+                detail="the copy needs a tick that is created after its snapshot",
+                hint=f"londiste queue config {on.queue} ticker_paused=no",
+            )
 
         def has_come() -> bool:
             tick = ticks.newest(conn, on.queue)
-            if tick is not None and Snapshot.parse(tick.snapshot).covers(seen):
+            if tick is not None and Snapshot.parse(tick.snapshot).covers(snapshot):
                 found.append(tick)
             return bool(found)
 
@@ -116,26 +229,81 @@ def _end(on: QueueSource, seen: Snapshot) -> Tick:
             queues.force_tick(conn, on.queue)
             wait_until(has_come, _TICK_SECONDS)
     if not found:
+        start = "the provider's ticker and the worker" if queue.queue_external_ticker else ""
         raise TransientError(
             f"queue {on.queue} has had no tick for {_TICK_SECONDS:g} s",
-            detail="the copy needs one that was created after its snapshot",
-            hint="start the ticker: londiste ticker; then repeat the command",
+            detail="the copy needs one that is created after its snapshot",
+            hint=f"start {start or 'the ticker: londiste ticker'}; then repeat the command",
         )
     return found[0]
 
 
-def require_empty(conn: Connection, tables: Iterable[TableName]) -> None:
-    """Raises BadOption for a target table with rows, which might come twice."""
-    for table in tables:
-        catalog.require(conn, table)
+def require_other(source: Connection, target: Connection, same: Sequence[TableName]) -> None:
+    """Raises BadOption where a table would be copied into itself.
+
+    same -- the tables whose rows go into a table of the same name.
+    """
+    asked = "select current_database(), pg_postmaster_start_time(), inet_server_port()"
+    if same and source.execute(asked).fetchall() == target.execute(asked).fetchall():
+        raise BadOption(
+            f"table {same[0]} would be copied into itself",
+            detail="queue and target are in the same database",
+            hint="set target_db, or the option table of its section",
+        )
+
+
+def require_empty(conn: Connection, table: TableName) -> None:
+    """Locks a table of the target, and raises BadOption if it has rows, which might come twice."""
+    _require_table(conn, table)
+    with translated(conn):
+        conn.execute(sql.SQL("lock table {} in row exclusive mode").format(table.sql))
+    # Again: behind the lock it stays what it is.
+    _require_table(conn, table)
+    with translated(conn):
         statement = sql.SQL("select exists (select from {})").format(table.sql)
         ((filled,),) = conn.execute(statement).fetchall()
-        if filled:
-            raise BadOption(
-                f"table {table} has rows",
-                detail="the copy would write rows a second time; nothing was written",
-                hint=f"in the target: truncate {table.quoted}; then repeat the command",
-            )
+    if filled:
+        raise BadOption(
+            f"table {table} in the target has rows",
+            detail="the copy might write rows a second time; nothing was written",
+            hint="register without --with-copy to keep them; or empty the table, then repeat the"
+            " command",
+        )
+
+
+@contextlib.contextmanager
+def of_copy(table: TableName, stopping: Callable[[], bool]) -> Iterator[None]:
+    """Around the copy of a table: its errors name it, and commands that exist here."""
+    if stopping():
+        raise KeyboardInterrupt
+    try:
+        yield
+    except (BadOption, TableChanged):
+        raise
+    except LondisteError as error:
+        reason = re.sub(r"^event 0[^:]*: ", "", error.message)
+        raise type(error)(
+            f"table {table} cannot be copied: {reason}",
+            detail=error.detail,
+            hint="correct the row, the target or the options, then repeat the command: nothing was"
+            " written",
+        ) from error
+
+
+def rule_of_copy(table: TableName, work: Dispatching) -> Dispatching:
+    """The rule for rows that exist: without those that retention would drop at once.
+
+    Raises BadOption for a rule without inserts.
+    """
+    if Op.INSERT not in work.ops:
+        raise BadOption(
+            f"table {table}: with_copy is not available with event_types ="
+            f" {','.join(sorted(work.ops))}",
+            hint="add I, or register without with_copy",
+        )
+    if work.parts is not None and work.parts.retention:
+        return replace(work, parts=replace(work.parts, ignore_old=True))
+    return work
 
 
 def require_copyable(table: TableName, work: Dispatching) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 import psycopg
@@ -29,18 +30,30 @@ from londiste.consumer import (
 )
 from londiste.consumer.factory import Parts
 from londiste.consumer.progress import TickProgress
+from londiste.consumer.source import QueueSource
 from londiste.daemon import crash
+from londiste.daemon.signals import Signals
+from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, describe_dsn, session, use_replica_role
 from londiste.db.names import TableName
-from londiste.errors import BadOption, EventError, LondisteError, StateError, from_database
+from londiste.errors import (
+    BadOption,
+    EventError,
+    LondisteError,
+    NodeBusy,
+    StateError,
+    from_database,
+)
+from londiste.handlers.dispatch import Dispatching
 from londiste.handlers.event_actions import At
 from londiste.install import compat
+from londiste.pgq import batches, queues
 from londiste.pgq.consumers import ConsumerKind
 from londiste.pgq.types import Tick
 from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import Pending, plan
 from londiste.tools.dispatch import first_copy
-from londiste.tools.dispatch.rules import DispatchRoute, Rules, bad_option, rules
+from londiste.tools.dispatch.rules import DispatchRoute, Rule, Rules, bad_option, rules
 from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
 from londiste.tools.dispatch.staged import (
     FLUSH_BYTES,
@@ -56,6 +69,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: Behind the name of a consumer: that of the one that keeps events during its first copy.
+_COPY = ".copy"
+#: Events of the first copy in a list.
+FETCH = 5000
 #: Settings that choose or hold back events, which is not done for files.
 _TABLES_ONLY = (
     "consumer_filter",
@@ -80,65 +97,101 @@ class _Parts(Parts):
     def register_with_copy(self, rules: Rules, tables: list[TableName]) -> bool:
         """Registers the consumer after the rows of these tables; False if it is registered."""
         on = self.source()
-        with self._stored() as stored:
+        with self._stored() as stored, on.administering() as conn:
             assert isinstance(stored, TickProgress)
-            if stored.tick() is not None:
-                # The rows are there.  A process that died then has not moved the consumer yet.
-                self.rewind()
+            other = acquire_singleton_lock(conn, f"dispatch copy {on.queue}\n{on.consumer}")
+            if other is not None:
+                raise NodeBusy(
+                    f"consumer {on.consumer}: another process copies its tables",
+                    detail=other,
+                    hint="wait until it ends",
+                )
+            known = bool(queues.get_consumer_info(conn, on.queue, on.consumer))
+            if known and stored.tick() is None:
+                raise StateError(
+                    f"consumer {on.consumer} of queue {on.queue} is registered, without a position"
+                    " in the target",
+                    detail="it may belong to another target",
+                    hint="set another consumer_name, or first: --unregister",
+                )
+            if known:
+                log.warning("with_copy: the consumer is registered already, nothing is copied")
                 return False
-            new = on.register()
-            try:
-                with first_copy.held(on) as source, stored.db().transaction():
-                    stored.lock()
-                    self._copy(source, stored.db(), rules, tables)
-                    stored.set(source.end.id)
-            except BaseException:
-                if new:
-                    with contextlib.suppress(LondisteError):
-                        on.unregister()
-                raise
-            crash.point("dispatch.copied")
-            on.register(source.end.id)
-            self._prove(on, stored)
+            self._copied(on, conn, stored, rules, tables)
         return True
 
-    def _copy(
+    def unregister(self) -> bool:
+        """As every consumer; with what a copy that was killed has left."""
+        there = super().unregister()
+        on = self.source()
+        with on.administering() as conn:
+            batches.unregister_consumer(conn, on.queue, on.consumer + _COPY)
+        return there
+
+    def _copied(
         self,
-        source: first_copy.SourceSnapshot,
+        on: QueueSource,
         conn: Connection,
+        stored: TickProgress,
         rules: Rules,
         tables: list[TableName],
     ) -> None:
-        first_copy.require_empty(conn, sorted({rules.dest(table) for table in tables}))
-        use_replica_role(conn)
-        for table in tables:
+        keeper = on.consumer + _COPY
+        if stored.tick() is None:
+            # Keeps the events until the consumer itself does.
+            batches.register_consumer(conn, on.queue, keeper)
             try:
-                counted = self._write(source, source.tick, conn, rules, source.rows(table))
-            except EventError as error:
-                raise StateError(
-                    f"table {table}: a row cannot be copied:"
-                    f" {error.message.removeprefix('event 0: ')}",
-                    detail=error.detail,
-                    hint="correct the row, the target or the options, then repeat the command:"
-                    " nothing was written",
-                ) from error
-            log.info("table %s: copied %d rows", table, counted)
-        counted = self._write(source, source.end, conn, rules, source.events())
-        log.info("%d events since the copy began", counted)
+                with first_copy.held(on, tables) as source, stored.db().transaction():
+                    stored.lock()
+                    self._copy(source, stored.db(), rules)
+                    stored.set(source.end.id)
+            except BaseException:
+                with contextlib.suppress(LondisteError, psycopg.Error):
+                    self._let_go(on, conn, keeper)
+                raise
+            crash.point("dispatch.copied")
+        # A process that died after the commit has not come here.
+        self.rewind()
+        batches.unregister_consumer(conn, on.queue, keeper)
 
-    def _write(
-        self,
-        source: first_copy.SourceSnapshot,
-        end: Tick,
-        conn: Connection,
-        rules: Rules,
-        blocks: Iterator[list[Event]],
-    ) -> int:
+    def _let_go(self, on: QueueSource, conn: Connection, keeper: str) -> None:
+        """Forgets what keeps the events, unless the rows are in the target all the same."""
+        with self._stored() as stored:
+            if stored.tick() is None:
+                batches.unregister_consumer(conn, on.queue, keeper)
+
+    def _copy(self, source: first_copy.SourceSnapshot, conn: Connection, rules: Rules) -> None:
+        names = [table.name for table in source.tables]
+        same = [name for name in names if rules.dest(name) == name]
+        first_copy.require_other(source.conn, conn, same)
+        use_replica_role(conn)
+        writer = _Here(self._batch(source, source.tick), conn, rules, first=True)
+        for dest in sorted({rules.dest(name) for name in names}):
+            writer.require_empty(dest)
+        for table in source.tables:
+            work = rules.of(table.name).work
+            assert work is not None
+            rule = first_copy.rule_of_copy(table.name, work)
+            count, dest = 0, rules.dest(table.name)
+            for rows in source.rows(table):
+                with first_copy.of_copy(table.name, self.stopping):
+                    writer.insert(rule, dest, rows)
+                count += len(rows)
+                crash.point("dispatch.mid-copy")
+            log.info("table %s: copied %d rows", table.name, count)
+        # Other tables begin at the end tick, as a consumer that is registered there.
+        mine = Rules(Rule(None), {name: rules.of(name) for name in names})
+        events = Events(self._batch(source, source.end), source.events(), FETCH)
+        try:
+            _Here(events.batch, conn, mine).write(events, Counter())
+        except EventError as error:
+            error.hint = "correct the row, the target or the options, then repeat the command"
+            raise
+        log.info("%d events since the copy began", events.count)
+
+    def _batch(self, source: first_copy.SourceSnapshot, end: Tick) -> Batch:
         first, who = source.tick, (self.settings.queue_name, self.settings.consumer)
-        batch = Batch(0, *who, first.id, end.id, first.time, end.time, first.seq, end.seq)
-        events = Events(batch, blocks, self.settings.pgq_lazy_fetch)
-        _Here(batch, conn, rules).write(events, Counter())
-        return events.count
+        return Batch(0, *who, first.id, end.id, first.time, end.time, first.seq, end.seq)
 
 
 class Dispatcher(JobConsumer):
@@ -189,8 +242,17 @@ class Dispatcher(JobConsumer):
         assert isinstance(self._parts, _Parts)
         rules = self._rules()
         tables = rules.chosen(settings.table_filter, "for with_copy")
-        with self._bound():
-            return self._parts.register_with_copy(rules, tables)
+        for table in tables:
+            work = rules.of(table).work
+            assert work is not None
+            first_copy.rule_of_copy(table, work)
+        signals = self.signals = Signals(stop_timeout=settings.stop_timeout)
+        try:
+            with self._bound(), signals.handled():
+                return self._parts.register_with_copy(rules, tables)
+        finally:
+            self.signals = None
+            signals.close()
 
     def startup(self) -> None:
         """Refuses invalid options and missing tables."""
@@ -252,10 +314,17 @@ class Dispatcher(JobConsumer):
 
 
 class _Here:
-    """Writes a batch in this process."""
+    """Writes a batch in this process.
 
-    def __init__(self, batch: Batch, conn: Connection, rules: Rules) -> None:
+    first -- every table is empty before its first row.
+    """
+
+    def __init__(
+        self, batch: Batch, conn: Connection, rules: Rules, *, first: bool = False
+    ) -> None:
         self._batch = batch
+        self._first = first
+        self._empty: set[TableName] = set()
         self._conn = conn
         self._rules = rules
         self._shapes = RelationCache(conn)
@@ -273,7 +342,7 @@ class _Here:
                         continue
                     routes.setdefault(route.source, (route, []))[1].append(event)
                 for route, mine in routes.values():
-                    route.work.work(self._at(route), mine)
+                    route.work.work(self._at(route.dest), mine)
             self._applier.apply([])
         except EventError as error:
             error.queue, error.batch_id = self._batch.queue, self._batch.id
@@ -289,15 +358,32 @@ class _Here:
         except psycopg.Error as error:
             raise from_database(error, where=describe_dsn(self._conn.info.dsn)) from error
 
-    def _at(self, route: DispatchRoute) -> At:
+    def insert(self, work: Dispatching, dest: TableName, rows: list[RowChange]) -> None:
+        """Rows that come from no event."""
+        at = self._at(dest)
+        event = Event(0, at.tick_time, 0, None, None, None, None, None, None, None)
+        try:
+            told = (work.row(dest, at.tick_time, event, row) for row in rows)
+            work.write(at, itertools.chain.from_iterable(told))
+            self._applier.apply([])
+        except psycopg.Error as error:
+            raise from_database(error, where=describe_dsn(self._conn.info.dsn)) from error
+
+    def require_empty(self, table: TableName) -> None:
+        """Raises BadOption for a table with rows, the first time that it is named."""
+        if table not in self._empty:
+            first_copy.require_empty(self._conn, table)
+            self._empty.add(table)
+
+    def _at(self, dest: TableName) -> At:
         batch = self._batch
-        return At(
-            self._conn, batch.queue, batch.tick_id, batch.tick_time, route.dest, self._changes
-        )
+        return At(self._conn, batch.queue, batch.tick_id, batch.tick_time, dest, self._changes)
 
     def _changes(self, changes: Iterable[tuple[TableName, RowChange | Truncate]]) -> None:
         pending = Pending()
         for dest, change in changes:
+            if self._first:
+                self.require_empty(dest)
             pending.add(dest, change)
             if pending.bytes >= FLUSH_BYTES:
                 self._flush(pending)

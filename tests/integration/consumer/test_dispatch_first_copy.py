@@ -17,8 +17,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from londiste.cli import cli
-from londiste.errors import BadOption, StateError
+from londiste.errors import (
+    BadOption,
+    EventError,
+    NodeBusy,
+    StateError,
+    TableChanged,
+    UnknownTable,
+)
 from londiste.pgq import queues
+from londiste.tools.dispatch import first_copy
 from londiste.tools.dispatch.program import Dispatcher
 from tests.fixtures.cluster import Database
 from tests.integration.consumer.test_dispatch_presets import QUEUE, TRIGGERS, Ends
@@ -52,6 +60,11 @@ def ticks(ends: Ends) -> Iterator[None]:
     thread.join()
 
 
+def tick(ends: Ends) -> None:
+    """A tick of now, whatever the ticker does."""
+    queues.create_tick(ends.source.connect(), QUEUE)
+
+
 def dispatcher(ends: Ends, **given: Any) -> Dispatcher:
     return Dispatcher(
         ends.source.dsn,
@@ -70,7 +83,7 @@ def dispatcher(ends: Ends, **given: Any) -> Dispatcher:
 
 def same(ends: Ends, made: Dispatcher, table: str = "t") -> bool:
     """The target, after all there is in the queue, has the rows of the source."""
-    ends.tick()
+    tick(ends)
     made.run_once()
     asked = f"select * from {table} order by id"
     found: bool = ends.target.execute(asked) == ends.source.execute(asked)
@@ -132,13 +145,13 @@ def test_changes_between_the_last_tick_and_the_snapshot_are_not_written_twice(en
             conn.autocommit = True
             wanted = f"{held} and datname = current_database() and xact_start is not null"
             wait_for(lambda: conn.execute(wanted).fetchone() == (1,), what="the snapshot")
-        ends.tick()
+        tick(ends)
 
     thread = threading.Thread(target=tick_after_the_snapshot)
     thread.start()
     made.register()
     thread.join()
-    ends.tick()
+    tick(ends)
     made.run_once()
     assert ends.rows("t") == Counter({("t", g, "v"): 1 for g in range(1, 51)})
 
@@ -160,16 +173,173 @@ def test_rows_go_into_their_partitions_and_under_their_names(ends: Ends, ticks: 
 def test_what_does_not_fit_leaves_nothing_behind(ends: Ends, ticks: None) -> None:
     fill(ends)
     ends.target.execute("insert into t values (1, now(), 'mine')")
-    with pytest.raises(BadOption, match=r"table public\.t has rows") as refused:
+    with pytest.raises(BadOption, match=r"table public\.t in the target has rows"):
         dispatcher(ends).register()
-    ends.target.execute(refused.value.hint.removeprefix("in the target: ").partition(";")[0])
-    ends.target.execute("alter table t add check (v <> 'x')")
-    with pytest.raises(StateError, match=r"table public\.t: a row cannot be copied"):
+    ends.target.execute("truncate t; alter table t add check (v <> 'x')")
+    with pytest.raises(EventError, match=r"table public\.t cannot be copied: .*t_v_check"):
         dispatcher(ends).register()
     assert ends.rows("t") == {} and registered(ends) == []
     ends.target.execute("alter table t drop constraint t_v_check")
     made = dispatcher(ends)
     assert made.register() and same(ends, made)
+    assert registered(ends) == [("to_archive",)]
+
+
+#: A function that tells on which side it has run.
+SPY = """
+create function public.spy() returns boolean language plpgsql as $$
+begin raise exception 'code of the owner runs'; end $$;
+"""
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_view_runs_no_code_of_its_owner(ends: Ends, ticks: None, side: str) -> None:
+    fill(ends)
+    getattr(ends, side).execute(
+        f"alter table t rename to u; {SPY}"
+        "create view t as select 1 as id, now() as at, ''::text as v, 1 as extra where public.spy()"
+    )
+    with pytest.raises(BadOption, match=r"public\.t is not a table"):
+        dispatcher(ends).register()
+    assert registered(ends) == []
+
+
+def test_a_table_that_another_one_replaces_is_an_error(
+    ends: Ends, ticks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(ends)
+    lock = first_copy._table
+    swap = (
+        "create table n (like t including all); insert into n select * from t;"
+        " alter table t rename to o; alter table n rename to t"
+    )
+    for statement in (swap, "truncate t", "drop table t"):
+
+        def late(*given: Any, statement: str = statement) -> Any:
+            with psycopg.connect(ends.source.dsn, autocommit=True) as conn:
+                conn.execute(statement.encode())
+            return lock(*given)
+
+        monkeypatch.setattr(first_copy, "_table", late)
+        with pytest.raises((TableChanged, UnknownTable)) as refused:
+            dispatcher(ends).register()
+        assert refused.value.hint, statement
+    assert ends.rows("t") == {} and registered(ends) == []
+
+
+@pytest.mark.parametrize("option", ["ignore=extra", "when=id < 3", "pkey=id,at"])
+def test_rows_that_the_trigger_would_change_are_refused(
+    ends: Ends, ticks: None, option: str
+) -> None:
+    fill(ends, f"pgq.logutriga('{{0}}', '{option}')")
+    with pytest.raises(BadOption, match="options of trigger captured: " + option.partition("=")[0]):
+        dispatcher(ends).register()
+    assert ends.rows("t") == {} and registered(ends) == []
+
+
+def test_a_partitioned_table_whose_events_name_its_partitions_is_refused(
+    ends: Ends, ticks: None
+) -> None:
+    ends.source.execute(
+        "create table t (id int) partition by range (id);"
+        " create table t_1 partition of t for values from (0) to (100);"
+        " create trigger captured after insert or update or delete on t"
+        f" for each row execute function pgq.logutriga('{QUEUE}')"
+    )
+    ends.target.execute("create table t (id int)")
+    with pytest.raises(BadOption, match="names of its partitions"):
+        dispatcher(ends).register()
+
+
+def test_columns_are_those_of_events(ends: Ends, ticks: None) -> None:
+    ends.source.execute(
+        "create table t (id int primary key, twice int generated always as (id * 2) stored);"
+        " create trigger captured after insert or update or delete on t"
+        f" for each row execute function pgq.logutriga('{QUEUE}'); insert into t values (1)"
+    )
+    ends.target.execute("create table t (id int primary key, twice int)")
+    made = dispatcher(ends)
+    made.register()
+    ends.source.execute("insert into t values (2)")
+    assert same(ends, made)
+
+
+def test_a_table_without_columns_has_nothing_to_copy(ends: Ends, ticks: None) -> None:
+    for database in (ends.source, ends.target):
+        database.execute("create table t ()")
+    ends.source.execute("insert into t default values")
+    assert dispatcher(ends).register()
+
+
+def test_partitions_that_do_not_inherit_must_be_empty_too(ends: Ends, ticks: None) -> None:
+    fill(ends)
+    ends.target.execute("alter table t drop constraint t_pkey")
+    given = {
+        "table_mode": "part",
+        "part_mode": "date_field",
+        "part_field": "at",
+        "part_template": "create table %(part)s (like %(parent)s)",
+    }
+    assert dispatcher(ends, **given).register()
+    dispatcher(ends, **given).unregister()
+    with pytest.raises(BadOption, match=r"table public\.t_\d+_\d+_\d+ in the target has rows"):
+        dispatcher(ends, **given).register()
+    assert registered(ends) == []
+
+
+def test_a_table_is_not_copied_into_itself(ends: Ends, ticks: None) -> None:
+    fill(ends)
+    with pytest.raises(BadOption, match="would be copied into itself"):
+        dispatcher(ends, target_db="").register()
+
+
+def test_only_one_process_copies_and_it_keeps_its_consumer(ends: Ends, ticks: None) -> None:
+    fill(ends)
+    first, second = dispatcher(ends), dispatcher(ends)
+    copy = first._parts._copy  # type: ignore[attr-defined]
+
+    def beside(*given: Any) -> None:
+        with pytest.raises(NodeBusy, match="another process copies its tables"):
+            second.register()
+        copy(*given)
+
+    first._parts._copy = beside  # type: ignore[attr-defined]
+    assert first.register() and not second.register()
+    assert same(ends, first) and registered(ends) == [("to_archive",)]
+
+
+def test_a_consumer_of_another_target_stays_where_it_is(
+    ends: Ends, ticks: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(ends)
+    dispatcher(ends, with_copy=False, target_db=ends.source.dsn).register()
+    with pytest.raises(StateError, match="without a position in the target"):
+        dispatcher(ends).register()
+    dispatcher(ends, with_copy=False, target_db=ends.source.dsn).unregister()
+    dispatcher(ends, with_copy=False).register()
+    assert not dispatcher(ends).register()
+    assert "nothing is copied" in caplog.text and ends.rows("t") == {}
+
+
+def test_other_tables_begin_where_the_copy_ends(
+    ends: Ends, ticks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(ends)
+    ends.table("u")
+    ends.source.execute("insert into u values (1, now(), 'before')")
+    end = first_copy._end
+
+    def later(*given: Any) -> Any:
+        with psycopg.connect(ends.source.dsn, autocommit=True) as conn:
+            conn.execute("update u set v = 'meanwhile'; update t set v = 'meanwhile'")
+        tick(ends)
+        return end(*given)
+
+    monkeypatch.setattr(first_copy, "_end", later)
+    made = dispatcher(ends, table_filter=(), tables={"public.t": {}})
+    made.register()
+    assert ends.rows("u") == {}
+    assert same(ends, made)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +347,7 @@ def test_what_does_not_fit_leaves_nothing_behind(ends: Ends, ticks: None) -> Non
     [
         ({"table_filter": ()}, "no table selected for with_copy"),
         ({"consumer_filter": "ev_id > 5"}, "not available with consumer_filter"),
+        ({"event_types": ("U", "D")}, "not available with event_types = D,U"),
     ],
 )
 def test_options_that_exclude_a_copy_are_refused(
@@ -190,42 +361,64 @@ def test_options_that_exclude_a_copy_are_refused(
     assert registered(ends) == []
 
 
-def test_a_truncate_during_the_copy_is_an_error(ends: Ends, ticks: None) -> None:
-    fill(ends)
-    made = dispatcher(ends)
-    copy = made._parts._copy  # type: ignore[attr-defined]
-
-    def truncated(*given: Any) -> None:
-        with psycopg.connect(ends.source.dsn, autocommit=True) as conn:
-            conn.execute("truncate t")
-        copy(*given)
-
-    made._parts._copy = truncated  # type: ignore[attr-defined]
-    with pytest.raises(StateError, match="rewritten during the copy"):
-        made.register()
-    assert ends.rows("t") == {} and registered(ends) == []
-
-
-def test_a_command_that_is_killed_is_repeated(ends: Ends, ticks: None, tmp_path: Path) -> None:
-    fill(ends)
-    file = tmp_path / "to_archive.ini"
+def program(ends: Ends, directory: Path) -> tuple[Path, list[str]]:
+    """A file of settings, and the command that copies."""
+    file = directory / "to_archive.ini"
     file.write_text(
         f"[dispatch]\njob_name = to_archive\ndb = {ends.source.dsn}\n"
         f"target_db = {ends.target.dsn}\nqueue_name = {QUEUE}\ntable_filter = public.t\n"
-        "table_mode = direct\n"
+        "table_mode = direct\nstop_timeout = 0.2\n"
     )
     file.chmod(0o600)
-    command = [sys.executable, "-m", "londiste", "-c", str(file), "dispatch", "--register"]
-    armed = {**os.environ, "LONDISTE_CRASH": "dispatch.copied"}
-    done = subprocess.run([*command, "--with-copy"], env=armed, timeout=60, check=False)
+    command = [sys.executable, "-m", "londiste", "-c", str(file), "dispatch"]
+    return file, [*command, "--register", "--with-copy"]
+
+
+@pytest.mark.parametrize("point", ["dispatch.mid-copy", "dispatch.copied"])
+def test_a_command_that_is_killed_is_repeated(
+    ends: Ends, ticks: None, tmp_path: Path, point: str
+) -> None:
+    fill(ends)
+    file, command = program(ends, tmp_path)
+    armed = {**os.environ, "LONDISTE_CRASH": point}
+    done = subprocess.run(command, env=armed, timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL
+    assert registered(ends) == [("to_archive.copy",)]
     ends.source.execute("update t set v = 'later' where id = 1")
-    ends.tick()
+    tick(ends)
 
     def again(*words: str) -> Result:
         return CliRunner().invoke(cli, ["-c", str(file), "dispatch", *words])
 
     repeated = again("--register", "--with-copy")
     assert repeated.exit_code == 0, repeated.output
+    assert registered(ends) == [("to_archive",)]
     assert again("--once").exit_code == 0
     assert same(ends, dispatcher(ends))
+
+
+def test_a_command_that_is_told_to_stop_leaves_nothing(
+    ends: Ends, ticks: None, tmp_path: Path
+) -> None:
+    fill(ends)
+    _, command = program(ends, tmp_path)
+    waiting = "select count(*) from pg_locks where not granted"
+    with psycopg.connect(ends.target.dsn) as holder:
+        holder.execute("lock table t")
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            wait_for(lambda: ends.target.value(waiting) > 0, what="a lock that is waited for")
+            process.terminate()
+            _, told = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in told, told
+    assert registered(ends) == [] and ends.rows("t") == {}
+
+
+def test_what_a_killed_command_has_left_goes_with_the_consumer(
+    ends: Ends, ticks: None, tmp_path: Path
+) -> None:
+    fill(ends)
+    file, command = program(ends, tmp_path)
+    armed = {**os.environ, "LONDISTE_CRASH": "dispatch.mid-copy"}
+    assert subprocess.run(command, env=armed, timeout=60, check=False).returncode < 0
+    given = CliRunner().invoke(cli, ["-c", str(file), "dispatch", "--unregister"])
+    assert given.exit_code == 0 and registered(ends) == []
