@@ -148,8 +148,9 @@ def require(conn: Connection, table: TableName) -> TableInfo:
 def moved(conn: Connection, table: TableName) -> bool:
     """Whether this REPEATABLE READ transaction may read wrong rows of a table.
 
-    TRUNCATE and ALTER TABLE make a table look empty to older snapshots.  Ask after reading: the
-    lock that reading takes keeps both out until the transaction ends.
+    TRUNCATE and ALTER TABLE make a table look empty to older snapshots, and so does another table
+    that takes its name.  Ask after reading: the lock that reading takes keeps all of them out until
+    the transaction ends.
     """
     found = fetch(conn, "table_moved", schema=table.schema, name=table.name)
     return not found or bool(found[0]["moved"])

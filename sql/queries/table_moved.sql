@@ -4,6 +4,7 @@
  * %(schema)s, %(name)s -- unquoted.
  * Such a table looks empty to an older snapshot. The catalog is read in the snapshot, but
  * pg_relation_filenode() says what is true now. No row: the table is younger than the snapshot.
+ * A table that has taken the name since looks empty, too: to_regclass() says which one has it now.
  *
  * Of a partitioned table: whether that is so of a partition, or one has come or gone since that had rows
  * then.  pg_partition_tree() tells those there are now.
@@ -22,8 +23,10 @@ with recursive tree as (
     join pg_catalog.pg_class c on c.oid = i.inhrelid
 )
 select
-    case c.relkind
-        when 'p' then exists (
+    case
+        when c.oid is distinct from
+            to_regclass(format('%%I.%%I', %(schema)s::text, %(name)s::text)) then true
+        when c.relkind = 'p' then exists (
             select from (select * from tree where relkind <> 'p') as was
             full join (
                 select p.oid
