@@ -1,4 +1,4 @@
--- What belongs to the extension %(name)s: kind and identity, as ALTER EXTENSION … DROP takes them.
+-- What belongs to the extension %(name)s: kind and identity, as ALTER EXTENSION ... DROP takes them.
 -- %(implied)s: the types that another member brings along, rows of a table and arrays, or all else.
 select i.type, i.identity
 from pg_catalog.pg_depend as d

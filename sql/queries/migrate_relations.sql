@@ -1,4 +1,4 @@
--- Those of the tables %(names)s, [[schema, name], …] as json, that are in this database.
+-- Those of the tables %(names)s, [[schema, name], ...] as json, that are in this database.
 select n.nspname::text as schema, c.relname::text as name
 from pg_catalog.jsonb_array_elements(%(names)s::jsonb) w
 join pg_catalog.pg_namespace n on n.nspname = w ->> 0

@@ -5,7 +5,7 @@
  * collation -- NULL when it is that of the type; storage likewise; compression: pglz, lz4 or NULL.
  * default_builtin -- the default depends on nothing but PostgreSQL itself (and, for a generated
  *     column, other columns of the table), so it works in another database.
- * not_null_name … -- of the constraint, which has a name since PostgreSQL 18.
+ * not_null_name ... -- of the constraint, which has a name since PostgreSQL 18.
  */
 select
     a.attrelid::int8 as oid,

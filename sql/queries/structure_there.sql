@@ -1,7 +1,7 @@
 /*
  * Which of the wanted things are in this database.
  *
- * %(schemas)s, %(roles)s -- names; %(types)s, %(relations)s -- [[schema, name], …] as json;
+ * %(schemas)s, %(roles)s -- names; %(types)s, %(relations)s -- [[schema, name], ...] as json;
  * %(functions)s -- signatures.
  * kind, schema, name of each that is there; for a role ``detail`` is yes when this session may make
  * it an owner.

@@ -1,7 +1,7 @@
 /*
  * Tables by name, and the partitions below them.
  *
- * %(names)s -- [[schema, name], …] as json.
+ * %(names)s -- [[schema, name], ...] as json.
  * The row of a table that is not there is missing.
  */
 with named as (

@@ -35,6 +35,12 @@ def test_the_committed_pages_are_what_the_script_makes() -> None:
     assert not old, f"{', '.join(old)} in docs/reference/sql differ from sql/: run make docs"
 
 
+def test_sql_is_ascii() -> None:
+    """A database whose encoding lacks a character refuses a statement even for its comments."""
+    for path in sorted(generate.SQL.rglob("*.sql")):
+        assert path.read_bytes().isascii(), path
+
+
 SCHEMAS = sorted(path.parent.name for path in generate.SQL.glob("*/component.toml"))
 
 

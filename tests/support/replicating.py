@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psycopg
+
 from tests.fixtures.cluster import Database, Server
 from tests.support.scenarios.harness import Cascade
 from tests.support.scenarios.processes import Done, Process
@@ -60,13 +62,20 @@ def catalog(database: Database) -> list[tuple[object, ...]]:
     return database.execute(CATALOG)
 
 
-def odd_database(cascade: Cascade, name: str, on: Server) -> Database:
-    """A database with a name that needs quotes; dropped with the test."""
+def odd_database(cascade: Cascade, name: str, on: Server, more: str = "") -> Database:
+    """A database with a name that needs quotes; dropped with the test.
+
+    more -- of CREATE DATABASE: its encoding, for example.
+    """
     made = cascade.make_database(on=on)
     server = made.cluster
     server.drop_database(name)
     made.drop()
-    server.create_database(name)
+    if more:
+        with psycopg.connect(server.dsn("postgres"), autocommit=True) as conn:
+            conn.execute(f'create database "{name}" {more}'.encode())
+    else:
+        server.create_database(name)
     made.name = name
     return made
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import psycopg
@@ -272,10 +272,8 @@ def require_empty(conn: Connection, table: TableName) -> None:
 
 
 @contextlib.contextmanager
-def of_copy(table: TableName, stopping: Callable[[], bool]) -> Iterator[None]:
+def of_copy(table: TableName) -> Iterator[None]:
     """Around the copy of a table: its errors name it, and commands that exist here."""
-    if stopping():
-        raise KeyboardInterrupt
     try:
         yield
     except (BadOption, TableChanged):

@@ -173,11 +173,13 @@ class _Parts(Parts):
             assert work is not None
             rule = first_copy.rule_of_copy(table.name, work)
             count, dest = 0, rules.dest(table.name)
-            for rows in source.rows(table):
-                with first_copy.of_copy(table.name, self.stopping):
+            with first_copy.of_copy(table.name):
+                for rows in source.rows(table):
+                    if self.stopping():
+                        raise KeyboardInterrupt
                     writer.insert(rule, dest, rows)
-                count += len(rows)
-                crash.point("dispatch.mid-copy")
+                    count += len(rows)
+                    crash.point("dispatch.mid-copy")
             log.info("table %s: copied %d rows", table.name, count)
         # Other tables begin at the end tick, as a consumer that is registered there.
         mine = Rules(Rule(None), {name: rules.of(name) for name in names})

@@ -28,5 +28,5 @@ comment on column londiste.table_info.custom_snapshot is
     'what the copy has seen: events of transactions visible in it are in the rows already';
 comment on column londiste.table_info.dropped_ddl is
     'statements that put back what the copy took off the table';
-comment on column londiste.table_info.table_attrs is 'url-encoded key=value pairs: handler, skip_truncate, …';
+comment on column londiste.table_info.table_attrs is 'url-encoded key=value pairs: handler, skip_truncate, ...';
 comment on column londiste.table_info.dest_table is 'name of the table in this database, when it differs';

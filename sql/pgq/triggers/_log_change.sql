@@ -203,7 +203,7 @@ begin
                 errcode = 'LD005',
                 message = 'when= expression of pgq trigger must not be NULL',
                 detail = v_args.condition,
-                hint = 'wrap it: coalesce(…, false)';
+                hint = 'wrap it: coalesce(..., false)';
         end if;
         if not v_condition then
             return not v_args.skip;

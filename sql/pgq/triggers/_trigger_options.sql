@@ -18,7 +18,7 @@ as $$
  * Returns the checked arguments of a change-log trigger.
  *
  * key_columns, condition and path are NULL when not given; key_columns contains the texts between the
- * commas.  fields holds six expressions or NULLs: for ev_type, ev_data, ev_extra1 … ev_extra4.
+ * commas.  fields holds six expressions or NULLs: for ev_type, ev_data, ev_extra1 ... ev_extra4.
  *
  * No search_path of its own: _log_change(), which calls it, has pinned one.
  */
@@ -33,7 +33,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = 'pgq trigger needs the queue name as its first argument',
-            hint = 'write: … execute function pgq.logutriga(''queue'')';
+            hint = 'write: ... execute function pgq.logutriga(''queue'')';
     end if;
     queue_name := i_args[0];
     skip := false;

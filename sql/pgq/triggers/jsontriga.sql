@@ -9,8 +9,8 @@ as $$
  * ev_data -- the whole row.  Only bool, int2, int4 and int8 are JSON values of their own; all other
  *     values are strings.
  *
- * Trigger arguments: queue name, then any of SKIP, backup, deny, ignore=…, pkey=…, when=…,
- * ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, search_path=…
+ * Trigger arguments: queue name, then any of SKIP, backup, deny, ignore=..., pkey=..., when=...,
+ * ev_type=..., ev_data=..., ev_extra1=... to ev_extra4=..., search_path=...
  *
  * The function does not pin search_path, so that expressions use the session's; all names in the
  * function are qualified.  It runs with the rights of the writer.  Expressions in arguments are text

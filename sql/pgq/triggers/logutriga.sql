@@ -5,11 +5,11 @@ as $$
 /*
  * Captures row changes as url-encoded rows, readable without an SQL parser.  A trigger function.
  *
- * ev_type -- I:id,region with the key columns after the colon, U:… and D:… alike, or R (truncate).
+ * ev_type -- I:id,region with the key columns after the colon, U:... and D:... alike, or R (truncate).
  * ev_data -- id=1&region=eu&name=kiwi+%26+lime, all columns, NULL without '='.
  *
- * Trigger arguments: queue name, then any of SKIP, backup, deny, ignore=…, pkey=…, when=…,
- * ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, search_path=…
+ * Trigger arguments: queue name, then any of SKIP, backup, deny, ignore=..., pkey=..., when=...,
+ * ev_type=..., ev_data=..., ev_extra1=... to ev_extra4=..., search_path=...
  *
  * The function does not pin search_path, so that expressions use the session's; all names in the
  * function are qualified.  It runs with the rights of the writer.  Expressions in arguments are text

@@ -8,6 +8,7 @@ import stat
 import tomllib
 from collections.abc import Sequence
 
+import psycopg
 from psycopg import conninfo
 
 from londiste.daemon.pidfile import PidFile
@@ -71,6 +72,28 @@ def test_a_live_replication_follows_and_a_repeated_command_adds_tables(cascade: 
     # Rows that somebody else may have written are not replaced.
     refused = command.run("--once", accept=[3])
     assert "public.customer" in refused.err and "truncate" in refused.err
+
+
+def test_a_database_of_another_encoding_is_replicated(cascade: Cascade, cluster: Server) -> None:
+    more = "encoding 'LATIN1' locale 'C' template template0"
+    source = odd_database(cascade, "old shop", cluster, more)
+    target = cascade.make_database()
+    with psycopg.connect(source.dsn, client_encoding="UTF8", autocommit=True) as old:
+        old.execute(
+            'create table "étage" ("numéro" text primary key, "prénom" text);'
+            " insert into \"étage\" select 'é' || g, 'ü' from generate_series(1, 9) g"
+        )
+        process = Replicate(cascade, source, target).start("public.*")
+        wait_rows(target, 'select count(*) from public."étage"', 9)
+        old.execute(
+            "insert into \"étage\" values ('ß', 'Zoë'); update \"étage\" set \"prénom\" = 'ï'"
+            ' where "numéro" = \'é3\'; delete from "étage" where "numéro" = \'é5\''
+        )
+        wait_rows(target, 'select count(*) from public."étage" where "prénom" <> \'ü\'', 2)
+        process.send(signal.SIGINT)
+        assert process.wait() == 0, process.said()
+        asked = 'select * from public."étage"'
+        assert sorted(target.execute(asked)) == sorted(old.execute(asked).fetchall())
 
 
 def test_it_goes_on_after_a_kill_in_the_middle_and_is_removed_without_a_trace(

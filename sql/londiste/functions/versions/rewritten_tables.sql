@@ -13,7 +13,7 @@ as $$
  *
  * since -- time at which the change was found.
  *
- * ALTER TABLE … TYPE … USING and ADD COLUMN … DEFAULT write values that no trigger sees.  Scripts of
+ * ALTER TABLE ... TYPE ... USING and ADD COLUMN ... DEFAULT write values that no trigger sees.  Scripts of
  * londiste execute run on all nodes and are not listed.
  */
 select f.table_name, coalesce(f.rewritten_at, now())

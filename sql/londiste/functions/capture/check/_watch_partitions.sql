@@ -8,7 +8,7 @@ as $$
  *
  * No trigger fires on ATTACH and DETACH, and a new partition has no TRUNCATE trigger until the next
  * maintenance.  The first check of a table accepts its partitions as they are.  A partition created
- * by CREATE TABLE … PARTITION OF and its entry in the tree are of one transaction.  An attached
+ * by CREATE TABLE ... PARTITION OF and its entry in the tree are of one transaction.  An attached
  * partition is older than its entry, as are its rows.
  */
 declare

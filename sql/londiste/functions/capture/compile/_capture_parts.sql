@@ -22,7 +22,7 @@ as $$
  * i_new, i_old -- the texts that stand for the rows: new and old in a trigger function, ($1) and ($2)
  *     for EXECUTE.
  *
- * on_… are SELECTs that insert events, on_statement for the UPDATE of a whole statement by
+ * on_... are SELECTs that insert events, on_statement for the UPDATE of a whole statement by
  * its transition tables new_rows and old_rows; key_changed and update_silent are boolean
  * expressions.  Without a key on_update, on_delete and what belongs to them are NULL.
  */

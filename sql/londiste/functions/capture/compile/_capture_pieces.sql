@@ -32,11 +32,11 @@ as $$
  *     for EXECUTE.
  *
  * on_gone is a DELETE with the key columns only.  line, line_source and line_key are image, FROM
- * item and key of a new row for a packed event, gone… those of a deleted one.  pack_types are the
+ * item and key of a new row for a packed event, gone... those of a deleted one.  pack_types are the
  * types of packed INSERT, UPDATE and DELETE.
  *
- * on_… are SELECTs of the fields ev_type, ev_data, ev_extra1 … ev_extra4 of one event or none.
- * state_of_… are SELECTs of the arguments of _log_state() after the queue, for the keys of the
+ * on_... are SELECTs of the fields ev_type, ev_data, ev_extra1 ... ev_extra4 of one event or none.
+ * state_of_... are SELECTs of the arguments of _log_state() after the queue, for the keys of the
  * two rows.  key_changed and update_silent are boolean expressions.
  *
  * Without a key only on_insert and on_truncate are not NULL.  With the option whole_row on_delete is
