@@ -266,10 +266,14 @@ class Cast:
         return wrong
 
     def end_doubles(self) -> None:
-        """A worker that was replaced has to end by itself, or to wait; the newer one is killed."""
+        """A worker that was replaced has to end by itself, or to wait; or it was the quicker one."""
         for fork in self.doubles:
             fork.send(9)
             fork.wait(30)
+        if self.doubles:
+            for name, fork in self.daemons().items():
+                if fork.code() == 3 and "another worker runs" in fork.err:
+                    self.start_worker(name)
         self.doubles.clear()
 
     def command(self, node: str, *argv: str, **env: str) -> Fork:

@@ -103,7 +103,9 @@ PAGES = (
         given=SHOP
         + sql("root", "create table items (id int primary key, price numeric)")
         + sql("root", "insert into items select g, 10 from generate_series(1, 20) g")
-        + replicated("orders", "items", "sales.visits"),
+        + replicated("orders", "items", "sales.visits")
+        + "londiste -c root.toml export > londiste.toml\n",
+        files={"audit_share": ">>londiste.toml"},
         before={
             "repair public.items --plan": sql(
                 "leaf",

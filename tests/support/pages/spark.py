@@ -43,6 +43,9 @@ PAGES = (
         nodes={"shop": None},
         given=ONE + sql("shop", "create table items (id int primary key)"),
         names=LAKE,
+        not_run={
+            "create or replace temporary view": "SQL of Spark; tests/engine/stream/test_tables.py"
+        },
         then="has shop 'select consumer_name from pgq.get_consumer_info()' orders_to_lake\n"
         "ls lake/orders_now/*.parquet",
         patience=300,
