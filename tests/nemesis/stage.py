@@ -266,7 +266,7 @@ class Cast:
         return wrong
 
     def end_doubles(self) -> None:
-        """A worker that was replaced has to end by itself, or to wait; or it was the quicker one."""
+        """A worker that was replaced has to end by itself, or to wait; or it was quicker."""
         for fork in self.doubles:
             fork.send(9)
             fork.wait(30)
