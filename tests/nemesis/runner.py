@@ -19,7 +19,7 @@ from tests.nemesis.app_queue import AppConsumer
 from tests.nemesis.faults import FAULTS
 from tests.nemesis.operations import OPERATIONS
 from tests.nemesis.plan import Model, Plan, Step
-from tests.nemesis.stage import Cast, Stage
+from tests.nemesis.stage import TICKS, Cast, Stage
 from tests.nemesis.watcher import Watcher
 from tests.nemesis.writer import Writer
 from tests.support.scenarios.forks import Fork
@@ -191,7 +191,8 @@ class Life:
             apply()
             self.writer.moved()
             self.eras[self.model.root].append(self.writer.era)
-            tick = int(self.cast.value(self.model.root, "select max(tick_id) from pgq.tick") or 0)
+            newest = f"select max(tick_id) from {TICKS} t"
+            tick = int(self.cast.value(self.model.root, newest) or 0)
             for watcher in self.watchers:
                 watcher.moved(tick)
 

@@ -34,6 +34,11 @@ from tests.support.scenarios.processes import Processes
 from tests.support.servers import ready_files
 
 QUEUE = "nemesis"
+#: Its ticks; those of the application's queue have the same numbers.
+TICKS = (
+    "(select t.* from pgq.tick t join pgq.queue q on q.queue_id = t.tick_queue"
+    f" where q.queue_name = '{QUEUE}')"
+)
 #: Owns the tables of a world without superusers.
 OWNER = "nemesis_owner"
 #: In every connection string of a settings file; no output may contain it.

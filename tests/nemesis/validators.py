@@ -15,7 +15,7 @@ import psycopg
 
 from londiste.selftest import rows
 from londiste.selftest.shapes import MARK
-from tests.nemesis.stage import QUEUE, SECRET, Cast
+from tests.nemesis.stage import QUEUE, SECRET, TICKS, Cast
 from tests.nemesis.watcher import _POSITION
 from tests.nemesis.writer import ALWAYS
 from tests.support.scenarios.forks import Fork
@@ -67,7 +67,7 @@ def settle(life: Any, where: str) -> None:
     def ticked() -> bool:
         """A tick that sees all there is; the ticker may be faster than this session."""
         nonlocal tick
-        newest = "select max(tick_id) from pgq.tick"
+        newest = f"select max(tick_id) from {TICKS} t"
         try:
             before = int(cast.value(root, newest))
             cast.rows(root, "select pgq.force_tick(%s)", QUEUE)

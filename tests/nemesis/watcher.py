@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from tests.nemesis.stage import Cast
+from tests.nemesis.stage import TICKS, Cast
 from tests.nemesis.writer import ALWAYS, TOTAL
 
 _POSITION = (
@@ -20,8 +20,8 @@ _OK = (
     " and table_name = any(%s)"
 )
 #: What a subscriber at a tick has to have: the transactions that the tick's snapshot sees.
-_EXPECTED = """
-select l.n from nemesis.ledger l cross join pgq.tick t
+_EXPECTED = f"""
+select l.n from nemesis.ledger l cross join {TICKS} t
 where t.tick_id = %s and (l.era < %s or txid_visible_in_snapshot(l.txid, t.tick_snapshot))
 """
 
@@ -116,7 +116,7 @@ class Watcher:
             return []
         try:
             expected = {n for (n,) in self.cast.rows(root, _EXPECTED, tick, era)}
-            known = self.cast.value(root, "select tick_id from pgq.tick where tick_id = %s", tick)
+            known = self.cast.value(root, f"select tick_id from {TICKS} t where tick_id = %s", tick)
         except psycopg.OperationalError:
             return []
         if known is None or expected == seen:
