@@ -32,6 +32,8 @@ from tests.fixtures.cluster import Database
 from tests.integration.consumer.test_dispatch_presets import QUEUE, TRIGGERS, Ends
 from tests.support.waiting import wait_for
 
+#: Where the command is killed.
+POINTS = ("dispatch.mid-copy", "dispatch.copied")
 TEXTS = "e'\\\\N', '', null, e'a\\tb\\n&=%+é漢\\\\', 'x'"
 
 
@@ -374,7 +376,7 @@ def program(ends: Ends, directory: Path) -> tuple[Path, list[str]]:
     return file, [*command, "--register", "--with-copy"]
 
 
-@pytest.mark.parametrize("point", ["dispatch.mid-copy", "dispatch.copied"])
+@pytest.mark.parametrize("point", POINTS)
 def test_a_command_that_is_killed_is_repeated(
     ends: Ends, ticks: None, tmp_path: Path, point: str
 ) -> None:

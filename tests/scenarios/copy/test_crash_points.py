@@ -14,6 +14,7 @@ from londiste.daemon import crash
 from tests.fixtures.cluster import Server
 from tests.fixtures.sinks import SINK_POINTS
 from tests.integration.compare import test_compare_audit, test_repair
+from tests.integration.consumer import test_dispatch_first_copy
 from tests.scenarios.cascade import test_interrupted, test_one_file, test_resurrect, test_scripts
 from tests.scenarios.copy import test_compare_spark
 from tests.scenarios.queue import test_consumer_contracts, test_lake_killed
@@ -80,6 +81,8 @@ CONSUMER = tuple(test_consumer_contracts.POINTS)
 SCRIPT = tuple(test_scripts.POINTS)
 #: Killed by a test of its own, which also kills what Spark runs.
 LAKE = test_lake_killed.POINTS
+#: Killed by a test of their own, while a dispatcher copies the rows that exist.
+DISPATCH = test_dispatch_first_copy.POINTS
 #: Killed where the commands are tested: point -> the file.
 COMMANDS = {
     "compare.mid-range": test_compare_spark,
@@ -102,7 +105,7 @@ def _chosen(points: tuple[str, ...]) -> list[object]:
 
 
 def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> None:
-    daemons = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER, SCRIPT, SINK, LAKE)
+    daemons = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER, SCRIPT, SINK, LAKE, DISPATCH)
     tested = (*daemons, tuple(COMMANDS), STEP)
     for point, module in COMMANDS.items():
         text = Path(module.__file__).read_text("utf-8")
