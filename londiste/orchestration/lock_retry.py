@@ -104,11 +104,11 @@ class LockHolder:
         return self.name if self.age is None else f"{self.name}, for {self.age:.0f} s"
 
 
-def lock_holders(conn: Connection, table: TableName | None = None) -> list[LockHolder]:
+def lock_holders(sites: Connections, dsn: str, table: TableName | None = None) -> list[LockHolder]:
     """The transactions with the longest hold on ``table``, or on any; empty when unknown."""
     names = {"schema": None, "name": None} if table is None else table._asdict()
     with contextlib.suppress(LondisteError):
-        return records(conn, LockHolder, "table_lock_holders", **names)[:_MOST]
+        return records(sites.at(dsn), LockHolder, "table_lock_holders", **names)[:_MOST]
     return []
 
 
@@ -118,9 +118,7 @@ def _named(sites: Connections, dsn: str, table: TableName, node: str) -> Iterato
     try:
         yield
     except (LockTimeout, Deadlock) as error:
-        held: list[LockHolder] = []
-        with contextlib.suppress(LondisteError):
-            held = lock_holders(sites.at(dsn), table)
+        held = lock_holders(sites, dsn, table)
         detail = (
             f"waited {sites.lock_timeout:g} s for its lock; earlier tables of the list are done"
         )

@@ -176,13 +176,10 @@ class Life:
             if place.worker is not None:
                 place.worker.kill()
                 place.worker = None
-            for watcher in self.watchers:
-                if watcher.node == node:
-                    watcher.stop()
+            for thread in (*self.watchers, *self.consumers):
+                if thread.node == node:
+                    thread.stop()
             self.watchers = [w for w in self.watchers if w.node != node]
-            for consumer in self.consumers:
-                if consumer.node == node:
-                    consumer.stop()
             self.consumers = [c for c in self.consumers if c.node != node]
             self.cast.close_database(node)
 

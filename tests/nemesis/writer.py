@@ -172,10 +172,7 @@ class Writer:
 
     def _promise(self, conn: psycopg.Connection[Any], chance: random.Random) -> None:
         """What every transaction does."""
-        conn.execute(
-            "insert into nemesis.ledger values (%s, %s, txid_current())", [self._n, self.era]
-        )
-        conn.execute("insert into nemesis.token values (%s, 'qz7value')", [self._n])
+        self._mark(conn)
         one, other = sorted(chance.sample(range(1, 9), 2))
         amount = chance.randint(-9, 9)
         for account, change in ((one, amount), (other, -amount)):
@@ -183,10 +180,17 @@ class Writer:
                 "update nemesis.account set balance = balance + %s where id = %s",
                 [change, account],
             )
-        if self._n % EVERY == 0:
-            conn.execute("select pgq.insert_event(%s, 'n', %s)", [APP_QUEUE, str(self._n)])
         if chance.random() < 0.3:
             conn.execute("insert into nemesis.ticket (w) values (%s)", [self._n])
+
+    def _mark(self, conn: psycopg.Connection[Any]) -> None:
+        """By this a transaction is known, on subscribers and to consumers."""
+        conn.execute(
+            "insert into nemesis.ledger values (%s, %s, txid_current())", [self._n, self.era]
+        )
+        conn.execute("insert into nemesis.token values (%s, 'qz7value')", [self._n])
+        if self._n % EVERY == 0:
+            conn.execute("select pgq.insert_event(%s, 'n', %s)", [APP_QUEUE, str(self._n)])
 
     def _end(self, conn: psycopg.Connection[Any], how: str | None, chance: random.Random) -> None:
         if how == "rollback":
@@ -218,13 +222,7 @@ class Writer:
             return self._finish_long()
         self._long = psycopg.connect(self._dsn(), autocommit=True, connect_timeout=5)
         self._long.execute("begin")
-        self._long.execute(
-            "insert into nemesis.ledger values (%s, %s, txid_current())", [self._n, self.era]
-        )
-        self._long.execute("insert into nemesis.token values (%s, 'qz7value')", [self._n])
-        if self._n % EVERY == 0:
-            event = "select pgq.insert_event(%s, 'n', %s)"
-            self._long.execute(event, [APP_QUEUE, str(self._n)])
+        self._mark(self._long)
         self._long_left = chance.randint(3, 40)
         return None
 

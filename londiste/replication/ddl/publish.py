@@ -259,7 +259,7 @@ class Runner:
     ) -> None:
         now = time.monotonic()
         if now >= deadline:
-            held = lock_holders(self.sites.at(self.dsn))
+            held = lock_holders(self.sites, self.dsn)
             detail = f"tried {tries} times in {self.patience:g} s; its transaction was rolled back"
             raise LockTimeout(
                 f"script {name}: no lock on node {node.name}: {error.message}",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,7 @@ from londiste.consumer.source import QueueSource
 from londiste.daemon.waiting import wait_until
 from londiste.db import catalog
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import translated, tuples
 from londiste.db.snapshot import Snapshot
 from londiste.errors import (
@@ -56,7 +57,6 @@ class SourceTable:
     """A table of the source as the snapshot sees it."""
 
     name: TableName
-    oid: int
     tree: bool
     columns: tuple[str, ...]
     key: tuple[str, ...]
@@ -138,10 +138,8 @@ def _table(conn: Connection, queue: str, table: TableName) -> SourceTable:
         raise _changed(table) from None
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(conn)) from error
-    # The name means what it means now; the catalog is read in the snapshot.
-    with translated(conn):
-        ((now,),) = conn.execute("select to_regclass(%s)::oid::int8", [table.quoted]).fetchall()
-    if now != info.oid or catalog.moved(conn, table):
+    # A view may have the name now.  Asked again after reading: partitions may still come and go.
+    if catalog.moved(conn, table):
         raise _changed(table)
     compatible = _compatible(conn, queue, table, info.tree)
     names = [
@@ -149,7 +147,7 @@ def _table(conn: Connection, queue: str, table: TableName) -> SourceTable:
         for column in catalog.columns(conn, table)
         if column.generated == "" or (compatible and column.generated == "s")
     ]
-    return SourceTable(table, info.oid, info.tree, tuple(names), catalog.key(conn, table))
+    return SourceTable(table, info.tree, tuple(names), catalog.key(conn, table))
 
 
 def _changed(table: TableName) -> TableChanged:
@@ -202,7 +200,7 @@ def _compatible(conn: Connection, queue: str, table: TableName, tree: bool) -> b
             f"table {table}: its events have the names of its partitions",
             detail="it is captured by a compatible trigger on each row",
             hint="name the partitions instead of the table, or use the native capture: londiste"
-            f" triggers {table}",
+            f" change-form {argument(table)} --trigger capture",
         )
     return compatible
 
@@ -216,7 +214,7 @@ def _end(on: QueueSource, seen: str) -> Tick:
             raise StateError(
                 f"queue {on.queue}: its ticker is paused",
                 detail="the copy needs a tick that is created after its snapshot",
-                hint=f"londiste queue config {on.queue} ticker_paused=no",
+                hint=f"londiste queue config {shlex.quote(on.queue)} ticker_paused=no",
             )
 
         def has_come() -> bool:
@@ -229,11 +227,13 @@ def _end(on: QueueSource, seen: str) -> Tick:
             queues.force_tick(conn, on.queue)
             wait_until(has_come, _TICK_SECONDS)
     if not found:
-        start = "the provider's ticker and the worker" if queue.queue_external_ticker else ""
+        start = "the ticker: londiste ticker"
+        if queue.queue_external_ticker:
+            start = "the provider's ticker and the worker"
         raise TransientError(
             f"queue {on.queue} has had no tick for {_TICK_SECONDS:g} s",
             detail="the copy needs one that is created after its snapshot",
-            hint=f"start {start or 'the ticker: londiste ticker'}; then repeat the command",
+            hint=f"start {start}; then repeat the command",
         )
     return found[0]
 
@@ -288,11 +288,14 @@ def of_copy(table: TableName) -> Iterator[None]:
         ) from error
 
 
-def rule_of_copy(table: TableName, work: Dispatching) -> Dispatching:
+def rule_of_copy(table: TableName, work: Dispatching | None) -> Dispatching:
     """The rule for rows that exist: without those that retention would drop at once.
+
+    work -- the rule of a chosen table, which has one.
 
     Raises BadOption for a rule without inserts.
     """
+    assert work is not None
     if Op.INSERT not in work.ops:
         raise BadOption(
             f"table {table}: with_copy is not available with event_types ="

@@ -11,7 +11,7 @@ import functools
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import psycopg
@@ -72,7 +72,7 @@ log = logging.getLogger(__name__)
 #: Behind the name of a consumer: that of the one that keeps events during its first copy.
 _COPY = ".copy"
 #: Events of the first copy in a list.
-FETCH = 5000
+_FETCH = 5000
 #: Settings that choose or hold back events, which is not done for files.
 _TABLES_ONLY = (
     "consumer_filter",
@@ -94,8 +94,11 @@ class _Parts(Parts):
     ) -> None:
         super().__init__(kind, settings.model_copy(update={"event_types": ()}), stopping)
 
-    def register_with_copy(self, rules: Rules, tables: list[TableName]) -> bool:
-        """Registers the consumer after the rows of these tables; False if it is registered."""
+    def register_with_copy(self, rules: Rules, copied: Mapping[TableName, Dispatching]) -> bool:
+        """Registers the consumer after the rows of some tables; False if it is registered.
+
+        copied -- the tables, and the rules for their rows.
+        """
         on = self.source()
         with self._stored() as stored, on.administering() as conn:
             assert isinstance(stored, TickProgress)
@@ -117,7 +120,7 @@ class _Parts(Parts):
             if known:
                 log.warning("with_copy: the consumer is registered already, nothing is copied")
                 return False
-            self._copied(on, conn, stored, rules, tables)
+            self._register_behind(on, conn, stored, rules, copied)
         return True
 
     def unregister(self) -> bool:
@@ -128,22 +131,22 @@ class _Parts(Parts):
             batches.unregister_consumer(conn, on.queue, on.consumer + _COPY)
         return there
 
-    def _copied(
+    def _register_behind(
         self,
         on: QueueSource,
         conn: Connection,
         stored: TickProgress,
         rules: Rules,
-        tables: list[TableName],
+        copied: Mapping[TableName, Dispatching],
     ) -> None:
         keeper = on.consumer + _COPY
         if stored.tick() is None:
             # Keeps the events until the consumer itself does.
             batches.register_consumer(conn, on.queue, keeper)
             try:
-                with first_copy.held(on, tables) as source, stored.db().transaction():
+                with first_copy.held(on, list(copied)) as source, stored.db().transaction():
                     stored.lock()
-                    self._copy(source, stored.db(), rules)
+                    self._copy(source, stored.db(), rules, copied)
                     stored.set(source.end.id)
             except BaseException:
                 with contextlib.suppress(LondisteError, psycopg.Error):
@@ -160,30 +163,32 @@ class _Parts(Parts):
             if stored.tick() is None:
                 batches.unregister_consumer(conn, on.queue, keeper)
 
-    def _copy(self, source: first_copy.SourceSnapshot, conn: Connection, rules: Rules) -> None:
-        names = [table.name for table in source.tables]
-        same = [name for name in names if rules.dest(name) == name]
+    def _copy(
+        self,
+        source: first_copy.SourceSnapshot,
+        conn: Connection,
+        rules: Rules,
+        copied: Mapping[TableName, Dispatching],
+    ) -> None:
+        same = [name for name in copied if rules.dest(name) == name]
         first_copy.require_other(source.conn, conn, same)
         use_replica_role(conn)
         writer = _Here(self._batch(source, source.tick), conn, rules, first=True)
-        for dest in sorted({rules.dest(name) for name in names}):
+        for dest in sorted(set(map(rules.dest, copied))):
             writer.require_empty(dest)
         for table in source.tables:
-            work = rules.of(table.name).work
-            assert work is not None
-            rule = first_copy.rule_of_copy(table.name, work)
             count, dest = 0, rules.dest(table.name)
             with first_copy.of_copy(table.name):
                 for rows in source.rows(table):
                     if self.stopping():
                         raise KeyboardInterrupt
-                    writer.insert(rule, dest, rows)
+                    writer.insert(copied[table.name], dest, rows)
                     count += len(rows)
                     crash.point("dispatch.mid-copy")
             log.info("table %s: copied %d rows", table.name, count)
         # Other tables begin at the end tick, as a consumer that is registered there.
-        mine = Rules(Rule(None), {name: rules.of(name) for name in names})
-        events = Events(self._batch(source, source.end), source.events(), FETCH)
+        mine = Rules(Rule(None), {name: rules.of(name) for name in copied})
+        events = Events(self._batch(source, source.end), source.events(), _FETCH)
         try:
             _Here(events.batch, conn, mine).write(events, Counter())
         except EventError as error:
@@ -243,15 +248,14 @@ class Dispatcher(JobConsumer):
             )
         assert isinstance(self._parts, _Parts)
         rules = self._rules()
-        tables = rules.chosen(settings.table_filter, "for with_copy")
-        for table in tables:
-            work = rules.of(table).work
-            assert work is not None
-            first_copy.rule_of_copy(table, work)
+        copied = {
+            table: first_copy.rule_of_copy(table, rules.of(table).work)
+            for table in rules.chosen(settings.table_filter, "for with_copy")
+        }
         signals = self.signals = Signals(stop_timeout=settings.stop_timeout)
         try:
             with self._bound(), signals.handled():
-                return self._parts.register_with_copy(rules, tables)
+                return self._parts.register_with_copy(rules, copied)
         finally:
             self.signals = None
             signals.close()
@@ -267,9 +271,8 @@ class Dispatcher(JobConsumer):
             for source in {*self.rules.own, *map(TableName.parse, settings.table_filter)}:
                 rule = self.rules.of(source)
                 if rule.work is not None:
-                    dest = TableName.parse(rule.table) if rule.table else source
                     try:
-                        rule.work.check(conn, settings.queue_name, dest)
+                        rule.work.check(conn, settings.queue_name, self.rules.dest(source))
                     except BadOption as error:
                         raise bad_option(error, f"[table {source}]: ") from error
 

@@ -206,26 +206,35 @@ def test_a_view_runs_no_code_of_its_owner(ends: Ends, ticks: None, side: str) ->
     assert registered(ends) == []
 
 
+def behind_the_snapshot(ends: Ends, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    """Runs a statement on the source after the snapshot, before the tables are locked."""
+    lock = first_copy._table
+
+    def late(*given: Any) -> Any:
+        with psycopg.connect(ends.source.dsn, autocommit=True) as conn:
+            conn.execute(statement.encode())
+        return lock(*given)
+
+    monkeypatch.setattr(first_copy, "_table", late)
+
+
+#: Gives the name of a table to something else.
+SWAP = (
+    "create table n (like t including all); insert into n select * from t;"
+    " alter table t rename to o; alter table n rename to t"
+)
+VIEW = f"alter table t rename to o; {SPY} create view t as select * from o where public.spy()"
+
+
+@pytest.mark.parametrize("statement", [SWAP, VIEW, "truncate t", "drop table t"])
 def test_a_table_that_another_one_replaces_is_an_error(
-    ends: Ends, ticks: None, monkeypatch: pytest.MonkeyPatch
+    ends: Ends, ticks: None, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     fill(ends)
-    lock = first_copy._table
-    swap = (
-        "create table n (like t including all); insert into n select * from t;"
-        " alter table t rename to o; alter table n rename to t"
-    )
-    for statement in (swap, "truncate t", "drop table t"):
-
-        def late(*given: Any, statement: str = statement) -> Any:
-            with psycopg.connect(ends.source.dsn, autocommit=True) as conn:
-                conn.execute(statement.encode())
-            return lock(*given)
-
-        monkeypatch.setattr(first_copy, "_table", late)
-        with pytest.raises((TableChanged, UnknownTable)) as refused:
-            dispatcher(ends).register()
-        assert refused.value.hint, statement
+    behind_the_snapshot(ends, monkeypatch, statement)
+    with pytest.raises((TableChanged, UnknownTable)) as refused:
+        dispatcher(ends).register()
+    assert refused.value.hint
     assert ends.rows("t") == {} and registered(ends) == []
 
 

@@ -44,3 +44,9 @@ def added(model: Model) -> bool:
 
 def branches(model: Model) -> list[str]:
     return [n for n in model.subscribers() if n.startswith("branch") or n == "root"]
+
+
+def subscriber(model: Model, args: Args) -> str:
+    """The node of an operation on a subscriber; another one if it has become the root."""
+    node: str = args["node"]
+    return node if node != model.root else model.subscribers()[0]

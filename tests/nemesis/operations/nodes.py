@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from tests.nemesis import validators
-from tests.nemesis.operations.change import OPERATIONS, Args, Change, Words, branches
+from tests.nemesis.operations.change import OPERATIONS, Args, Change, Words, branches, subscriber
 from tests.nemesis.plan import Model
 from tests.nemesis.worlds import World
 from tests.nemesis.writer import ALWAYS
+
+
+def _stop_worker(life: Any, node: str) -> None:
+    worker = life.cast.places[node].worker
+    worker.send(15)
+    code = worker.wait(25)
+    # -15: it had just begun, and did not handle signals yet.
+    assert code in (0, -9, -15), f"worker ended with {code}: {worker.err[-1500:]}"
 
 
 def _apply_rename(model: Model, args: Args) -> None:
@@ -48,10 +56,8 @@ def drop_node(model: Model, args: Args) -> list[Any]:
     assert provider is not None
 
     def without_worker(life: Any) -> None:
-        worker, life.cast.places[node].worker = life.cast.places[node].worker, None
-        worker.send(15)
-        code = worker.wait(25)
-        assert code in (0, -9, -15), f"worker ended with {code}: {worker.err[-1500:]}"
+        _stop_worker(life, node)
+        life.cast.places[node].worker = None
 
     def made_again(life: Any) -> None:
         places = life.cast.places
@@ -77,7 +83,7 @@ def drop_node(model: Model, args: Args) -> list[Any]:
     more=Change(),
 )
 def pause(model: Model, args: Args) -> list[Words]:
-    node = args["node"] if args["node"] != model.root else model.subscribers()[0]
+    node = subscriber(model, args)
     return [(node, ["pause", "--timeout", "20"]), (node, ["resume", "--timeout", "20"])]
 
 
@@ -99,13 +105,8 @@ def restart(model: Model, args: Args) -> list[Any]:
     """The worker is stopped politely and started again."""
 
     def again(life: Any) -> None:
-        cast = life.cast
-        worker = cast.places[args["node"]].worker
-        worker.send(15)
-        code = worker.wait(25)
-        # -15: it had just begun, and did not handle signals yet.
-        assert code in (0, -9, -15), f"worker ended with {code}: {worker.err[-1500:]}"
-        cast.start_worker(args["node"])
+        _stop_worker(life, args["node"])
+        life.cast.start_worker(args["node"])
 
     return [again]
 
@@ -117,7 +118,7 @@ def restart(model: Model, args: Args) -> list[Any]:
 )
 def local_row(model: Model, args: Args) -> list[Any]:
     """Somebody has inserted a row on a subscriber that the root inserts later: the worker halts."""
-    node = args["node"] if args["node"] != model.root else model.subscribers()[0]
+    node = subscriber(model, args)
 
     def meets(life: Any) -> None:
         with life.cast.connect(node) as conn:
@@ -135,6 +136,11 @@ def _has_branch(world: World) -> bool:
     return any(n.startswith("branch") for n in world.providers)
 
 
+def _heirs(model: Model) -> list[str]:
+    """The branches that read from the root."""
+    return [n for n in branches(model) if model.world.providers[n] == model.root]
+
+
 def _apply_switch(model: Model, args: Args) -> None:
     old, new = model.root, args["to"]
     up = model.world.providers[new]
@@ -149,10 +155,8 @@ def _apply_switch(model: Model, args: Args) -> None:
 @OPERATIONS.add(
     "switchover",
     weight=2,
-    when=lambda model: any(model.world.providers[n] == model.root for n in branches(model)),
-    draw=lambda model, chance: {
-        "to": chance.choice([n for n in branches(model) if model.world.providers[n] == model.root])
-    },
+    when=lambda model: bool(_heirs(model)),
+    draw=lambda model, chance: {"to": chance.choice(_heirs(model))},
     more=Change(_apply_switch, fits=_has_branch),
 )
 def switchover(model: Model, args: Args) -> list[Words]:
@@ -163,12 +167,9 @@ def switchover(model: Model, args: Args) -> list[Words]:
 
 def _can_be_lost(model: Model) -> bool:
     """The root's subscribers are branches: a leaf could be ahead of them and could not share it."""
-    below = [n for n, up in model.world.providers.items() if up == model.root]
-    return bool(below) and set(below) <= set(branches(model)) and _complete(model)
-
-
-def _complete(model: Model) -> bool:
-    return set(model.on_root()) == set(model.everywhere())
+    below = {n for n, up in model.world.providers.items() if up == model.root}
+    complete = model.on_root() == model.everywhere()
+    return bool(below) and below == set(_heirs(model)) and complete
 
 
 def _apply_takeover(model: Model, args: Args) -> None:
@@ -185,9 +186,7 @@ def _apply_takeover(model: Model, args: Args) -> None:
     "takeover",
     weight=1.5,
     when=_can_be_lost,
-    draw=lambda model, chance: {
-        "to": chance.choice([n for n in branches(model) if model.world.providers[n] == model.root])
-    },
+    draw=lambda model, chance: {"to": chance.choice(_heirs(model))},
     more=Change(_apply_takeover, fits=_has_branch),
 )
 def takeover(model: Model, args: Args) -> list[Any]:

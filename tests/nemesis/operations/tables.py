@@ -7,7 +7,7 @@ from typing import Any
 
 from londiste.selftest.shapes import lit
 from tests.nemesis import validators
-from tests.nemesis.operations.change import OPERATIONS, Args, Change, Words, added
+from tests.nemesis.operations.change import OPERATIONS, Args, Change, Words, added, subscriber
 from tests.nemesis.plan import Model
 
 
@@ -107,8 +107,7 @@ def remove_table(model: Model, args: Args) -> list[Words]:
 )
 def resync(model: Model, args: Args) -> list[Words]:
     name = "nemesis.token" if args["always"] else model.table(args["table"]).name
-    node = args["node"] if args["node"] != model.root else model.subscribers()[0]
-    return [(node, ["resync", name])]
+    return [(subscriber(model, args), ["resync", name])]
 
 
 @OPERATIONS.add(
@@ -119,8 +118,7 @@ def resync(model: Model, args: Args) -> list[Words]:
     more=Change(),
 )
 def compare(model: Model, args: Args) -> list[Words]:
-    node = args["node"] if args["node"] != model.root else model.subscribers()[0]
-    return [(node, ["compare", "--json"])]
+    return [(subscriber(model, args), ["compare", "--json"])]
 
 
 def _has_forms(model: Model) -> list[int]:
@@ -212,8 +210,7 @@ def change_filter(model: Model, args: Args) -> list[Words]:
 def change_policy(model: Model, args: Args) -> list[Words]:
     """Without a conflict, none of them makes a difference."""
     name = model.table(args["table"]).name
-    node = args["node"] if args["node"] != model.root else model.subscribers()[0]
-    return [(node, ["change-policy", name, args["policy"]])]
+    return [(subscriber(model, args), ["change-policy", name, args["policy"]])]
 
 
 @OPERATIONS.add(
