@@ -92,6 +92,9 @@ def local_file(job: Job, batch: Batch) -> Context | None:
     if not job.progress.seen(batch):
         done = job.process(batch, job.source.chunks(batch))
         crash.point("consumer.processed")
+        if not job.source.is_open(batch):
+            # Another process has finished it meanwhile, and the file may be further.
+            job.source.finish(batch)
         job.progress.completed(batch, done.returned)
     crash.point("consumer.after-commit")
     _finish(job, batch, job.progress.returned(batch) if done is None else done.returned)

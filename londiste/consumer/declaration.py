@@ -118,4 +118,4 @@ def local_file(settings: ConsumerSettings) -> Path:
             "delivery by local file: local_tracking_file is not set",
             hint="set local_tracking_file in the file (-c FILE), or with --set",
         )
-    return settings.local_tracking_file.expanduser()
+    return settings.local_tracking_file

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from londiste.settings import CommaList, DatabaseSettings, SparkSettings
-from londiste.settings.fields import ReadyFields, spark_texts
+from londiste.settings.fields import ReadyFields, in_home, spark_texts
 
 #: Object stores of the package deltalake.
 _STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure")
@@ -24,7 +24,7 @@ def _a_location(value: str) -> str:
         return value.rstrip("/")
     if re.match(r"[a-z0-9]+:/", value.removeprefix("file://")):
         raise ValueError("not a directory, and not an address s3://, abfs:// or gs://")
-    found = str(Path(value.removeprefix("file://")).expanduser().absolute())
+    found = str(in_home(Path(value.removeprefix("file://"))).absolute())
     if _UNKNOWN.search(found):
         raise ValueError("the package deltalake opens no path with [ ] ^ | ? # \\ or %41")
     return found

@@ -57,8 +57,18 @@ CommaList = Annotated[tuple[str, ...], _split(r"[,\n]")]
 WordList = Annotated[tuple[str, ...], _split(r"[\s,]+")]
 #: One value a line.
 LineList = Annotated[tuple[str, ...], _split(r"\n")]
+
+
+def in_home(path: Path) -> Path:
+    """The path with a home directory in place of ``~`` or ``~user``.  Raises ValueError."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError(f"no home directory for {path.parts[0]}") from None
+
+
 #: A path, in which ``~`` is the home directory.
-HomePath = Annotated[Path, AfterValidator(Path.expanduser)]
+HomePath = Annotated[Path, AfterValidator(in_home)]
 #: ``HOST:PORT`` to listen on; empty: nothing listens.
 Address = Annotated[str, AfterValidator(_address)]
 SparkSettings = Annotated[dict[str, str], BeforeValidator(spark_texts)]

@@ -187,7 +187,7 @@ class ConsumerSettings(LoopFields, BatchFields, QueueFields, ReadyFields, Databa
     target_db: str | None = Field(
         None, description="Connection string of the database of the effects (default: db)."
     )
-    local_tracking_file: Path | None = Field(
+    local_tracking_file: HomePath | None = Field(
         None, description="File with the position, for delivery by local file."
     )
     table_filter: CommaList = Field(

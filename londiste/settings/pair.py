@@ -65,9 +65,6 @@ def _of_node(section: Mapping[str, Any], file: Path, side: str) -> dict[str, Any
         for key, value in section.items()
         if key not in _DATABASES.values() and key not in _GONE
     }
-    for key in ("logfile", "pidfile"):
-        if keys.get(key):
-            keys[key] = str(Path(str(keys[key])).expanduser())
     queue = str(keys.get("pgq_queue_name") or keys.get("queue_name") or "")
     other = PROVIDER if side == SUBSCRIBER else SUBSCRIBER
     here, there = str(section[_DATABASES[side]]), str(section[_DATABASES[other]])

@@ -433,3 +433,17 @@ def test_what_a_killed_command_has_left_goes_with_the_consumer(
     assert subprocess.run(command, env=armed, timeout=60, check=False).returncode < 0
     given = CliRunner().invoke(cli, ["-c", str(file), "dispatch", "--unregister"])
     assert given.exit_code == 0 and registered(ends) == []
+
+
+def test_a_position_of_an_earlier_registration_is_no_finished_copy(ends: Ends, ticks: None) -> None:
+    fill(ends)
+    assert dispatcher(ends).register()
+    # As `londiste queue unregister` does, which knows nothing of the target.
+    ends.source.execute("select pgq.unregister_consumer(%s, 'to_archive')", QUEUE)
+    ends.target.execute("truncate t")
+    with pytest.raises(StateError, match="position of an earlier registration"):
+        dispatcher(ends).register()
+    assert registered(ends) == [] and ends.rows("t") == {}
+    dispatcher(ends).unregister()
+    assert dispatcher(ends).register()
+    assert same(ends, dispatcher(ends))
