@@ -83,11 +83,8 @@ def decide(known: KnownPosition, facts: PositionFacts, tick: int) -> str | None:
             return f"the queue was restored from a dump that ends at tick {facts.valid_until}"
     if facts.last_tick is None or tick > facts.last_tick:
         return f"the newest tick of the queue is {facts.last_tick}: it is older than the data"
-    if facts.tick_time is not None and known.tick == tick and facts.tick_time != known.tick_time:
-        return (
-            f"tick {tick} is another tick: created at {facts.tick_time}, not at"
-            f" {known.tick_time}; the queue was set back and continued from there"
-        )
+    if another := another_tick(known, facts, tick):
+        return f"{another}; the queue was set back and continued from there"
     if facts.registration is None:
         return "the consumer is not registered any more"
     if facts.registration != known.registration and facts.finished_tick != tick:
@@ -101,6 +98,16 @@ def decide(known: KnownPosition, facts: PositionFacts, tick: int) -> str | None:
     return None
 
 
+def another_tick(known: KnownPosition, facts: PositionFacts, tick: int) -> str | None:
+    """Why the queue has another tick under this id than the recorded one; None: it may be the same.
+
+    Pure, at any source: a branch has the ticks of its provider, with their times.
+    """
+    if facts.tick_time is None or known.tick != tick or facts.tick_time == known.tick_time:
+        return None
+    return f"tick {tick} is another tick: created at {facts.tick_time}, not at {known.tick_time}"
+
+
 def rewind_obstacle(
     known: KnownPosition | None, facts: PositionFacts, source: str, tick: int
 ) -> str | None:
@@ -112,10 +119,8 @@ def rewind_obstacle(
         return f"the queue in which tick {tick} was read is not recorded"
     if facts.tick_time is None:
         return f"the queue has ticks {facts.first_tick} to {facts.last_tick}, not tick {tick}"
-    if facts.tick_time != known.tick_time:
-        return (
-            f"tick {tick} is another tick: created at {facts.tick_time}, not at {known.tick_time}"
-        )
+    if another := another_tick(known, facts, tick):
+        return another
     if known.source == source and facts.generation != known.generation:
         if facts.valid_until is None:
             return "the queue was dropped and created again"
@@ -136,15 +141,16 @@ def prove(
 ) -> KnownPosition | None:
     """The record to store for a consumer whose data are complete up to ``tick``.
 
-    The first time, and at another source, the present state is accepted.  None: the queue has
-    no such tick, or no such consumer, so there is nothing to store.
+    The first time the present state is accepted; at another source, if that has the same tick.
+    None: the queue has no such tick, or no such consumer, so there is nothing to store.
 
     hint -- for the error of a lost position.
 
     Raises PositionLost.
     """
-    if known is not None and known.source == source:
-        reason = decide(known, facts, tick)
+    if known is not None:
+        same = known.source == source
+        reason = decide(known, facts, tick) if same else another_tick(known, facts, tick)
         if reason is not None:
             raise PositionLost(
                 f"consumer {consumer} of queue {queue}: cannot continue at tick {tick} of {source}",

@@ -39,7 +39,7 @@ from londiste.cascade.switching.steps.readers import (
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
-from londiste.pgq import queues
+from londiste.pgq import position_check, queues
 
 #: Steps that other layers add before a node changes its provider, while its worker is paused:
 #: (node, old provider, new provider) -> steps.  Raises StateError when it must not.
@@ -341,5 +341,13 @@ def _subscription(
 
     return [
         RegisterLocation(target.name, target.dsn, queue, info.name, location),
-        Subscribe(target, queue, info.name, info.worker, tick, timeout),
+        Subscribe(
+            target,
+            queue,
+            info.name,
+            info.worker,
+            tick,
+            timeout,
+            lambda: position_check.recall(sites.at(place.dsn), queue, info.worker),
+        ),
     ]

@@ -165,10 +165,13 @@ def refuse_live(scene: ClusterState, lost: str, new: str) -> None:
     )
 
 
-def rollback(scene: ClusterState, lost: str, new: str) -> list[Step] | None:
+def rollback(sites: Connections, scene: ClusterState, lost: str, new: str) -> list[Step] | None:
     """The steps that undo the failover of a root that was started at ``new``; None: there is none.
 
-    Raises StateError when ``new`` is the root already.
+    If another node has replaced the failed root since, that stays marked as failed.
+
+    Raises StateError when ``new`` is the root already, NodeUnreachable when a silent node may have
+    replaced the failed root.
     """
     noted = scene.operations.get(new)
     if noted is None or (noted.kind, noted.node) != (OperationKind.TAKEOVER, lost):
@@ -180,8 +183,20 @@ def rollback(scene: ClusterState, lost: str, new: str) -> list[Step] | None:
             hint=f"finish it: {noted.command()}; then, when {lost} answers: londiste resurrect"
             f" --node {lost}",
         )
+    replaced = set(scene.topology.roots) - {lost} or keepers(sites, scene, lost)
+    silent = sorted(n for n in scene.topology.views if n != lost and scene.is_silent(n))
+    if silent and not replaced:
+        names = " and ".join(silent)
+        raise NodeUnreachable(
+            f"{names} {'does' if len(silent) == 1 else 'do'} not answer, and may have replaced"
+            f" {lost} since",
+            detail=f"then {lost} would take writes beside the new root",
+            hint=f"start the server of {names}; or, if failed as well: londiste tag-dead"
+            f" {' '.join(silent)}",
+        )
+    unmarked = [] if replaced else scene.live()
     return [
-        *(TagDead(scene.place(n.name), queue, lost, dead=False) for n in scene.live()),
+        *(TagDead(scene.place(n.name), queue, lost, dead=False) for n in unmarked),
         SetPaused(here, queue, target.worker, False, 0.0),
         # Last, as long as it is there the command can be given again.
         Cancel(here, queue, Ticket(noted.token)),
@@ -227,6 +242,9 @@ def takeover_root(
         others = [n for n in others if n.last_tick <= noted.last_tick or n.provider == new]
     if target.type is not NodeType.ROOT:
         _refuse_second(scene, lost, new)
+        for at, begun in scene.operations.items():
+            if at != new and (begun.kind, begun.node) == (OperationKind.TAKEOVER, lost):
+                raise begun.busy(at, "both would become the root")
         left = survivors(live, lost, partial - {new})
         if left.ahead and not accept_loss:
             worst = max(left.ahead, key=lambda n: n.last_tick)

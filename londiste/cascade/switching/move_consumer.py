@@ -23,13 +23,13 @@ from londiste.cascade.switching.change_provider import known_at
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import AtNode, Begin, End, NodeAddress, Ticket
-from londiste.cascade.switching.steps.readers import ChangeProvider
+from londiste.cascade.switching.steps.readers import ChangeProvider, other_history
 from londiste.cascade.switching.steps.waits import newest_tick
 from londiste.daemon.waiting import wait_until
-from londiste.errors import TransientError, UsageError
+from londiste.errors import StateError, TransientError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
-from londiste.pgq import batches, queues
+from londiste.pgq import batches, position_check, queues
 
 POLL_SECONDS = 0.05
 
@@ -145,6 +145,21 @@ class RegisterConsumer(AtNode):
                 f"node {self.at.name} has not reached tick {tick} of consumer"
                 f" {self.consumer} within {self.timeout:g} s",
                 hint="find the cause with londiste status, then repeat the command",
+            )
+        known = position_check.recall(sites.at(self.node.dsn), self.queue, self.consumer)
+        other = other_history(provider, self.queue, self.consumer, known, tick)
+        if other is not None and not self.timeout:
+            self.warn(
+                f"consumer {self.consumer} of node {self.node.name} has processed events that"
+                f" {self.at.name} does not have ({other}): check its effects, then use --reset"
+            )
+            return
+        if other is not None:
+            raise StateError(
+                f"consumer {self.consumer} of node {self.node.name} has processed events that"
+                f" {self.at.name} does not have",
+                detail=other,
+                hint="check its effects, then start it with --reset",
             )
         with sites.transaction(self.at.dsn) as conn:
             batches.register_consumer_at(conn, self.queue, self.consumer, tick)

@@ -120,7 +120,7 @@ def takeover(
         name = new or scene.topology.local
         gone = dead or dead_root or dead_branch
         scene.place(old)
-        undo = failover.rollback(scene, old, name) if rollback else None
+        undo = failover.rollback(where, scene, old, name) if rollback else None
         if undo is not None:
             finish(undo, where, how, f"rolled back: node {old} keeps its position", "")
             return

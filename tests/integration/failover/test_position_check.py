@@ -8,6 +8,7 @@ from collections.abc import Callable
 from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from londiste.pgq import rebase
+from tests.fixtures.cascade import closed
 from tests.fixtures.line import QUEUE, Line, LineNode
 
 CONTENTS = "select id from a order by id"
@@ -222,3 +223,73 @@ def test_a_provider_that_crashes_forgets_finished_batches_and_nothing_comes_twic
     assert branch.database.execute(CONTENTS) == [(number,) for number in range(1, 9)]
     made = "select tick_id, tick_time from pgq.tick where tick_id >= %s order by tick_id"
     assert branch.database.execute(made, ticks[0]) == root.database.execute(made, ticks[0])
+
+
+def with_branch(line: Line) -> tuple[LineNode, LineNode, LineNode]:
+    """The same, and a branch beside the leaf."""
+    table = "create table a (id int primary key)"
+    root = line.node("root", NodeType.ROOT, schema=table)
+    line.add(root, "public.a")
+    below = [
+        line.node("branch", NodeType.BRANCH, root, schema=table),
+        line.node("leaf", NodeType.LEAF, root, schema=table),
+    ]
+    for node in below:
+        line.tick()
+        line.once(node)
+        line.add(node, "public.a")
+    write(line, root, 1)
+    for node in below:
+        line.once(node)
+    return root, *below  # type: ignore[return-value]
+
+
+TAKE = ("takeover", "root", "--node", "branch", "--dead-root", "--timeout", "0")
+
+
+def test_a_node_that_is_ahead_of_the_new_root_never_reads_from_it(line: Line) -> None:
+    root, branch, leaf = with_branch(line)
+    lost = write(line, root, 2)
+    line.once(leaf)
+    change = ("change-provider", "--provider", "branch", "--timeout", "0")
+    with closed(root.database):
+        with closed(leaf.database):
+            done = line.run(branch, *TAKE)
+            assert done.code == 0, str(done)
+        refused_now = line.run(leaf, *change)
+        assert refused_now.code == 3, str(refused_now)
+        assert "has events that branch does not have" in refused_now.err
+        assert "the newest tick of the root is" in refused_now.err
+        branch.database.execute("insert into a values (3)")
+        while line.tick(branch) < lost:
+            branch.database.execute("select pgq.force_tick(%s)", QUEUE)
+        refused_now = line.run(leaf, *change)
+        assert refused_now.code == 3, str(refused_now)
+        assert f"tick {lost} is another tick" in refused_now.err
+        assert "create it again: londiste drop-node leaf, then create-leaf" in refused_now.err
+        assert line.run(leaf, *change, "--rollback").code == 0
+        # A worker does not trust the number either, whoever has registered it.
+        branch.database.execute(
+            "select pgq_node.register_subscriber(%s, 'leaf', 'leaf_worker', %s)", QUEUE, lost
+        )
+        leaf.database.execute(
+            "select pgq_node.change_consumer_provider(%s, 'leaf_worker', 'branch')", QUEUE
+        )
+        refused(line, leaf, "is another tick", "--force-resync")
+    assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
+
+
+def test_a_tick_that_a_killed_worker_has_left_out_is_the_same_tick(line: Line) -> None:
+    root, branch, leaf = with_branch(line)
+    write(line, root, 2)
+    line.once(leaf)
+    killed = line.run(branch, "worker", "--once", env={"LONDISTE_CRASH": "worker.after-commit"})
+    assert killed.code == -signal.SIGKILL, str(killed)
+    with closed(root.database):
+        done = line.run(branch, *TAKE)
+        assert done.code == 0, str(done)
+        branch.database.execute("insert into a values (3)")
+        line.tick(branch)
+        line.once(leaf)
+    for node in (branch, leaf):
+        assert node.database.execute(CONTENTS) == [(1,), (2,), (3,)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from londiste.cascade import fencing
 from londiste.cascade.switching import failover
 from londiste.cascade.switching.cluster_state import look
 from londiste.orchestration.connections import Connections
@@ -88,3 +89,47 @@ def test_a_takeover_is_finished_when_the_root_comes_back_behind_the_promotion(
     assert [node.db.execute(NOTES) for node in (one, two)] == [[], []]
     assert one.db.execute(TYPE) == [("root", False)]
     assert two.db.value("select provider_node from pgq_node.local_state") == "one"
+
+
+def test_an_old_takeover_is_undone_and_the_lost_root_stays_out(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, one, two = three
+    undo = ("takeover", "root", "--node", "one", "--failover", "--rollback")
+    with silent(root):
+        _steps(one, 4)
+        # It reads from the other branch now, or does not answer: nobody asks it.
+        with silent(one):
+            other = ("takeover", "root", "--node", "two", "--dead-root", "--timeout", "0")
+            done = londiste(two.db, *other)
+            assert done.code == 0, done.err
+        refused = londiste(one.db, "change-provider", "--node", "one", "--provider", "two")
+        assert refused.code != 0 and "--rollback" in refused.err
+        done = londiste(one.db, *undo)
+        assert done.code == 0, done.err
+        assert two.db.execute(DEAD) == [("root",)]
+        assert one.db.execute(NOTES) == []
+        assert one.db.execute(TYPE) == [("branch", False)]
+    with Connections(name="test") as sites:
+        conn = sites.at(root.dsn)
+        assert fencing.replaced_by(conn, QUEUE, "root") == "two"
+
+
+def test_a_takeover_is_not_undone_while_another_node_may_be_the_root(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, one, two = three
+    undo = ("takeover", "root", "--node", "one", "--failover", "--rollback")
+    with silent(root):
+        _steps(one, 4)
+        with silent(two):
+            refused = londiste(one.db, *undo)
+            assert refused.code == 6
+            assert "two does not answer, and may have replaced root since" in refused.err
+            assert one.db.execute(DEAD) == [("root",)]
+        # A second one would make a second root.
+        refused = londiste(two.db, "takeover", "root", "--node", "two", "--failover")
+        assert refused.code != 0 and "node one: " in refused.err and "--rollback" in refused.err
+        assert two.db.execute(TYPE)[0][0] == "branch"
+    assert londiste(one.db, *undo).code == 0
+    assert one.db.execute(DEAD) == two.db.execute(DEAD) == []

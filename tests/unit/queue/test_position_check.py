@@ -47,6 +47,18 @@ def test_the_time_of_another_tick_says_nothing() -> None:
     )
 
 
+def test_another_source_has_the_same_tick_or_another_history() -> None:
+    known = replace(KNOWN, source="other", generation=NEW)
+    other = replace(SAME, tick_time=NOON.replace(hour=13))
+    with pytest.raises(PositionLost) as lost:
+        prove("q", "c", "provider", 100, known, other, hint="do")
+    assert lost.value.detail.startswith("tick 100 is another tick: created at")
+    # The time of another tick says nothing, and a tick that is gone neither.
+    for accepted in (replace(known, tick=99), known):
+        facts = other if accepted.tick == 99 else replace(other, tick_time=None)
+        assert prove("q", "c", "provider", 100, accepted, facts, hint="do") is not None
+
+
 def test_the_first_time_and_at_another_source_things_are_taken_as_they_are() -> None:
     for known in (None, replace(KNOWN, source="other", generation=NEW)):
         proved = prove("q", "c", "provider", 100, known, SAME, hint="do")

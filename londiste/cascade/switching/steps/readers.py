@@ -16,7 +16,8 @@ from londiste.db.connection import Connection
 from londiste.db.ddl import literal
 from londiste.errors import LondisteError, StateError, TransientError, UsageError
 from londiste.orchestration.connections import Connections
-from londiste.pgq import queues
+from londiste.pgq import position_check, queues
+from londiste.pgq.position_check import KnownPosition
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,16 @@ class SetPaused(AtNode):
 
 @dataclass(frozen=True)
 class Subscribe(AtNode):
-    """Registers a node as subscriber of ``at``, from the tick that ``tick`` returns."""
+    """Registers a node as subscriber of ``at``, from the tick that ``tick`` returns.
+
+    known -- what the node has stored of that tick, if there is a record.
+    """
 
     node: str
     worker: str
     tick: Callable[[], int]
     timeout: float
+    known: Callable[[], KnownPosition | None] = lambda: None
 
     def describe(self) -> str:
         return f"{self.at.name}: register {self.node} as subscriber, with worker {self.worker}"
@@ -60,6 +65,8 @@ class Subscribe(AtNode):
     def run(self, sites: Connections) -> None:
         conn = sites.at(self.at.dsn)
         tick = self.tick()
+        if tick > newest_tick(conn, self.queue) and nodes.is_root_node(conn, self.queue):
+            raise self._diverged(f"the newest tick of the root is {newest_tick(conn, self.queue)}")
         if not wait_until(
             lambda: newest_tick(conn, self.queue) >= tick, self.timeout, poll=POLL_SECONDS
         ):
@@ -69,6 +76,9 @@ class Subscribe(AtNode):
                 detail=f"it is at tick {newest_tick(conn, self.queue)}",
                 hint="find the cause with londiste status, then repeat the command",
             )
+        other = other_history(conn, self.queue, self.worker, self.known(), tick)
+        if other is not None:
+            raise self._diverged(other)
         with sites.transaction(self.at.dsn) as conn:
             refuse_taken_name(conn, self.queue, self.at.name, self.node, self.worker)
             try:
@@ -77,12 +87,36 @@ class Subscribe(AtNode):
                 gone = isinstance(error, StateError)
                 error.say_more(
                     f"node {self.node} is at tick {tick}, which {self.at.name} does not have",
-                    hint="choose another provider, or create it again: londiste drop-node"
-                    f" {self.node}, then create-leaf or create-branch"
-                    if gone
-                    else "",
+                    hint=f"choose another provider, or {self._again()}" if gone else "",
                 )
                 raise
+
+    def _again(self) -> str:
+        return (
+            f"create it again: londiste drop-node {self.node}, then create-leaf or create-branch"
+        )
+
+    def _diverged(self, reason: str) -> StateError:
+        return StateError(
+            f"node {self.node} is at tick {self.tick()} and has events that {self.at.name} does not"
+            " have",
+            detail=reason,
+            hint=self._again(),
+        )
+
+
+def other_history(
+    conn: Connection, queue: str, consumer: str, known: KnownPosition | None, tick: int
+) -> str | None:
+    """Why a provider has another tick under this id than the one that was read; None: it has not.
+
+    conn -- on the provider.
+    known -- what the node has stored.
+    """
+    if known is None:
+        return None
+    facts = position_check.look(conn, queue, consumer, known, tick)
+    return position_check.another_tick(known, facts, tick)
 
 
 def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: str) -> None:

@@ -14,7 +14,7 @@ as $$
  *
  * i_tick_id -- tick that the branch must have reached, in tables and queue: the last one of the old
  *     root.  If the old root has failed, a worker that was killed after its commit cannot ask for the
- *     time of the tick.  Then this function creates the tick.
+ *     tick.  Then this function creates it, with the time that the worker has stored: nodes compare.
  *
  * ret_code -- 200 is the root now; 201 this operation made it the root before; 301 not a branch; 404
  *     this database is no node of the queue; 405 the operation is not in progress on this node, or
@@ -27,14 +27,18 @@ declare
     v_top int8;
     v_event int8;
     v_queue pgq.queue;
+    v_time timestamptz;
 begin
-    select n.node_type, s.last_tick_id, max(t.tick_id)
-    into v_type, v_tick, v_top
+    select n.node_type, s.last_tick_id, max(t.tick_id), max(k.ks_tick_time)
+    into v_type, v_tick, v_top, v_time
     from pgq_node.node_info n
         join pgq_node.local_state s
             on s.queue_name = n.queue_name and s.consumer_name = n.worker_name
         left join pgq.queue q on q.queue_name = n.queue_name
         left join pgq.tick t on t.tick_queue = q.queue_id
+        left join pgq.known_source k
+            on k.ks_queue = s.queue_name and k.ks_consumer = s.consumer_name
+                and k.ks_tick = s.last_tick_id
     where n.queue_name = i_queue_name
     group by n.node_type, s.last_tick_id;
     if not found then
@@ -62,7 +66,7 @@ begin
             || ' where t.tick_queue = $1 and t.tick_id = $2)', pgq.quote_fqname(v_queue.queue_data_pfx))
         into v_event
         using v_queue.queue_id, v_top;
-        perform pgq.ticker(i_queue_name, v_tick, now(), coalesce(greatest(v_event, t.tick_event_seq), 0))
+        perform pgq.ticker(i_queue_name, v_tick, coalesce(v_time, now()), coalesce(greatest(v_event, t.tick_event_seq), 0))
         from pgq.tick t
         where t.tick_queue = v_queue.queue_id and t.tick_id = v_top;
         v_top := v_tick;
