@@ -25,7 +25,7 @@ from londiste.db import catalog, table_fingerprint
 from londiste.db.catalog import Column, TableInfo
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import translated, tuples
+from londiste.db.queries import flush_commits, translated, tuples
 from londiste.db.table_fingerprint import Fingerprint
 from londiste.engine.spec import CopySpec
 from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged
@@ -247,4 +247,5 @@ def exported_snapshot(sides: CopySessions) -> Iterator[tuple[Connection, str, st
         with translated(conn):
             conn.execute("begin isolation level repeatable read, read only")
         ((name, snapshot),) = tuples(conn, "export_snapshot")
+        flush_commits(sides.provider)
         yield conn, name, snapshot

@@ -94,6 +94,14 @@ def interval(conn: Connection, text: str | None, setting: str = "") -> timedelta
     return row[0] if row is not None else None
 
 
+def flush_commits(conn: Connection) -> None:
+    """Waits until all that a snapshot of this server has seen is on disk: no crash takes it back.
+
+    conn -- an autocommit session.
+    """
+    tuples(conn, "flush_commits")
+
+
 def first(conn: Connection, query_name: str, /, **parameters: Any) -> tuple[Any, ...] | None:
     """Runs a query of ``sql/queries``; the first row, None without one."""
     return next(iter(tuples(conn, query_name, **parameters)), None)

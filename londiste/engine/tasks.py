@@ -19,7 +19,7 @@ from londiste.daemon import crash
 from londiste.db import call, catalog, copy, owner, table_fingerprint
 from londiste.db.connection import Connection, describe_dsn, keep_role
 from londiste.db.names import TableName
-from londiste.db.queries import query, translated
+from londiste.db.queries import flush_commits, query, translated
 from londiste.engine import row_transform, session_pool
 from londiste.engine.oversized_rows import explained
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec, Sums
@@ -122,7 +122,8 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
                     target,
                     copy.copy_in(staged.into, names, binary=binary),
                     pace=pace.moved,
-                    keep=task.several,
+                    # The session of a chunk with a snapshot of its own is used once more.
+                    keep=task.several or not spec.snapshot,
                     change=None if spec.rows is None else row_transform.changing(spec),
                 )
                 staged.finish(moved.rows)
@@ -314,6 +315,9 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
         assert row is not None
         yield conn, str(row[0])
         _read(conn)
+        # Before the chunk counts as copied: it is never read again, and its snapshot decides which
+        # events are applied.
+        flush_commits(conn)
 
 
 def _read(source: Connection) -> None:

@@ -17,6 +17,7 @@ from londiste.engine.spec import ChunkDone, CopySpec
 from londiste.errors import LondisteError, StateError, Superseded, TransientError
 from tests.engine.conftest import QUEUE, Pair
 from tests.fixtures.values import quoted, usable
+from tests.support.unflushed import unflushed
 from tests.support.waiting import wait_for
 
 TABLE = TableName("public", "t")
@@ -392,3 +393,13 @@ def test_a_range_that_waits_for_a_rewrite_of_the_table_is_read_behind_it(
     copy.join()
     assert sum(one.rows for one in done) == 2000
     assert in_target(pair) == 2000
+
+
+def test_what_the_snapshot_of_a_chunk_has_seen_is_on_disk_before_it_counts(
+    carrier: Engine, pair: Pair
+) -> None:
+    with_rows(pair, 10)
+    spec = replace(pair.spec(TABLE), snapshot="")
+    with unflushed(pair.source, "insert into public.t values (11, 'x')") as flushed:
+        assert sum(done.rows for done in carrier.copy(spec, 1)) == 11
+        assert flushed()

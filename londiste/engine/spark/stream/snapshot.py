@@ -21,7 +21,7 @@ from psycopg.conninfo import make_conninfo
 
 from londiste.db import catalog
 from londiste.db.connection import Connection, connect, session, whereabouts
-from londiste.db.queries import translated, tuples
+from londiste.db.queries import flush_commits, translated, tuples
 from londiste.engine.spark.stream.options import Options
 from londiste.engine.spark.stream.rows import batches
 from londiste.engine.spark.stream.typed_rows import Typed
@@ -63,6 +63,9 @@ class SnapshotSession:
         )
         try:
             self.name, self.seen = _export(self._conn)
+            name = f"londiste-spark {options.queue} snapshot"
+            with session(options.conninfo, name=name, autocommit=True) as conn:
+                flush_commits(conn)
             self.tick = _tick(self._conn, options.queue)
         except BaseException:
             self._conn.close()
