@@ -7,6 +7,7 @@ commits; on a connection that is not in autocommit the caller decides.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from londiste.cascade.model import (
@@ -53,6 +54,11 @@ def create_node(
         global_watermark,
         combined_queue,
     )
+
+
+def set_start_tick(conn: Connection, queue: str, tick_time: datetime) -> None:
+    """Gives the first tick of a new branch the time of that tick at its provider."""
+    call.ret(conn, "pgq_node.set_start_tick", queue, tick_time)
 
 
 def drop_node(conn: Connection, queue: str, node: str) -> None:

@@ -16,6 +16,8 @@ from londiste.settings import ConsumerSettings
 
 #: Contracts whose consumers keep their own position.
 POSITIONED = {Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.LOCAL_FILE}
+#: Contracts whose consumers note batches, or their events, by their numbers.
+BY_NUMBER = {Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH, Delivery.ONCE_PER_EVENT}
 #: Contracts whose consumers note beside their effects what is done.
 KEEPING = {
     *POSITIONED,

@@ -20,11 +20,18 @@ from psycopg.pq import TransactionStatus
 from londiste.consumer.context import Context, EventFunction
 from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import RETRY_SECONDS, Dead, Retry
+from londiste.consumer.progress import EventMarks
 from londiste.daemon import crash
 from londiste.db.connection import Connection
 from londiste.db.queries import tuples
-from londiste.errors import EventError, LondisteError, StateError, Superseded, from_database
-from londiste.pgq import ext
+from londiste.errors import (
+    EventError,
+    LondisteError,
+    PositionLost,
+    StateError,
+    Superseded,
+    from_database,
+)
 from londiste.pgq.types import Batch, Event
 
 #: One event through the user's function; the difference is in transactions and marks.
@@ -94,26 +101,22 @@ def with_savepoints(policy: FailurePolicy) -> One:
 def marked(
     policy: FailurePolicy,
     transaction: Callable[[], AbstractContextManager[object]],
-    conn: Callable[[], Connection],
-    consumer: str,
-    sub: str,
+    marks: EventMarks,
 ) -> One:
     """Each event in its own transaction, with the mark that it is done."""
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
             with transaction():
-                if ext.is_event_done(conn(), consumer, ctx.batch.id, event.id, sub):
+                if marks.done(ctx.batch, event.id):
                     return
                 _call(function, event, ctx)
-                require_transaction(conn(), ctx.batch)
+                require_transaction(marks.db(), ctx.batch)
                 crash.point("consumer.after-effect")
-                if event.id not in ctx.outcomes and not ext.set_event_done(
-                    conn(), consumer, ctx.batch.id, event.id, sub
-                ):
+                if event.id not in ctx.outcomes and not marks.mark(ctx.batch, event.id):
                     raise Superseded(
                         f"event {event.id} of batch {ctx.batch.id}: another process has done it",
-                        detail=f"queue {ctx.batch.queue}, consumer {consumer}",
+                        detail=f"queue {ctx.batch.queue}, consumer {marks.consumer}",
                         hint="run one process per consumer name",
                     )
         except Exception as error:
@@ -242,7 +245,7 @@ def raised_at(error: BaseException) -> str:
 
 def _decide(error: Exception, event: Event, ctx: Context, policy: FailurePolicy) -> None:
     """Stores the outcome of a failure in the context, or raises the error that ends the batch."""
-    if isinstance(error, Superseded):
+    if isinstance(error, (Superseded, PositionLost)):
         raise error
     _raise_transient(error)
     try:

@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from londiste.consumer import filters, source
 from londiste.consumer.declaration import (
+    BY_NUMBER,
     KEEPING,
     POSITIONED,
     ConsumerClass,
@@ -192,9 +193,8 @@ class Parts:
         if self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE:
             with self._stored() as stored:
                 stored.forget()
-        elif self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH:
-            with session(self.effects_dsn, name="londiste consumer", autocommit=True) as conn:
-                BatchProgress(lambda: conn, self.settings.consumer).forget()
+        elif self.delivery in BY_NUMBER:
+            self._forget_batches("")
         elif self.delivery is Delivery.LOCAL_FILE:
             self._file().forget()
         return there
@@ -257,8 +257,17 @@ class Parts:
 
     def reset(self) -> int:
         """``Consumer.reset``."""
+        if self.delivery in BY_NUMBER:
+            tick = some(self.source().tick())
+            self._forget_batches(self.settings.subconsumer_name)
+            return tick
         with self._stored() as stored:
             return self._set(self.source(), stored)
+
+    def _forget_batches(self, subconsumer: str) -> None:
+        """Deletes what is stored of batches that are done: the next one is processed."""
+        with session(self.effects_dsn, name="londiste consumer", autocommit=True) as conn:
+            BatchProgress(lambda: conn, self.settings.consumer, subconsumer).forget()
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from londiste.consumer.outcome import Outcome
+from londiste.consumer.source import superseded
 from londiste.daemon.files import write_atomically
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.queries import query, translated
@@ -27,6 +28,10 @@ POSITION_HINT = (
     "set a unique consumer name per database; to start at the position of the data:"
     " --rewind; to accept the queue's position, which skips or repeats the events between:"
     " --reset"
+)
+BATCH_HINT = (
+    "set a unique consumer name per database; to accept the queue's position, which skips or"
+    " repeats the events between: --reset"
 )
 
 
@@ -115,12 +120,10 @@ class BatchProgress:
         known = ext.get_known_source(self.db(), self.consumer, self.subconsumer)
         where = describe_dsn(self.db().info.dsn)
         if known is not None and known.queue_name != batch.queue:
-            raise _another(batch, f"they belong to queue {known.queue_name}", where)
+            raise _another(batch, f"they belong to queue {known.queue_name}", where, BATCH_HINT)
         done = ext.is_batch_done(self.db(), self.consumer, batch.id, self.subconsumer)
         if done and known is not None and known != _end(batch, known):
-            raise _another(
-                batch, f"batch {batch.id} there ended at another tick, {known.tick_id}", where
-            )
+            raise _another(batch, _other_end(batch, known), where, BATCH_HINT)
         return done
 
     def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
@@ -136,8 +139,55 @@ class BatchProgress:
         return _stored(self.db(), self.consumer, self.subconsumer, batch)
 
     def forget(self) -> None:
-        """Deletes the record of the queue of the batches."""
-        ext.forget_known_source(self.db(), self.consumer, self.subconsumer)
+        """Deletes the record of the batches and of their queue."""
+        ext.forget_batches(self.db(), self.consumer, self.subconsumer)
+
+
+class EventMarks:
+    """Events of the current batch that are done, in ``pgq_ext`` of the database of the effects.
+
+    db -- gives the session; the methods are called inside the transaction of one event.
+    is_open -- whether the queue has the batch open.
+    """
+
+    def __init__(
+        self,
+        db: Callable[[], Connection],
+        consumer: str,
+        subconsumer: str,
+        is_open: Callable[[Batch], bool],
+    ) -> None:
+        self.db = db
+        self.consumer = consumer
+        self.subconsumer = subconsumer
+        self._is_open = is_open
+
+    def done(self, batch: Batch, event: int) -> bool:
+        """Whether the event is done.  Locks out other processes until the transaction ends.
+
+        Raises Superseded when another process has a later batch, PositionLost when the marks are
+        those of another queue, or of a batch that the queue has lost.
+        """
+        conn, names = self.db(), (self.consumer, self.subconsumer)
+        _keep_out(conn, "\n".join(names))
+        current = ext.get_event_batch(conn, *names)
+        known = ext.get_known_source(conn, *names)
+        where = describe_dsn(conn.info.dsn)
+        if known is not None and known.queue_name != batch.queue:
+            raise _another(batch, f"they belong to queue {known.queue_name}", where, BATCH_HINT)
+        if current is not None and current > batch.id:
+            if not self._is_open(batch):
+                raise superseded(batch)
+            raise _another(batch, f"its newest batch there is {current}", where, BATCH_HINT)
+        if current != batch.id or known is None:
+            ext.note_known_source(conn, self.consumer, _end(batch), self.subconsumer)
+        elif known != _end(batch, known):
+            raise _another(batch, _other_end(batch, known), where, BATCH_HINT)
+        return ext.is_event_done(conn, self.consumer, batch.id, event, self.subconsumer)
+
+    def mark(self, batch: Batch, event: int) -> bool:
+        """Marks the event as done; False if it was."""
+        return ext.set_event_done(self.db(), self.consumer, batch.id, event, self.subconsumer)
 
 
 class FileProgress:
@@ -278,7 +328,11 @@ def _compare(batch: Batch, tick: int | None, known: KnownSource | None, where: s
     return tick == batch.tick_id
 
 
-def _another(batch: Batch, why: str, where: str) -> PositionLost:
+def _other_end(batch: Batch, known: KnownSource) -> str:
+    return f"batch {batch.id} there ended at another tick, {known.tick_id}"
+
+
+def _another(batch: Batch, why: str, where: str, hint: str = POSITION_HINT) -> PositionLost:
     """The error for a position whose tick id fits, but which belongs to another queue."""
     return PositionLost(
         f"consumer {batch.consumer}: its position in {where} does not belong to queue"
@@ -286,7 +340,7 @@ def _another(batch: Batch, why: str, where: str) -> PositionLost:
         detail=(
             f"{why}: queue or consumer were created again, restored, or share a name with another"
         ),
-        hint=POSITION_HINT,
+        hint=hint,
     )
 
 

@@ -19,7 +19,7 @@ from londiste.consumer.contracts import STEPS, Chunks, Job
 from londiste.consumer.delivery import Delivery
 from londiste.consumer.event_loop import FailurePolicy, NeedsSavepoints, One
 from londiste.consumer.event_stream import Events
-from londiste.consumer.progress import Progress
+from londiste.consumer.progress import EventMarks, Progress
 from londiste.consumer.source import QueueSource
 from londiste.daemon import crash
 from londiste.daemon.logcontext import bound
@@ -181,9 +181,8 @@ class Runner:
 
     def _one(self, careful: bool) -> One:
         if self.delivery is Delivery.ONCE_PER_EVENT:
-            return event_loop.marked(
-                self.policy, self.effects.transaction, self.effects.current, *self.key
-            )
+            marks = EventMarks(self.effects.current, *self.key, self.source.is_open)
+            return event_loop.marked(self.policy, self.effects.transaction, marks)
         if not self.delivery.one_transaction:
             return event_loop.plainly(self.policy)
         return (

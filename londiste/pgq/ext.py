@@ -52,6 +52,17 @@ def set_event_done(
     )
 
 
+def get_event_batch(conn: Connection, consumer: str, subconsumer: str = "") -> int | None:
+    """The batch whose events are recorded; None if none is."""
+    batch = call.value(conn, "pgq_ext.get_event_batch", consumer, subconsumer)
+    return None if batch is None else int(batch)
+
+
+def forget_batches(conn: Connection, consumer: str, subconsumer: str = "") -> None:
+    """Deletes all records of batches, events and queue: the next batch is processed."""
+    call.value(conn, "pgq_ext.forget_batches", consumer, subconsumer)
+
+
 class ReturnedEvent(NamedTuple):
     """An event of an applied batch that goes back to the queue.
 

@@ -29,6 +29,8 @@ grant execute on function
     pgq_ext.is_event_done(text, text, int8, int8),
     pgq_ext.set_event_done(text, int8, int8),
     pgq_ext.set_event_done(text, text, int8, int8),
+    pgq_ext.get_event_batch(text, text),
+    pgq_ext.forget_batches(text, text),
     pgq_ext.set_event_returned(text, text, int8, int8, int4, int4, text),
     pgq_ext.get_returned_events(text, text, int8),
     pgq_ext.get_last_tick(text),

@@ -30,8 +30,8 @@ def unflushed(database: Database, statement: str) -> Iterator[Callable[[], bool]
             end = conn.execute("select pg_current_wal_insert_lsn()::text").fetchone()
 
             def flushed() -> bool:
-                row = conn.execute("select pg_current_wal_flush_lsn() >= %s::pg_lsn", end).fetchone()
-                return row == (True,)
+                asked = "select pg_current_wal_flush_lsn() >= %s::pg_lsn"
+                return conn.execute(asked, end).fetchone() == (True,)
 
             assert not flushed()
             yield flushed

@@ -29,7 +29,7 @@ from londiste.db.connection import describe_dsn, masked
 from londiste.errors import BadOption, StateError, UnknownNode, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import NodeStep, Step
-from londiste.pgq import queues
+from londiste.pgq import position_check, queues
 
 #: How soon a change is in a tick, where a root makes its queue itself: a tick and what follows
 #: from it take about as long.
@@ -382,7 +382,8 @@ class CreateNode:
         # Not the global watermark of this moment: it may have moved since an interrupted run
         # has registered the subscriber, the subscription has not.
         consumers = queues.get_consumer_info(source, node.queue, node.worker)
-        if not consumers or consumers[0].last_tick is None:
+        start = consumers[0].last_tick if consumers else None
+        if start is None:
             raise StateError(
                 f"node {self.provider}: consumer {node.worker} is no longer registered",
                 hint="repeat the command",
@@ -395,10 +396,13 @@ class CreateNode:
                 node.name,
                 node.worker,
                 provider=self.provider,
-                global_watermark=consumers[0].last_tick,
+                global_watermark=start,
                 combined_queue=node.combined,
             )
             if node.type is NodeType.BRANCH:
+                facts = position_check.look(source, node.queue, node.worker, None, start)
+                if facts.tick_time is not None:
+                    nodes.set_start_tick(conn, node.queue, facts.tick_time)
                 # As quick as its provider, should it become the root.
                 queue_settings.take_over(source, conn, node.queue)
 

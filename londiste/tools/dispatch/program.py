@@ -145,7 +145,7 @@ class _Parts(Parts):
             raise StateError(
                 f"consumer {on.consumer}: the target has the position of an earlier registration",
                 detail="its rows may be there as well; nothing was copied",
-                hint="first: --unregister; or go on at that position: --rewind",
+                hint="first: --unregister; or continue at that position: --rewind",
             )
         if stored.tick() is None:
             # Keeps the events until the consumer itself does.

@@ -1,42 +1,55 @@
-"""A process that stands still while another one of the same consumer goes on changes nothing after."""
+"""A process that stands still while another one of the same consumer goes on changes nothing."""
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from londiste import Delivery
+from londiste.errors import PositionLost
 from londiste.pgq import queues
 from tests.fixtures.cluster import Database
-from tests.scenarios.queue.test_consumer_contracts import ORDINARY, QUEUE, processes, scene
+from tests.scenarios.queue.test_consumer_contracts import ORDINARY, QUEUE, Scene, processes, scene
 from tests.support.scenarios.processes import Processes, is_stopped
 from tests.support.waiting import wait_for
 
 __all__ = ["processes"]
-PLACES = {Delivery.LOCAL_FILE: "consumer.processed"}
+PLACES = {
+    Delivery.LOCAL_FILE: "consumer.processed",
+    Delivery.ONCE_PER_EVENT: "consumer.after-mark:2",
+}
+
+
+def program(it: Scene, point: str, number: str) -> tuple[list[str], dict[str, str]]:
+    """The consumer's program, which stands still or is killed at a point."""
+    argv = [sys.executable, "-m", "tests.support.programs.consumer_program", "--once"]
+    for key, value in it.given.items():
+        argv += ["--set", f"{key}={value}"]
+    return argv, {
+        "DELIVERY": it.delivery.name,
+        "SIDE_EFFECTS": str(it.directory / "side_effects"),
+        "LONDISTE_CRASH": point,
+        "LONDISTE_CRASH_SIGNAL": number,
+    }
 
 
 @pytest.mark.parametrize("delivery", PLACES, ids=[each.name for each in PLACES])
 def test_a_paused_process_does_not_move_what_another_one_has_done(
-    delivery: Delivery, pgq_db: Database, tmp_path: Path, processes: Processes
+    delivery: Delivery,
+    pgq_db: Database,
+    new_database: Callable[..., Database],
+    tmp_path: Path,
+    processes: Processes,
 ) -> None:
-    it = scene(pgq_db, None, tmp_path, delivery)
-    argv = [sys.executable, "-m", "tests.support.programs.consumer_program", "--once"]
-    for key, value in it.given.items():
-        argv += ["--set", f"{key}={value}"]
-    first = processes.start(
-        "first",
-        argv,
-        {
-            "DELIVERY": delivery.name,
-            "SIDE_EFFECTS": str(tmp_path / "side_effects"),
-            "LONDISTE_CRASH": PLACES[delivery],
-            "LONDISTE_CRASH_SIGNAL": "STOP",
-        },
-    )
+    target = new_database(pgq=True) if delivery is Delivery.ONCE_PER_EVENT else None
+    it = scene(pgq_db, target, tmp_path, delivery)
+    first = processes.start("first", *program(it, PLACES[delivery], "STOP"))
     wait_for(lambda: is_stopped(first.pid), what="the process that stands still")
     # As after a restart of the server of the queue: nobody holds the consumer.
     it.source.execute(
@@ -52,4 +65,31 @@ def test_a_paused_process_does_not_move_what_another_one_has_done(
     if delivery is Delivery.LOCAL_FILE:
         assert json.loads((tmp_path / "position").read_text())["tick"] == info.last_tick
     it.take_all()
-    assert all(it.rows()[text] >= 1 for text in ORDINARY) and it.lines() == done
+    assert all(it.rows()[text] >= 1 for text in ORDINARY)
+    if delivery is Delivery.ONCE_PER_EVENT:
+        assert all(it.rows()[text] == 1 for text in ORDINARY)
+    assert it.lines() == done
+
+
+@pytest.mark.parametrize(
+    "delivery", [Delivery.ONCE_PER_EVENT, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH]
+)
+def test_numbers_of_a_queue_that_was_created_again_are_not_taken_for_the_old_ones(
+    delivery: Delivery,
+    new_database: Callable[..., Database],
+    tmp_path: Path,
+    processes: Processes,
+) -> None:
+    target = new_database(pgq=True)
+    first = scene(new_database(pgq=True), target, tmp_path, delivery)
+    # The first batch is done, and the new queue has another one of the same number.
+    done = processes.run(*program(first, "consumer.after-finish", "KILL"))
+    assert done.code == -signal.SIGKILL, done
+    target.execute("alter table effects rename to kept")
+    again = scene(new_database(pgq=True), target, tmp_path, delivery)
+    with pytest.raises(PositionLost, match="does not belong to queue"):
+        again.kind(**again.given).run_once()
+    assert again.rows() == Counter()
+    again.kind(**again.given).reset()
+    again.take_all()
+    assert all(again.rows()[text] == 1 for text in ORDINARY)

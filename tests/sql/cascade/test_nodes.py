@@ -164,3 +164,15 @@ def test_attributes_are_stored(pgq_db: Database) -> None:
 def test_the_version_is_told(pgq_db: Database) -> None:
     assert str(pgq_db.value("select pgq_node.version()"))[0] >= "3"
     assert pgq_db.value("select pgq_node.upgrade_schema()") == 0
+
+
+def test_the_first_tick_of_a_new_branch_gets_the_time_that_it_has_at_its_provider(
+    pgq_db: Database,
+) -> None:
+    make_branch(pgq_db, tick=7)
+    noon = "2026-01-02 12:00:00+00"
+    assert ret(pgq_db, "pgq_node.set_start_tick", "q", noon)[0] == 200
+    assert pgq_db.value("select tick_time = %s from pgq.tick where tick_id = 7", noon) is True
+    pgq_db.execute("select pgq.ticker('q', 8, now(), 1)")
+    assert ret(pgq_db, "pgq_node.set_start_tick", "q", noon)[0] == 404
+    assert ret(pgq_db, "pgq_node.set_start_tick", "other", noon)[0] == 404

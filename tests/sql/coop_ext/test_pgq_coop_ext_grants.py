@@ -37,6 +37,8 @@ WRITER_DEFINER = {
     "pgq_ext.set_batch_done(text,text,bigint)",
     "pgq_ext.is_event_done(text,text,bigint,bigint)",
     "pgq_ext.set_event_done(text,text,bigint,bigint)",
+    "pgq_ext.get_event_batch(text,text)",
+    "pgq_ext.forget_batches(text,text)",
     "pgq_ext.get_last_tick(text,text)",
     "pgq_ext.set_last_tick(text,text,bigint)",
     "pgq_ext.get_known_source(text,text)",

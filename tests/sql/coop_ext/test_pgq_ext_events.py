@@ -93,3 +93,17 @@ def test_every_function_has_its_wrapper(pgq_db: Database) -> None:
     assert ext.is_event_done(conn, "c", 5, 1, "1")
     assert not ext.is_event_done(conn, "c", 5, 1)
     assert ext.set_event_done(conn, "c", 5, 1)
+
+
+def test_the_batch_of_the_events_is_known_until_all_is_forgotten(pgq_db: Database) -> None:
+    with pgq_db.connect() as conn:
+        assert ext.get_event_batch(conn, "c") is None
+        for batch in (7, 8):
+            assert ext.set_event_done(conn, "c", batch, 1)
+            assert ext.set_event_done(conn, "c", batch, 1, "worker")
+        assert ext.get_event_batch(conn, "c") == 8
+        assert ext.set_batch_done(conn, "c", 7)
+        ext.forget_batches(conn, "c")
+        assert ext.get_event_batch(conn, "c") is None
+        assert not ext.is_event_done(conn, "c", 8, 1) and not ext.is_batch_done(conn, "c", 7)
+        assert ext.get_event_batch(conn, "c", "worker") == 8

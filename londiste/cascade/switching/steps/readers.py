@@ -92,9 +92,7 @@ class Subscribe(AtNode):
                 raise
 
     def _again(self) -> str:
-        return (
-            f"create it again: londiste drop-node {self.node}, then create-leaf or create-branch"
-        )
+        return f"create it again: londiste drop-node {self.node}, then create-leaf or create-branch"
 
     def _diverged(self, reason: str) -> StateError:
         return StateError(
