@@ -186,6 +186,19 @@ def deaf(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
     yield from _broken(cast, lambda line: line.deafen())
 
 
+@FAULTS.add("kill pooler", weight=1.5, draw=_any_node, when=lambda world: world.pooler)
+@contextlib.contextmanager
+def kill_pooler(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
+    """With all connections to a node; its backends go on until they notice."""
+    pooler = cast.places[how["node"]].pooler
+    if pooler is None:
+        yield
+        return
+    pooler.stop()
+    yield
+    pooler.up()
+
+
 @FAULTS.add("table lock", weight=1.5, draw=_any_node)
 @contextlib.contextmanager
 def table_lock(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:

@@ -32,6 +32,7 @@ from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork, Forks
 from tests.support.scenarios.processes import Processes
 from tests.support.servers import ready_files
+from tests.support.servers.pooler import Pooler
 
 QUEUE = "nemesis"
 #: Its ticks; those of the application's queue have the same numbers.
@@ -57,6 +58,7 @@ class Place:
     database: Database
     dsn: str
     location: str
+    pooler: Pooler | None = None
     config: Path = field(default_factory=Path)
     worker: Fork | None = None
     env: dict[str, str] = field(default_factory=dict)
@@ -77,11 +79,15 @@ class Stage:
         self._worlds: dict[str, tuple[dict[str, Place], Line | None]] = {}
 
     def close(self) -> None:
-        for _, line in self._worlds.values():
+        for places, line in self._worlds.values():
             if line is not None:
                 line.close()
+            for place in places.values():
+                if place.pooler is not None:
+                    place.pooler.stop()
         for server in self.servers.values():
             server.remove()
+        shutil.rmtree(self._home / "poolers", ignore_errors=True)
         with contextlib.suppress(OSError):
             self._home.rmdir()
 
@@ -98,6 +104,8 @@ class Stage:
         places, line = self._worlds[world.name]
         for place in places.values():
             self._again(world, place.database)
+            if place.pooler is not None:
+                place.pooler.up()
         directory = self.directory / f"life{number}"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
@@ -122,7 +130,9 @@ class Stage:
         line = None
         for name, provider in world.providers.items():
             database = create_database(self.servers[world.servers[name]], pgq=True)
-            dsn = location = _owned(database) if world.owner else database.dsn
+            pooler = self._pooled(database) if world.pooler else None
+            dsn = _owned(database) if world.owner else database.dsn
+            dsn = location = pooler.dsn(database) if pooler is not None else dsn
             with psycopg.connect(dsn, autocommit=True) as conn:
                 conn.execute(SCHEMA.encode())
             database.execute("select pgq.create_queue(%s)", APP_QUEUE)
@@ -130,11 +140,24 @@ class Stage:
             if world.line and provider is None:
                 line = Line(dsn)
                 location = line.dsn
-            places[name] = Place(name, database, dsn, location)
+            places[name] = Place(name, database, dsn, location, pooler)
             _make_node(world, places, name)
         for place in places.values():
+            if place.pooler is not None:
+                # It keeps sessions that nobody uses.
+                place.pooler.stop()
             place.database.clone(f"{place.database.name}_saved")
         return places, line
+
+    def _pooled(self, database: Database) -> Pooler | None:
+        """A pooler of sessions, where pgbouncer is installed."""
+        if Pooler.program() is None:
+            return None
+        directory = self._home / "poolers"
+        directory.mkdir(exist_ok=True)
+        pooler = Pooler("session", directory, size=60)
+        pooler.start(database)
+        return pooler
 
     def _again(self, world: World, database: Database) -> None:
         server = database.cluster

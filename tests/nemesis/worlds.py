@@ -24,6 +24,7 @@ class World:
     servers -- node -> name of its server.
     line -- other nodes reach the root through a proxy that can fall silent.
     owner -- programs and applications are the owner of the tables, and no superuser.
+    pooler -- programs and applications connect through a pooler, if there is one on this machine.
     """
 
     name: str
@@ -33,6 +34,7 @@ class World:
     weight: float = 1.0
     line: bool = False
     owner: bool = False
+    pooler: bool = False
     draw: Callable[[random.Random], dict[str, Any]] = _settings
 
 
@@ -49,6 +51,7 @@ def _world(name: str, providers: dict[str, str | None], servers: str, **more: An
 _world("leaf", {"root": None, "leaf": "root"}, "AB", weight=3)
 _world("line", {"root": None, "leaf": "root"}, "AB", weight=2, line=True)
 _world("owner", {"root": None, "leaf": "root"}, "AB", weight=2, owner=True)
+_world("pooler", {"root": None, "leaf": "root"}, "AB", weight=2, pooler=True)
 _world("same server", {"root": None, "leaf": "root"}, "AA")
 _world("two leaves", {"root": None, "leaf": "root", "leaf2": "root"}, "ABB")
 _world("branch", {"root": None, "branch": "root", "leaf": "branch"}, "ABB", weight=3)

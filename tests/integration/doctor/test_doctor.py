@@ -21,9 +21,9 @@ from londiste.monitor.doctor.examine import examine
 from londiste.monitor.doctor.situation import DoctorLimits
 from londiste.monitor.queues.model import Finding
 from tests.fixtures.cluster import Database, Server, create_database, template
-from tests.fixtures.pgbouncer import Pooler
 from tests.fixtures.sources import psql
 from tests.integration.doctor.damages import DAMAGES, ROWS, STRUCTURE
+from tests.support.servers.pooler import Pooler
 
 ROLE, PASSWORD = f"doctor_{os.getpid()}", "doctor"
 

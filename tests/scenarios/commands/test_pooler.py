@@ -16,7 +16,7 @@ from londiste.errors import SharedBackend
 from londiste.pgq import queues
 from tests.fixtures.cluster import Database
 from tests.fixtures.line import Line
-from tests.fixtures.pgbouncer import Pooler
+from tests.support.servers.pooler import Pooler
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -19,7 +19,7 @@ from londiste.errors import NotSecured
 from londiste.monitor import exposure
 from tests.fixtures.cluster import Database, memory_directory
 from tests.fixtures.line import Line
-from tests.fixtures.pgbouncer import Pooler
+from tests.support.servers.pooler import Pooler
 
 NAME = "db.test"
 Make = Callable[..., Pooler]
