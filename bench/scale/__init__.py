@@ -1,8 +1,8 @@
-"""How the cost of operations grows with the number of tables, consumers and queues.
+"""How the cost of operations grows with tables, columns, backlog, nodes and so on.
 
     python -m bench.scale --axis tables --steps 10,100,1000
-    python -m bench.scale --axis consumers --steps 1,10,100,1000
-    python -m bench.scale --axis queues --steps 1,10,100,500
+    python -m bench.scale --axis chain          # with the sizes of the axis
+    python -m bench.scale --help                # names the axes
 
 Each step starts two servers of its own.  A line is an operation at one size: wall time, processor
 time of the program and of both servers, peak memory of the program, and the WAL of both servers.

@@ -33,7 +33,7 @@ def main() -> None:
     common.table([axis.name, "operation", *_UNITS], [])
     for step in steps:
         with (
-            common.servers(*axis.servers) as servers,
+            common.servers(*axis.servers, settings=_SETTINGS) as servers,
             tempfile.TemporaryDirectory() as folder,
         ):
             found[step] = []
@@ -43,6 +43,8 @@ def main() -> None:
     report(axis.name, found, args.json)
 
 
+#: For thirty nodes with their workers, and for two hundred writers.
+_SETTINGS = {"max_connections": "300"}
 _UNITS = ("s", "processor s", "of the program", "of the servers", "peak MB", "WAL MB")
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.scale.axes import axis
-from bench.scale.meter import Cost, Meter, settings, wait
-from bench.support import common
+from bench.scale.cascade import Cascade
+from bench.scale.meter import Cost, Meter
 
-QUEUE = "bench"
 ROWS = 100
 TOUCHED = 10
 
@@ -16,50 +15,37 @@ TOUCHED = 10
 @axis("tables", (10, 100, 1000), ("source", "target"))
 def tables(meter: Meter, size: int) -> Iterator[Cost]:
     """From the first ``add-table`` to batches that touch some tables or all."""
-    source, target = meter.servers
-    for cluster, database in ((source, "src"), (target, "dst")):
-        cluster.create_database(database)
-    with common.connect(source, "src") as conn:
-        # A transaction for some tables each: a thousand in one would need more locks.
-        for number in range(size):
-            conn.execute(
-                f"create table t{number} (id bigint primary key, n int, what text);"
-                f" insert into t{number} select i, i, 'row ' || i"
-                f" from generate_series(1, {ROWS}) i".encode()
-            )
-    dsns = {"root": source.dsn("src"), "leaf": target.dsn("dst")}
-    files = {
-        name: settings(
-            meter.folder, name, "londiste", {"db": dsn, "queue_name": QUEUE, "job_name": name}
-        )
-        for name, dsn in dsns.items()
-    }
-    ticker = settings(meter.folder, "ticker", "ticker", {"db": dsns["root"]})
-    for name in files:
-        meter.command("install", "-c", files[name], "install")
-    meter.command("create-root", "-c", files["root"], "create-root", "root", dsns["root"])
-    leaf = ("create-leaf", "leaf", dsns["leaf"], "--provider", dsns["root"])
-    meter.command("create-leaf", "-c", files["leaf"], *leaf)
+    cascade = Cascade(meter)
+    files = cascade.files
+    # A transaction for some tables each: a thousand in one would need more locks.
+    cascade.execute(
+        "root",
+        *(
+            f"create table t{number} (id bigint primary key, n int, what text);"
+            f" insert into t{number} select i, i, 'row ' || i from generate_series(1, {ROWS}) i"
+            for number in range(size)
+        ),
+    )
 
     yield meter.command("root: add-table --all", "-c", files["root"], "add-table", "--all")
     create = ("add-table", "--all", "--create")
     yield meter.command("leaf: add-table --all --create", "-c", files["leaf"], *create)
     count = "select count(*) filter (where merge_state = 'ok') from londiste.table_info"
-    with meter.daemon("-c", ticker, "ticker"):
-        with meter.daemon("-c", files["leaf"], "worker") as worker:
-            with meter.watched("until in sync", worker) as found:
-                wait(f"select ({count}) = {size}", target, "dst")
+    with cascade.ticking():
+        with cascade.working("leaf") as workers:
+            with meter.watched("until in sync", *workers) as found:
+                cascade.wait("leaf", f"({count}) = {size}")
             yield from found
             for command in ("status", "compare", "doctor"):
                 yield meter.command(command, "-c", files["leaf"], command)
-        batches = _Batches(meter, size)
+        batches = _Batches(cascade, size)
         batches.write(1)
-        with meter.daemon("-c", files["leaf"], "worker") as worker:
-            with meter.watched("worker: start, first batch", worker) as found:
+        with cascade.working("leaf") as workers:
+            with meter.watched("worker: start, first batch", *workers) as found:
                 batches.wait()
             yield from found
             for word, touched in ((f"{TOUCHED} tables", min(TOUCHED, size)), ("all tables", size)):
-                with meter.watched(f"batch: {word}", worker) as found:
+                with meter.watched(f"batch: {word}", *workers) as found:
                     batches.write(touched)
                     batches.wait()
                 yield from found
@@ -68,21 +54,18 @@ def tables(meter: Meter, size: int) -> Iterator[Cost]:
 class _Batches:
     """Transactions that insert a row into several tables, and the wait for them on the leaf."""
 
-    def __init__(self, meter: Meter, size: int) -> None:
-        self._source, self._target = meter.servers
-        self._last = f"t{size - 1}"
+    def __init__(self, cascade: Cascade, size: int) -> None:
+        self._cascade = cascade
         self._size = size
         self._row = ROWS
 
     def write(self, touched: int) -> None:
         """One transaction, and a tick as soon as it is due."""
         self._row += 1
-        with common.connect(self._source, "src") as conn, conn.transaction():
-            for number in range(self._size - touched, self._size):
-                conn.execute(f"insert into t{number} values ({self._row}, 0, 'more')".encode())
+        changed = range(self._size - touched, self._size)
+        inserts = (f"insert into t{number} values ({self._row}, 0, 'more')" for number in changed)
+        self._cascade.execute("root", ";".join(inserts))
 
     def wait(self) -> None:
         """Waits for the row in the last table; the batch is applied in one transaction."""
-        wait(
-            f"select exists (select from {self._last} where id = {self._row})", self._target, "dst"
-        )
+        self._cascade.wait("leaf", f"exists (select from t{self._size - 1} where id = {self._row})")
