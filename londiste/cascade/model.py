@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote, unquote
-
-from londiste.pgq.consumers import ConsumerKind
 
 
 class NodeType(StrEnum):
@@ -149,20 +147,6 @@ class Hold:
     """A request to the worker to pause at ``tick``."""
 
     tick: int
-
-
-def consumer_kind(consumer: str, subscribers: Sequence[Subscriber]) -> ConsumerKind:
-    """The kind of a consumer, as far as its name shows it."""
-    if consumer.startswith("."):
-        return ConsumerKind.WATERMARK
-    if consumer.endswith(".gravestone"):
-        return ConsumerKind.NODE
-    for subscriber in subscribers:
-        if consumer == subscriber.worker:
-            return ConsumerKind.NODE
-        if consumer.startswith(f"{subscriber.worker}.copy."):
-            return ConsumerKind.COPY
-    return ConsumerKind.CONSUMER
 
 
 def decode_attrs(text: str | None) -> dict[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from londiste.cascade.model import Subscriber, consumer_kind
+from londiste.cascade.model import Subscriber
+from londiste.cascade.own_consumers import consumer_kind
 from londiste.db.connection import Connection
 from londiste.db.names import argument
 from londiste.db.queries import tuples

@@ -239,7 +239,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "rotation-pinned": (
             "A consumer needs old events: event tables grow.",
-            "Start the consumer, or londiste queue unregister QUEUE CONSUMER.",
+            "Start the consumer, or londiste queue unregister QUEUE CONSUMER."
+            " For a consumer of the cascade the finding names the command of its node.",
         ),
         "rotation-late": (
             "Event tables were not rotated in time, and no consumer needs them.",
@@ -251,7 +252,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "position-lost": (
             "The position of a consumer is a tick that does not exist any more.",
-            "londiste queue register QUEUE CONSUMER --at TICK; events between are lost for it.",
+            "londiste queue register QUEUE CONSUMER --at TICK; events between are lost for it."
+            " For the worker of a node: londiste worker --rewind, with the settings of that node.",
         ),
         "cooperative-dead": (
             "A cooperative consumer holds a batch and seems dead.",
@@ -267,7 +269,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "consumer-inactive": (
             "A consumer has opened and finished no batch for long.",
-            "Start it, or londiste queue unregister QUEUE CONSUMER.",
+            "Start it, or londiste queue unregister QUEUE CONSUMER."
+            " For a consumer of the cascade the finding names the command of its node.",
         ),
         "consumer-lags": (
             "A consumer lags by more than --max-lag allows.",

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import Subscriber, consumer_kind
+from londiste.cascade.model import Subscriber
+from londiste.cascade.own_consumers import consumer_kind, find_subscribers
 from londiste.db.connection import Connection
-from londiste.errors import AccessDenied, InstallError, LondisteError
+from londiste.errors import AccessDenied, InstallError
 from londiste.pgq import counting, spark_epochs
 from londiste.pgq.consumers import ConsumerKind, get_consumer_kinds
 from londiste.pgq.liveness import server_now
@@ -50,7 +50,7 @@ class Listed:
 def consumers(conn: Connection, found: Sequence[ConsumerInfo]) -> list[Listed]:
     """Consumers with their kind."""
     noted = get_consumer_kinds(conn)
-    below = {name: _subscribers(conn, name) for name in {one.queue_name for one in found}}
+    below = {name: find_subscribers(conn, name) or () for name in {one.queue_name for one in found}}
     return [listed(one, noted, below[one.queue_name]) for one in found]
 
 
@@ -109,11 +109,3 @@ def listed(
         one.next_tick,
         one.pending_events,
     )
-
-
-def _subscribers(conn: Connection, queue: str) -> list[Subscriber]:
-    try:
-        return nodes.get_subscriber_info(conn, queue)
-    except LondisteError:
-        # No node, no schema of one, or no right to see it: then names tell less.
-        return []

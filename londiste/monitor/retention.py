@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from londiste.cascade.model import Subscriber
+from londiste.cascade.own_consumers import GLOBAL_WATERMARK, own_consumer
+from londiste.db.names import argument
 from londiste.pgq.types import ConsumerInfo
-
-GLOBAL = ".global_watermark"
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,14 @@ class Retention:
     tick -- events after it are kept.
     age -- seconds since that tick.
     consumer -- its name in the queue; ``who`` describes it.
+    do -- what ends the keeping of events.
     """
 
     tick: int
     age: float
     consumer: str
     who: str
+    do: str = ""
 
 
 def held(consumers: Iterable[ConsumerInfo], subscribers: Sequence[Subscriber]) -> Retention | None:
@@ -32,26 +34,22 @@ def held(consumers: Iterable[ConsumerInfo], subscribers: Sequence[Subscriber]) -
     if not behind:
         return None
     # Of several at one tick the marker of them all says least.
-    last = min(behind, key=lambda c: (c.last_tick or 0, c.consumer_name == GLOBAL, c.consumer_name))
+    last = min(
+        behind,
+        key=lambda c: (c.last_tick or 0, c.consumer_name == GLOBAL_WATERMARK, c.consumer_name),
+    )
     newest = max(c.last_tick or 0 for c in behind)
     if (last.last_tick or 0) >= newest and not last.pending_events:
         return None
     age = last.lag.total_seconds() if last.lag is not None else 0.0
     name = last.consumer_name
-    return Retention(last.last_tick or 0, max(0.0, age), name, who(name, subscribers))
-
-
-def who(consumer: str, subscribers: Sequence[Subscriber]) -> str:
-    """A description of a consumer of a cascaded queue."""
-    if consumer == GLOBAL:
-        return "the slowest node of the cascade (global watermark)"
-    for subscriber in subscribers:
-        if consumer == f"{subscriber.name}.gravestone":
-            return f"failed node {subscriber.name}: londiste resurrect, or drop-node"
-        if consumer == subscriber.worker:
-            return f"node {subscriber.name}"
-        if consumer == f".{subscriber.name}.watermark":
-            return f"node {subscriber.name}, or one below it"
-        if consumer.startswith(f"{subscriber.worker}.copy."):
-            return f"a copy of node {subscriber.name}"
-    return f"consumer {consumer}"
+    own = own_consumer(name, subscribers)
+    return Retention(
+        last.last_tick or 0,
+        max(0.0, age),
+        name,
+        f"consumer {name}" if own is None else own.who(),
+        f"start it, or: londiste queue status {argument(last.queue_name)}"
+        if own is None
+        else own.way_out(),
+    )

@@ -102,8 +102,7 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         yield add(Severity.WARNING, "operation", f"under way: {what}", "it is unfinished", do)
     if node.held is not None and node.held.age > allowed.held:
         what = f"events are kept since {dhms(node.held.age)} for {node.held.who}"
-        do = f"start it, or: londiste queue status {queue}"
-        yield add(Severity.WARNING, "held", what, "its tables do not rotate", do)
+        yield add(Severity.WARNING, "held", what, "its tables do not rotate", node.held.do)
     yield from _lag(node, status, allowed)
     for alarm in node.alarms:
         yield replace(alarm, what=f"node {node.name}: {alarm.what}")

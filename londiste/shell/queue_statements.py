@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import astuple, fields
 
+from londiste.cascade.own_consumers import refuse_own
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, batches, config, counting, queues
 from londiste.shell.language import Forms
@@ -120,6 +122,10 @@ def register_consumer(
         raise BadOption(f"not a tick: {tick}", hint="a tick is a number")
     at = None if tick is None else int(tick)
     chosen = session.chosen(queue)
+    if at is not None or copy is not None:
+        to = f" --at {at}" if copy is None else f" --copy {shlex.quote(copy)}"
+        call = f"londiste queue register {shlex.join([chosen, consumer])}{to}"
+        refuse_own(session.conn, chosen, [consumer], forced=f"{call} --allow-resync")
     return session.change(admin.registering(session.conn, chosen, consumer, at=at, copy=copy))
 
 
@@ -130,9 +136,12 @@ def register_consumer(
 def unregister_consumer(session: Session, consumer: str, queue: str | None = None) -> Result:
     every = consumer == "*"
     names = [] if every else [consumer]
-    return session.change(
-        admin.unregistering(session.conn, session.chosen(queue), names, every=every)
-    )
+    chosen = session.chosen(queue)
+    changes = admin.unregistering(session.conn, chosen, names, every=every)
+    found = names or [one.consumer_name for one in queues.get_consumer_info(session.conn, chosen)]
+    call = f"londiste queue unregister {shlex.join([chosen, *names])}{' --all' if every else ''}"
+    refuse_own(session.conn, chosen, found, forced=f"{call} --allow-resync")
+    return session.change(changes)
 
 
 @FORMS.statement(

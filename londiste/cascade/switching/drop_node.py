@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import NodeType, consumer_kind
+from londiste.cascade.model import NodeType
+from londiste.cascade.own_consumers import GRAVESTONE, consumer_kind
 from londiste.cascade.switching import failover as lost
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.cluster_state import ClusterState
@@ -140,7 +141,7 @@ def _refuse_silent_readers(sites: Connections, scene: ClusterState, name: str) -
 def _refuse_keeper(sites: Connections, scene: ClusterState, name: str) -> None:
     """Raises StateError for the only node that keeps events for a failed root."""
     known = nodes.get_subscriber_info(sites.at(scene.place(name).dsn), scene.queue)
-    kept = [s.name for s in known if s.worker == lost.GRAVESTONE.format(s.name)]
+    kept = [s.name for s in known if s.worker == GRAVESTONE.format(s.name)]
     for lost_root in kept:
         if lost_root in scene.topology.views and lost.keepers(sites, scene, lost_root) == [name]:
             raise StateError(

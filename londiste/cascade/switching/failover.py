@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
+from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching import change_provider, move_consumer, operation_log
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
 from londiste.cascade.switching.operation_log import OperationKind
@@ -33,8 +34,6 @@ from londiste.cascade.switching.steps.waits import WaitTick
 from londiste.errors import NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
-
-GRAVESTONE = "{}.gravestone"
 
 
 @dataclass(frozen=True)

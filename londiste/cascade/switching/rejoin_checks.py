@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching.cluster_state import ClusterState
-from londiste.cascade.switching.failover import GRAVESTONE
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import AtNode
 from londiste.db import call

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import click
 
+from londiste.cascade.own_consumers import refuse_own
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import opened
 from londiste.errors import BadOption
-from londiste.pgq import admin
+from londiste.pgq import admin, queues
 from londiste.pgq.admin import QueueChange
 
 _queue = click.argument("queue_name", metavar="QUEUE")
@@ -21,6 +22,11 @@ _worker = click.option(
     multiple=True,
     metavar="NAME",
     help="Cooperative consumer of CONSUMER; repeatable.",
+)
+_allow_resync = click.option(
+    "--allow-resync",
+    is_flag=True,
+    help="Proceed even if a node of the cascade loses its position and must be copied again.",
 )
 
 
@@ -32,6 +38,7 @@ _worker = click.option(
     "--copy", metavar="OTHER", help="Start at (or move to) the position of this consumer."
 )
 @_worker
+@_allow_resync
 @options.database
 @options.changes
 @options.pass_context
@@ -42,13 +49,15 @@ def register(
     at: int | None,
     copy: str | None,
     workers: Sequence[str],
+    allow_resync: bool,
     db: str | None,
     how: options.Execution,
 ) -> None:
     """Register consumers, in one transaction.
 
     They get the events after the newest tick, or after the given one.  A registered consumer moves
-    with --at or --copy, and is unchanged otherwise.
+    with --at or --copy, and is unchanged otherwise.  Consumers that the cascade has registered
+    require --allow-resync.
     """
     if workers and (at is not None or copy is not None):
         raise BadOption(
@@ -58,6 +67,10 @@ def register(
         )
     with opened(ctx, db) as conn:
         changes: list[QueueChange] = []
+        if not allow_resync and (at is not None or copy is not None):
+            to = f" --at {at}" if copy is None else f" --copy {shlex.quote(copy)}"
+            call = f"londiste queue register {shlex.join([queue_name, *names])}{to}"
+            refuse_own(conn, queue_name, names, forced=f"{call} --allow-resync")
         for name in dict.fromkeys(names):
             if workers:
                 found = [
@@ -78,6 +91,7 @@ def register(
 @click.argument("names", nargs=-1, metavar="CONSUMER...")
 @click.option("--all", "every", is_flag=True, help="Drop all consumers of the queue.")
 @_worker
+@_allow_resync
 @click.option(
     "--close-batch", is_flag=True, help="Proceed even if a consumer loses its open batch."
 )
@@ -90,6 +104,7 @@ def unregister(
     names: Sequence[str],
     every: bool,
     workers: Sequence[str],
+    allow_resync: bool,
     close_batch: bool,
     db: str | None,
     how: options.Execution,
@@ -97,7 +112,8 @@ def unregister(
     """Drop consumers and their positions, in one transaction.
 
     Cooperative consumers and pending retries of a main consumer are dropped with it.  With --sub,
-    only the named cooperative consumers are dropped, or all of them for *.
+    only the named cooperative consumers are dropped, or all of them for *.  Consumers that the
+    cascade has registered require --allow-resync: its own commands drop them with their node.
     """
     if bool(names) == every:
         raise BadOption(
@@ -116,4 +132,11 @@ def unregister(
             ]
         else:
             changes = admin.unregistering(conn, queue_name, names, every=every)
+            if not allow_resync:
+                found = names or [
+                    c.consumer_name for c in queues.get_consumer_info(conn, queue_name)
+                ]
+                call = f"londiste queue unregister {shlex.join([queue_name, *names])}"
+                call += "" if names else " --all"
+                refuse_own(conn, queue_name, found, forced=f"{call} --allow-resync")
         execute_changes(conn, changes, how)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from londiste.cascade import daemons
 from londiste.cascade.daemons import Life
+from londiste.cascade.own_consumers import find_subscribers, own_consumer
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import fetch
 from londiste.errors import LondisteError
@@ -47,9 +48,11 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
     ended = _ended(conn, queue)
     queues = fetch(conn, "queue_facts", queue=queue)
     newest = {row["name"]: row["tick"] for row in queues}
+    below = {name: find_subscribers(conn, name) for name in newest}
     consumers = []
     for row in fetch(conn, "queue_consumer_facts", queue=queue):
         dead, retries, overdue = waiting.get((row["queue"], row["name"]), (0, 0, 0.0))
+        readers = below[row["queue"]]
         if row["pending"]:
             name, first = row["queue"], row["last_tick"]
             row["pending"] = counting.between(conn, name, first, newest[name], row["pending"])
@@ -61,6 +64,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
                 retries=retries,
                 retry_overdue=overdue,
                 ended=ended.get((row["queue"], row["name"]), ""),
+                own=None if readers is None else own_consumer(row["name"], readers),
             )
         )
     late: dict[str, tuple[int, float]] = {}

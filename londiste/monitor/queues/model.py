@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from londiste.cascade.own_consumers import OwnConsumer
+
 
 class Severity(IntEnum):
     """Severity of a finding; the exit code of ``londiste queue status --check``.
@@ -75,6 +77,7 @@ class ConsumerFacts:
     paused -- reason of the pause, may be empty; None: not paused.
     retry_overdue -- how long the first retry is due; negative: not due yet.
     ended -- what ``status`` shows of its process that has ended without a word, or hangs.
+    own -- what it is in the cascade that has registered it; None: it is not of the cascade.
     """
 
     queue: str
@@ -94,6 +97,7 @@ class ConsumerFacts:
     retries: int = 0
     retry_overdue: float = 0.0
     ended: str = ""
+    own: OwnConsumer | None = None
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,7 @@ def _rotation(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterato
             f"consumer {one.name} of queue {queue.name} pins its tables: {late}",
             f"it is at tick {one.last_tick}, {span(one.lag or 0)} old, with"
             f" {words(one.pending)} pending, and was seen {span(one.last_seen)} ago",
-            f"start it, or: londiste queue unregister {quoted(queue.name)} {quoted(one.name)}",
+            _restart(one),
             queue.name,
             one.name,
         )
@@ -246,7 +246,7 @@ def _growing(facts: MonitorFacts, speed: Speed) -> Iterator[Finding]:
                 "growing",
                 f"queue {one.queue} grows: consumer {one.name} is slower than the producers",
                 f"{produced:.0f} events/s are written, {consumed:.0f} are read; {one.pending} wait",
-                "add cooperative consumers, or find what slows it down",
+                _faster(one, "add cooperative consumers, or find what slows it down"),
                 one.queue,
                 one.name,
             )
@@ -264,7 +264,9 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
             f"consumer {one.name} of queue {one.queue} is at tick {one.last_tick},"
             " which no longer exists",
             "it cannot continue, and rotation stops",
-            f"londiste queue register {queue} {name} --at TICK (londiste queue ticks {queue})",
+            f"londiste queue register {queue} {name} --at TICK (londiste queue ticks {queue})"
+            if one.own is None
+            else one.own.found_again(),
             one.queue,
             one.name,
         )
@@ -299,7 +301,7 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
             "consumer-ended",
             f"consumer {one.name} of queue {one.queue}: {one.ended}",
             f"up to {one.pending or 0} events wait for it",
-            f"start it, or: londiste queue unregister {queue} {name}",
+            _restart(one),
             one.queue,
             one.name,
         )
@@ -342,7 +344,7 @@ def _behindhand(one: ConsumerFacts, limits: Limits, queue: str, name: str) -> It
             f"consumer {one.name} of queue {one.queue} was not seen for {span(one.last_seen)}",
             waiting
             + (f"; batch {one.batch} has been open since then" if one.batch is not None else ""),
-            f"start it, or: londiste queue unregister {queue} {name}",
+            _restart(one),
             one.queue,
             one.name,
         )
@@ -352,10 +354,26 @@ def _behindhand(one: ConsumerFacts, limits: Limits, queue: str, name: str) -> It
             "consumer-lags",
             f"consumer {one.name} of queue {one.queue} lags by {span(one.lag or 0)}",
             waiting + f"; it was seen {span(one.last_seen)} ago",
-            f"londiste queue events {queue} --consumer {name}",
+            _faster(one, f"londiste queue events {queue} --consumer {name}"),
             one.queue,
             one.name,
         )
+
+
+def _restart(one: ConsumerFacts) -> str:
+    """What to do about a consumer that reads nothing."""
+    if one.own is not None:
+        return one.own.way_out()
+    return f"start it, or: londiste queue unregister {quoted(one.queue)} {quoted(one.name)}"
+
+
+def _faster(one: ConsumerFacts, otherwise: str) -> str:
+    """What to do about a consumer that reads too slowly; otherwise -- if it is no cascade's."""
+    if one.own is None:
+        return otherwise
+    if one.own.has_process:
+        return f"londiste status; check the log of the worker of node {one.own.node}"
+    return one.own.way_out()
 
 
 # -- the server -----------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 
 from londiste.cascade.model import NodeType, Subscriber
 from londiste.cascade.watermark import group_watermark
-from londiste.monitor.retention import held, who
+from londiste.monitor.retention import held
+from londiste.pgq.types import ConsumerInfo
 from tests.fixtures.line import QUEUE, Command, Line, LineNode
 
 SCHEMA = "create table public.t (id int primary key)"
@@ -90,17 +92,22 @@ def test_the_lowest_counts_and_nothing_moves_while_one_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("consumer", "words"),
+    ("consumer", "words", "do"),
     [
-        (".n.watermark", "node n, or one below it"),
-        ("w", "node n"),
-        ("w.copy.public.t", "a copy of node n"),
-        ("m.gravestone", "londiste resurrect"),
-        (".global_watermark", "slowest node"),
-        ("reports", "consumer reports"),
+        (".n.watermark", "node n, or one below it", "londiste status names the node"),
+        ("w", "node n", "start the worker of node n"),
+        ("w.copy.public.t", "a copy of node n", "start the worker of node n"),
+        ("m.gravestone", "londiste resurrect", "londiste resurrect --node m"),
+        (".global_watermark", "slowest node", "londiste status names the node"),
+        ("reports", "consumer reports", "start it, or: londiste queue status q"),
     ],
 )
-def test_who_keeps_events_is_said_in_words(consumer: str, words: str) -> None:
+def test_who_keeps_events_and_what_to_do_is_said_in_words(
+    consumer: str, words: str, do: str
+) -> None:
     below = [Subscriber("n", "w", 1), Subscriber("m", "m.gravestone", 1)]
-    assert words in who(consumer, below)
+    lag = timedelta(hours=1)
+    found = held([ConsumerInfo("q", consumer, lag, lag, 1, None, None, 5)], below)
+    assert found is not None
+    assert words in found.who and found.do.startswith(do)
     assert held([], below) is None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause
+from londiste.cascade.own_consumers import own_consumer
 from londiste.cascade.switching.steps.notes import AtNode
 from londiste.cascade.switching.steps.waits import POLL_SECONDS, newest_tick
 from londiste.daemon.waiting import wait_until
@@ -119,15 +120,17 @@ def other_history(
 
 def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: str) -> None:
     """Raises UsageError when the consumer ``worker`` of a provider belongs to another program."""
-    mine = any(
-        s.name == node and s.worker == worker for s in nodes.get_subscriber_info(conn, queue)
-    )
+    known = nodes.get_subscriber_info(conn, queue)
+    mine = any(s.name == node and s.worker == worker for s in known)
     if not mine and queues.get_consumer_info(conn, queue, worker):
+        other = ""
+        if own_consumer(worker, known) is None:
+            call = shlex.join([queue, worker])
+            other = f", or unregister the other: londiste queue unregister {call}"
         raise UsageError(
             f"node {at}: consumer {worker} is registered already, and not for node {node}",
             detail="the worker would move the position of another program",
-            hint="give every worker its own job_name, or unregister the other:"
-            f" londiste queue unregister {shlex.join([queue, worker])}",
+            hint=f"give every worker its own job_name{other}",
         )
 
 
