@@ -16,6 +16,7 @@ from londiste.cascade.model import WorkerState
 from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_answers
+from londiste.db.ddl import literal
 from londiste.db.notify import Listener
 from londiste.db.queries import query
 from londiste.db.server_text import named
@@ -115,8 +116,11 @@ def be_the_one_reader(source: Connection, state: WorkerState) -> None:
         raise NodeBusy(
             f"node {state.name}: another worker reads queue {state.queue} from {state.provider}",
             detail=f"{other}; a copy of this node, or a second worker of it",
-            hint="stop one of the two; to make the copy a separate node: londiste drop-node on"
-            " it, then londiste create-leaf with another name",
+            # The command drop-node would unregister the original, which has the same name.
+            hint="stop one of the two; to make the copy a separate node, in the database of the"
+            f" copy only: select pgq_node.drop_node({literal(state.queue)},"
+            f" {literal(state.name)}), then, with settings of another name and job_name:"
+            f" londiste create-{state.type.value}",
         )
 
 

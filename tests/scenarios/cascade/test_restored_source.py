@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
@@ -41,9 +44,9 @@ class Files:
         subprocess.run(["cp", "-a", source, target], check=True)
 
 
-def pair(line: Line, new_cluster: New) -> tuple[LineNode, LineNode]:
+def pair(line: Line, new_cluster: New, kind: NodeType = NodeType.LEAF) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA, on=new_cluster("root"))
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, on=new_cluster("leaf"))
+    leaf = line.node("leaf", kind, root, schema=SCHEMA, on=new_cluster("leaf"))
     line.add(root, "public.a")
     line.tick()
     line.once(leaf)
@@ -131,14 +134,63 @@ def test_a_restored_node_says_so_while_nothing_happens_and_goes_on_by_a_decision
     assert line.error(leaf) is None
 
 
+def cloned(line: Line, node: LineNode, server: Cluster, directory: Path) -> LineNode:
+    """A copy of the files of a node on another server, with the settings of the original."""
+    Files(server_of(node), directory).put_back(into=server)
+    copy = LineNode(node.name, Database(server, node.database.name), directory / "copy.toml")
+    line.configure(copy)
+    return copy
+
+
+@pytest.mark.parametrize("kind", [NodeType.LEAF, NodeType.BRANCH])
+def test_the_hint_for_a_copy_makes_it_a_node_of_its_own_and_the_original_continues(
+    new_cluster: New, line: Line, tmp_path: Path, kind: NodeType
+) -> None:
+    root, node = pair(line, new_cluster, kind)
+    copy = cloned(line, node, new_cluster("copy"), tmp_path)
+    line.start(node)
+    write(line, root, None, 2)
+    line.wait_position(node, line.tick())
+    refused = line.run(copy, "worker", "--once")
+    assert refused.code == 3 and "another worker reads queue line" in refused.err, str(refused)
+    subscribers = "select * from pgq_node.get_subscriber_info('line')"
+    positions = "select consumer_name from pgq.get_consumer_info('line') order by 1"
+    nodes = "select node_name, worker_name, node_type from pgq_node.node_info"
+    before = [root.database.execute(text) for text in (subscribers, positions)]
+    original = node.database.execute(nodes)
+    (statement,) = re.findall(
+        "in the database of the copy only: (select .*?), then, with settings of another name and"
+        f" job_name: londiste create-{kind.value}",
+        refused.err,
+    )
+    copy.database.execute(statement)
+    assert copy.database.execute(nodes) == []
+    assert copy.database.value("select count(*) from londiste.table_info") == 0
+    assert copy.database.value("select count(*) from pgq.queue") == 0
+    assert [root.database.execute(text) for text in (subscribers, positions)] == before
+    assert node.database.execute(nodes) == original
+
+    copy.name = "copy"
+    line.configure(copy)
+    provider = ["--provider", root.database.dsn]
+    for command in ([f"create-{kind.value}", "copy", *provider], ["add-table", "a"]):
+        done = line.run(copy, *command)
+        assert done.code == 0, str(done)
+    line.start(copy)
+    line.wait(lambda: in_step(line, copy), "the copy of the rows", 60)
+    root.database.execute("insert into a values (3)")
+    tick = line.tick()
+    for one in (node, copy):
+        line.wait_position(one, tick)
+        assert one.database.execute(CONTENTS) == [(1,), (2,), (3,)]
+        assert line.error(one) is None
+
+
 def test_two_nodes_with_one_name_are_noticed_at_once(
     new_cluster: New, line: Line, tmp_path: Path
 ) -> None:
     root, leaf = pair(line, new_cluster)
-    server = new_cluster("copy")
-    Files(server_of(leaf), tmp_path).put_back(into=server)
-    copy = LineNode("leaf", Database(server, leaf.database.name), tmp_path / "copy.toml")
-    line.configure(copy)
+    copy = cloned(line, leaf, new_cluster("copy"), tmp_path)
     worker = line.start(leaf)
     write(line, root, None, 2)
     line.wait_position(leaf, line.tick())
