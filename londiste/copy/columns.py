@@ -116,8 +116,8 @@ def require_here(
     raise UsageError(
         f"table {table}: column {names} of the source does not exist on the target",
         detail="events contain it, and the first of them would stop the table after its copy",
-        hint=f"add it on the target: {_add(dest, wrong)}; or exclude it on the root: select"
-        f" londiste.create_capture('{queue}', '{source}',"
+        hint=f"add it on the target: {_add(dest, wrong)}; or exclude it on the root, with the"
+        f" other options of its capture: select londiste.create_capture('{queue}', '{source}',"
         f" '{{\"ignore={','.join(column.name for column in wrong)}\"}}'); the copy then"
         " restarts automatically",
     )

@@ -13,7 +13,7 @@ from londiste.copy.sqlapi import attempts
 from londiste.db import catalog
 from londiste.db.catalog import Column
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import InstallError, StateError, Superseded, UnknownTable, UsageError
 from londiste.pgq import batches, queues
 from londiste.replication import sqlapi as tables
@@ -47,8 +47,8 @@ def require_captured(sides: CopySessions, source_name: TableName) -> None:
         raise StateError(
             f"table {source_name} of the provider: {reason}",
             detail="changes of it are not written to the queue",
-            hint="capture it again on the provider; the copy then restarts automatically: select"
-            f" londiste.create_capture('{sides.queue}', '{sides.name}')",
+            hint="with the settings of the provider: londiste triggers --restore"
+            f" {argument(sides.name)}; the copy then restarts automatically",
         )
 
 

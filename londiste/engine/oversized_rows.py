@@ -85,6 +85,7 @@ def _named(spec: CopySpec, where: str) -> LondisteError | None:
         f" {', '.join(largest)}",
         detail=f"as {'binary' if spec.binary else 'text'}: {parts}",
         hint="make the value smaller on the source, the copy then continues automatically; or"
-        f" exclude the column: londiste.create_capture(…, '{{\"ignore={','.join(largest)}\"}}')"
+        " exclude the column, with the other options of its capture: londiste.create_capture(…,"
+        f" '{{\"ignore={','.join(largest)}\"}}')"
         " on the root, and drop it on the target",
     )

@@ -92,7 +92,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "capture-lost": (
             "Changes of a table are not captured: its trigger is gone or disabled.",
-            "Re-create the capture, then copy the table on the nodes below: londiste resync.",
+            "londiste triggers --restore TABLE re-creates it with its options. Then run londiste"
+            " resync TABLE on the nodes below: they lack the changes since then.",
         ),
         "capture-stale": (
             "The capture does not match the table any more: it works, but slower.",

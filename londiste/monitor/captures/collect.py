@@ -47,6 +47,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
         facts.append(
             CaptureFacts(
                 table=name,
+                name=str(table.name),
                 captures=node.type is not NodeType.LEAF,
                 trigger=how.trigger,
                 lost=lost.get(str(table.name), ""),

@@ -22,6 +22,7 @@ WIDE_BYTES = 1 << 20
 class CaptureFacts:
     """One table of the queue, by its name on this node.
 
+    name -- its name in the queue, if that is another one.
     captures -- whether this node captures (root and branch do, a leaf refuses writes).
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
@@ -50,6 +51,12 @@ class CaptureFacts:
     value: int | None = None
     row: int | None = None
     unreadable: tuple[str, ...] = ()
+    name: str = ""
+
+    @property
+    def argument(self) -> str:
+        """The name that commands take, quoted for a shell."""
+        return argument(self.name or self.table)
 
 
 def findings(facts: list[CaptureFacts], queue: str) -> list[Finding]:
@@ -85,8 +92,8 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 "capture-lost",
                 "its changes are not captured",
                 f"it {one.lost}" if one.lost else "it was added without triggers, or lost them",
-                f"select londiste.create_capture('{queue}', '{one.table}'); then on the nodes"
-                f" below: londiste resync {argument(one.table)}",
+                f"londiste triggers --restore {one.argument}, then on the nodes below: londiste"
+                f" resync {one.argument}",
             )
         )
     if one.captures and one.trigger == "capture" and one.unreadable:
@@ -96,7 +103,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 "capture-unreadable",
                 f"{', '.join(one.unreadable)} cannot read its events",
                 "the worker of Londiste 3 fails at the first packed event or TRUNCATE",
-                f"londiste change-form {argument(one.table)} --trigger logutriga",
+                f"londiste change-form {one.argument} --trigger logutriga",
             )
         )
     if one.stale:

@@ -78,6 +78,7 @@ def test_a_missing_column_that_events_tell_is_refused_with_both_ways_out() -> No
     ) as caught:
         missing({"a", "A b"})
     assert 'alter table "other"."d" add column "A b" text;' in caught.value.hint
+    assert "on the root, with the other options of its capture: select" in caught.value.hint
     assert "create_capture('q', 'src.t', '{\"ignore=A b\"}')" in caught.value.hint
 
 

@@ -43,8 +43,9 @@ def old_row(event: Event, change: RowChange) -> Change:
             f"event {change.address}: table {change.table}: no old row",
             detail="computeUpdates needs the row before each update; a capture writes it with the"
             " option backup",
-            hint="capture the table again with: select londiste.create_capture('QUEUE',"
-            f" '{change.table}', '{{backup}}'), and start after that",
+            hint="capture the table again, with its other options, too: select"
+            f" londiste.create_capture('QUEUE', '{change.table}', '{{backup}}'), and start after"
+            " that",
             event_id=event.id,
         )
     text = lines[max(0, change.row - 1)] if change.row else event.extra2
