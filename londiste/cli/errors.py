@@ -23,7 +23,7 @@ import psycopg
 from londiste.cli import hints, layout
 from londiste.cli.documents import Failure, as_json
 from londiste.daemon import child, crash, logcontext
-from londiste.errors import LondisteError, UsageError, from_database
+from londiste.errors import LondisteError, NodeUnreachable, UsageError, from_database
 
 EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
@@ -64,7 +64,7 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         _print_nothing_more()
         return 0
     except (LondisteError, psycopg.Error) as error:
-        failure = from_database(error)
+        failure = _with_another_node(from_database(error))
         return report(failure, failure.exit_code)
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
@@ -122,12 +122,14 @@ _program: click.Command = click.Group()
 _call = hints.Given()
 _json_wanted = False
 _also: dict[str, Any] = {}
+#: A database, as its errors name it, and the node to ask if it does not answer.
+_another: tuple[str, str] | None = None
 
 
 def _remember(program: click.Command, argv: Sequence[str]) -> None:
     """The call, whose options hints repeat."""
-    global _program, _call, _json_wanted
-    _program, _call = program, hints.given(argv)
+    global _program, _call, _json_wanted, _another
+    _program, _call, _another = program, hints.given(argv), None
     # Also for calls that no command understands.
     _json_wanted = "--json" in itertools.takewhile(lambda word: word != "--", argv)
     _also.clear()
@@ -138,6 +140,23 @@ def repeat_in_hints(*words: str) -> None:
     global _call
     if _call.front[-len(words) :] != words:
         _call = replace(_call, front=(*_call.front, *words))
+
+
+def offer_another_node(place: str, node: str) -> None:
+    """Lets the error about a database that does not answer name the node to ask instead.
+
+    place -- the database, by ``describe_dsn``.
+    """
+    global _another
+    _another = place, node
+
+
+def _with_another_node(failure: LondisteError) -> LondisteError:
+    if isinstance(failure, NodeUnreachable) and _another is not None:
+        place, node = _another
+        if f"{place}: " in failure.message:
+            failure.say_more("", hint=f"{failure.hint}; or ask another node: --node {node}")
+    return failure
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from londiste import settings
-from londiste.cli import output
+from londiste.cli import output, start
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.signals import Signals
@@ -29,27 +29,6 @@ S = TypeVar("S", bound=settings.Settings)
 
 #: The settings file that is read without ``-c``, from the current directory.
 DEFAULT_FILE = Path("londiste.toml")
-
-#: Commands that change or show the whole cascade: without ``--node`` they start at its root.
-ANYWHERE = frozenset(
-    {
-        "change-provider",
-        "drop-node",
-        "execute",
-        "execute run",
-        "execute status",
-        "export",
-        "members",
-        "metrics",
-        "rename-node",
-        "show-handlers",
-        "status",
-        "switchover",
-        "tag-alive",
-        "tag-dead",
-        "web",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -96,15 +75,18 @@ class Context:
         ``given`` are the command's own options; None means not given.
         """
         chosen = {key: value for key, value in given.items() if value is not None}
+        node, anywhere = self.node or self._named_by_command(), _command_name() in start.ANYWHERE
         found = settings.load(
             kind,
             # These have their own two databases.
             None if self.implied and kind.sections[0] in ("migrate", "selftest") else self.config,
             {**self.overrides, **chosen},
-            node=self.node or self._named_by_command(),
-            anywhere=_command_name() in ANYWHERE,
+            node=node,
+            anywhere=anywhere,
             others=_queue_parameters,
         )
+        if node is None and anywhere and isinstance(found, settings.NodeSettings):
+            start.offer_another(self.config, _command_name(), found.db)
         if isinstance(found, settings.NodeSettings):
             from londiste.handlers import registry
 

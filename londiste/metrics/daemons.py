@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from londiste import settings
 from londiste.daemon.supervisor import Supervisor
 from londiste.db.connection import describe_dsn
 from londiste.lake.settings import LakeSettings
@@ -16,7 +15,6 @@ from londiste.metrics.endpoint import Routes
 from londiste.metrics.tally import ChildTallies, ConsumerTally, TickerTally, WorkerTally
 from londiste.monitor.place import Place
 from londiste.settings import WorkerSettings
-from londiste.settings.cascade_file import CascadeFile
 from londiste.ticker.service import Service
 
 #: Seconds beyond its period after which a round of ticks is late.
@@ -103,9 +101,3 @@ def of_run(
         yield from tallies.samples()
 
     return pages.of_cascade(Cache[Counted](collect.counting(found)), own, lambda: max_lag)
-
-
-def places(file: CascadeFile, overrides: dict[str, str]) -> list[Place]:
-    """The nodes of a cascade's file, the root first: the first one that answers knows the rest."""
-    found = (settings.load(WorkerSettings, file.path, overrides, node=name) for name in file.nodes)
-    return [Place.of(one) for one in found]

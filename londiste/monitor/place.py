@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from londiste import settings as reading
 from londiste.errors import LondisteError
-from londiste.settings import NodeSettings
+from londiste.settings import NodeSettings, WorkerSettings
+from londiste.settings.cascade_file import CascadeFile
 
 _T = TypeVar("_T")
 
@@ -24,6 +26,14 @@ class Place:
     def of(cls, settings: NodeSettings) -> Place:
         """The node of these settings."""
         return cls(settings.db, settings.queue_name, settings.remote_extra_connstr)
+
+
+def of_file(file: CascadeFile, overrides: Mapping[str, str]) -> list[Place]:
+    """The nodes of a cascade's file, the root first: the first one that answers knows the rest."""
+    return [
+        Place.of(reading.load(WorkerSettings, file.path, overrides, node=name))
+        for name in file.nodes
+    ]
 
 
 def first_answer(places: Sequence[Place], ask: Callable[[Place], _T]) -> _T:

@@ -51,6 +51,7 @@ FRAME = {
     "plan_output",
     "setup.live_state",
     "setup.preflight",
+    "start",
     "sync_view",
 }
 

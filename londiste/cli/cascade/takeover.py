@@ -20,10 +20,11 @@ from londiste.cli.cascade.common import (
 )
 from londiste.cli.cascade.switchover import roll_back, switch_over
 from londiste.cli.plan_output import sites
+from londiste.db.names import argument
 from londiste.errors import BadOption, StateError
 from londiste.orchestration.connections import Connections
 from londiste.replication.failover import readiness, reroute
-from londiste.settings import NodeSettings
+from londiste.settings import NodeSettings, cascade_file
 
 
 def _renamed(*now: str) -> Callable[[click.Context, click.Parameter, bool], bool]:
@@ -109,11 +110,14 @@ def takeover(
     failed node (--failover): the new node takes over its subscribers.  If the failed node was the
     root, the new node becomes the root and first reads the events that other nodes have.
     """
-    settings = context.settings(NodeSettings)
     if dead_root and dead_branch:
         raise BadOption(
             "--dead-root and --dead-branch exclude each other", hint="give one of the two options"
         )
+    if new is None and context.node is None:
+        more = " --failover" if dead or dead_root or dead_branch else ""
+        _require_successor(context, old, more + (" --rollback" if rollback else ""))
+    settings = context.settings(NodeSettings)
     incomplete, resync = allow_data_loss or force, allow_resync or force
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings)
@@ -173,6 +177,23 @@ def takeover(
             f"node {name} has replaced {old}",
             f"node {name} has already replaced {old}, nothing to do",
         )
+
+
+def _require_successor(context: options.Context, old: str, more: str) -> None:
+    """Raises BadOption if the file has several nodes: which of them takes over is not named.
+
+    more -- the other options of the call.
+    """
+    file = None if context.config is None else cascade_file.read(context.config)
+    if file is None or len(file.nodes) == 1:
+        return
+    others = [node for node in file.nodes.values() if node.name != old]
+    able = [node.name for node in others if node.role == "branch"] or [n.name for n in others]
+    choice = f", one of {', '.join(able)}" if len(able) > 1 else ""
+    raise BadOption(
+        f"{file.path}: the branch that takes over is not named",
+        hint=f"give it{choice}: londiste takeover {argument(old)} --node {argument(able[0])}{more}",
+    )
 
 
 def _check_successor(

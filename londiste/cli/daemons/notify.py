@@ -10,10 +10,9 @@ from pathlib import Path
 
 import click
 
-from londiste import settings as settings_module
 from londiste.cli import options, output
 from londiste.errors import BadOption, TransientError
-from londiste.monitor.place import Place
+from londiste.monitor.place import Place, of_file
 from londiste.monitor.queues.model import Severity
 from londiste.monitor.verdict import Allowed
 from londiste.notify.channels import Channel, Command, Webhook, secret_of
@@ -132,9 +131,7 @@ def _places(context: options.Context, nodes: Sequence[str]) -> list[Place]:
             raise BadOption(
                 f"{file.path}: no node {name}", hint=cascade_file.did_you_mean(name, file.nodes)
             )
-    return [
-        Place.of(settings_module.load(WorkerSettings, file.path, node=name)) for name in file.nodes
-    ]
+    return of_file(file, {})
 
 
 def _state_file(config: Path | None, queue: str, nodes: Sequence[str]) -> Path:

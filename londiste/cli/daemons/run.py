@@ -93,11 +93,12 @@ def run(
             files=tallies.file if endpoint is not None else lambda name: {},
         )
         if endpoint is not None:
-            from londiste.metrics.daemons import of_run, places
+            from londiste.metrics.daemons import of_run
+            from londiste.monitor.place import of_file
 
             endpoint.serve(
                 of_run(
-                    lambda: places(context.cascade_file(), of_children),
+                    lambda: of_file(context.cascade_file(), of_children),
                     chosen,
                     supervisor,
                     tallies,

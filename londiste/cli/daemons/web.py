@@ -14,8 +14,7 @@ from londiste.cli import options, output
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.errors import BadOption
-from londiste.metrics.daemons import places
-from londiste.monitor.place import Place
+from londiste.monitor.place import Place, of_file
 from londiste.settings import WebSettings, WorkerSettings, cascade_file
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def _places(context: options.Context) -> Callable[[], Sequence[Place]]:
     """The nodes of the settings; of a cascade's file all, which is read each time."""
     file = None if context.config is None else cascade_file.read(context.config)
     if file is not None and context.node is None:
-        return lambda: places(context.cascade_file(), context.overrides)
+        return lambda: of_file(context.cascade_file(), context.overrides)
     found = [Place.of(context.settings(WorkerSettings))]
     return lambda: found
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import click
 
-from londiste.cli import options
+from londiste.cli import options, start
 from londiste.errors import BadOption, LondisteError
 from londiste.metrics import collect, exposition, samples
 from londiste.metrics.cache import Outcome
 from londiste.metrics.catalog import Sample
 from londiste.metrics.collect import Counted
-from londiste.metrics.daemons import places
 from londiste.monitor.place import Place
-from londiste.settings import WorkerSettings, cascade_file
+from londiste.settings import WorkerSettings
 
 
 @click.command()
@@ -51,19 +50,13 @@ def metrics(
         return
     exposition.require()
     try:
-        found = Counted(collect.cascade(_places(context)))
+        places = start.places(context.config, context.node, context.overrides)
+        found = Counted(collect.cascade(places or [Place.of(context.settings(WorkerSettings))]))
     except LondisteError:
         _write(output, list(samples.process(Outcome(None, ok=False, age=0.0, seconds=0.0))))
         raise
     done: Outcome[Counted] = Outcome(found, ok=True, age=0.0, seconds=0.0)
     _write(output, [*samples.process(done), *samples.cascade(found)])
-
-
-def _places(context: options.Context) -> list[Place]:
-    file = None if context.config is None else cascade_file.read(context.config)
-    if file is not None and context.node is None:
-        return places(file, context.overrides)
-    return [Place.of(context.settings(WorkerSettings))]
 
 
 def _write(output: Path | None, found: list[Sample]) -> None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 
-from londiste.cli import options, output
+from londiste.cli import options, output, start
 from londiste.cli.live_view import again_and_again
 from londiste.errors import BadOption, LondisteError
 from londiste.monitor import status as monitor
 from londiste.monitor import tree_view, verdict
 from londiste.monitor.catalog import ShownFinding
 from londiste.monitor.catalog import shown as explained
+from londiste.monitor.place import Place, first_answer
 from londiste.monitor.queues.model import Limits
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.status import NodeStatus, Status
@@ -114,6 +115,8 @@ def status(
     and how the last large batch of each node was applied. With --watch: refreshed in place on a
     terminal, printed repeatedly elsewhere; with --json one document per line and refresh.
 
+    With the file of a whole cascade and without --node: as the first node that answers knows it.
+
     With --check: for a monitor, with all that is wrong in the cascade. Ten times a limit is
     critical.
     """
@@ -129,15 +132,11 @@ def status(
             )
         return _check(context, Allowed(max_lag or Allowed().lag, max_backlog), as_json=as_json)
     settings = context.settings(WorkerSettings)
+    places = _places(context, settings)
 
     def collect() -> Status:
         return dataclasses.replace(
-            monitor.collect(
-                settings.db,
-                settings.queue_name,
-                extra=settings.remote_extra_connstr,
-                limits=Limits(),
-            ),
+            _asked(places),
             large_from=settings.parallel_apply_min_events,
             engine=settings.engine,
         )
@@ -184,16 +183,22 @@ def shown(lines: Iterable[str], *, colour: bool) -> list[str]:
     ]
 
 
+def _places(context: options.Context, settings: WorkerSettings) -> list[Place]:
+    """The nodes to ask, in this order: those of a cascade's file, or the one of the settings."""
+    return start.places(context.config, context.node, context.overrides) or [Place.of(settings)]
+
+
+def _asked(places: Sequence[Place]) -> Status:
+    """The cascade as the first node that answers knows it."""
+    return first_answer(
+        places, lambda at: monitor.collect(at.dsn, at.queue, extra=at.extra, limits=Limits())
+    )
+
+
 def _check(context: options.Context, allowed: Allowed, *, as_json: bool) -> int:
     """One line for a monitor; the exit code of its verdict."""
     try:
-        settings = context.settings(WorkerSettings)
-        found = monitor.collect(
-            settings.db,
-            settings.queue_name,
-            extra=settings.remote_extra_connstr,
-            limits=Limits(),
-        )
+        found = _asked(_places(context, context.settings(WorkerSettings)))
     except LondisteError as error:
         text = " ".join(error.message.replace("|", "/").split())
         if as_json:

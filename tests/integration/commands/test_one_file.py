@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.fixtures.cascade import Node, silent
 from tests.fixtures.one_file import OneFile
 from tests.fixtures.process import Program
 
@@ -59,6 +60,30 @@ def test_a_cascade_is_created_from_its_file_however_often_apply_is_killed(
     members = one_file("members", "--json", "--node", "n3").json["nodes"]
     assert [m["node_name"] for m in members] == ["n1", "n2", "n3"]
     assert one_file("tables").err.startswith(f"error: {one_file.path}: several nodes")
+
+
+def test_status_asks_the_next_node_when_the_root_does_not_answer(one_file: OneFile) -> None:
+    one_file.write(ROLES, TABLES)
+    assert one_file("apply").code == 0
+    with silent(Node("n1", one_file.db["n1"])):
+        checked = one_file("status", "--check")
+        assert checked.code == 2, checked.out
+        assert checked.out.startswith("LONDISTE CRITICAL - node n1: does not answer")
+        document = one_file("status", "--check", "--json").json
+        assert document["severity"] == "critical"
+        assert {"unreachable", "no-root"} <= {one["kind"] for one in document["findings"]}
+        shown = one_file("status", "--json")
+        assert shown.code == 0, shown.err
+        assert {n["name"]: n["type"] for n in shown.json["nodes"]} == {
+            "n1": "dead",
+            "n2": "branch",
+            "n3": "leaf",
+        }
+        # A node that is named is asked, and no other one.
+        assert one_file("--node", "n1", "status", "--check").code == 3
+        assert one_file("status", "--check", "--node", "n1").code == 3
+        assert one_file("status", "--check", "--node", "n3").code == 2
+    assert {n["type"] for n in one_file("status", "--json").json["nodes"]} >= {"root"}
 
 
 def test_rules_and_removals_change_just_what_differs(one_file: OneFile) -> None:

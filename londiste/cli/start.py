@@ -1,0 +1,60 @@
+"""Where a command about a whole cascade starts: at the root of its file, or at any node.
+
+``status``, ``metrics`` and the console ask the first node that answers.  Other commands start at
+the root; the error of a root that does not answer names another node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from londiste.cli import errors
+from londiste.dsn import describe_dsn
+from londiste.monitor.place import Place, of_file
+from londiste.settings import cascade_file
+
+#: Commands that change or show the whole cascade: without ``--node`` they start at its root.
+ANYWHERE = frozenset(
+    {
+        "change-provider",
+        "drop-node",
+        "execute",
+        "execute run",
+        "execute status",
+        "export",
+        "members",
+        "metrics",
+        "rename-node",
+        "show-handlers",
+        "status",
+        "switchover",
+        "tag-alive",
+        "tag-dead",
+        "web",
+    }
+)
+
+#: The first has asked all nodes; --node of the second is the node that is switched.
+_NO_OFFER = ("status", "change-provider")
+
+
+def places(config: Path | None, node: str | None, overrides: Mapping[str, str]) -> list[Place]:
+    """The nodes of the file of a cascade, the root first; none if a node is given, or no such file.
+
+    Raises BadOption.
+    """
+    file = None if config is None or node is not None else cascade_file.read(config)
+    return [] if file is None else of_file(file, overrides)
+
+
+def offer_another(config: Path | None, command: str, dsn: str) -> None:
+    """Lets the error about this database, of the root, name a node to ask instead."""
+    file = None if config is None else cascade_file.read(config)
+    if file is None or command in _NO_OFFER:
+        return
+    others = [node for node in file.nodes.values() if node.name != file.root.name]
+    if others:
+        # A branch knows as much as the root.
+        named = next((node for node in others if node.role == "branch"), others[0])
+        errors.offer_another_node(describe_dsn(dsn), named.name)
