@@ -337,7 +337,8 @@ def insert_part_tick(conn: Connection, combined: str, part: str, tick: int) -> C
                 f"combined queue {combined} takes no events in {describe_dsn(conn.info.dsn)}",
                 detail=f"queue {part} merges into it and waits",
                 hint="if the combined root is being changed: wait for that command, or repeat it;"
-                f" otherwise londiste status of queue {combined} shows which node is its root",
+                f" otherwise, with the settings of queue {combined}: londiste status shows which"
+                " node is its root",
             )
 
     return check

@@ -90,7 +90,8 @@ def register(sides: CopySessions, *, remember: bool = False) -> None:
         newest = queues.get_queue_info(source, queue)[0].last_tick_id
         if newest is None:
             raise StateError(
-                f"queue {queue}: no tick yet", hint="start the ticker: londiste ticker"
+                f"queue {queue}: no tick yet",
+                hint=f"start the ticker of node {provider}: londiste ticker",
             )
         batches.register_consumer_at(source, queue, sides.consumer, newest)
     tick = queues.get_consumer_info(source, queue, sides.consumer)[0].last_tick

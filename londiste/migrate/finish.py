@@ -7,6 +7,7 @@ from collections.abc import Callable
 from londiste.cascade.commands.install_sql import Uninstall
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import drop_node
+from londiste.db.names import argument
 from londiste.errors import StateError
 from londiste.migrate import setup, switching
 from londiste.migrate.databases import NEW, Pair
@@ -43,7 +44,8 @@ def nodes_left(sites: Connections, pair: Pair, *, abandon: bool) -> list[Step]:
     if others:
         raise StateError(
             f"other nodes use the queue: {', '.join(others)}",
-            hint="drop them first: londiste drop-node",
+            hint="first, with the settings of one of them: londiste drop-node"
+            f" {argument(others[0])}",
         )
     steps: list[Step] = []
     for side, info in found.values():

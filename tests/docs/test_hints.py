@@ -11,6 +11,8 @@ import click
 
 import londiste
 from londiste.cli import cli
+from londiste.cli import hints as hints_of_calls
+from londiste.cli.errors import _lookup
 from londiste.cli.lazy import LazyGroup
 
 ROOT = Path(londiste.__file__).parents[1]
@@ -158,6 +160,33 @@ def test_every_command_that_a_message_names_exists_with_its_options() -> None:
             for word in rest:
                 if word.startswith("--") and word not in options(command):
                     wrong.append(f"{text.where}: no option {word} in: {found[0]}")
+    assert not wrong, "\n".join(wrong)
+
+
+#: What names another place, after a command.
+PLACE = re.compile(
+    r"\bwith (?:the|its) settings\b|\bin the databases? of\b|\bthere$|\b(?:on|at) "
+    r"(?:the |that |each |every )?(?:root|nodes?|leaf|branch|provider|subscribers?)\b"
+)
+#: And before it, in words that ``completed`` does not know: a name alone.
+NAME = re.compile(r"(?:\b(?:on|at|or of) X\b|with its settings)[^;:]*:? londiste$")
+
+
+def test_a_command_for_another_place_is_preceded_by_the_place() -> None:
+    """Otherwise it is completed with the settings file of the call, which is another node's."""
+    call = hints_of_calls.given(["-c", "CALL", "x"])
+    wrong = []
+    for text in TEXTS:
+        if text.where.startswith("londiste/monitor/catalog.py"):
+            # Sentences of a page, with commands as examples.
+            continue
+        told = hints_of_calls.completed(text, call, lambda words: _lookup(cli, words))
+        before, *rest = told.split(" -c CALL ")
+        for after in rest:
+            clause = re.split(r"[;\n(]|, then |, or |, and |\blondiste ", after)[0]
+            if PLACE.search(clause.strip()) or NAME.search(before):
+                wrong.append(f"{text.where}: {told}")
+            before = after
     assert not wrong, "\n".join(wrong)
 
 

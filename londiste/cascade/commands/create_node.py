@@ -249,8 +249,8 @@ def _combined_root(
         raise StateError(
             f"{describe_dsn(node.dsn)} is not a root or branch of queue {combined}",
             detail=f"queue {queue} can merge only into a queue of its own database",
-            hint=f"first, with settings that have queue_name = {combined}:"
-            " londiste create-root; on a stand-by londiste create-branch",
+            hint=f"first, with the settings of queue {combined} (queue_name = {combined}):"
+            " londiste create-root, or on a stand-by londiste create-branch",
         )
     if here.type is NodeType.ROOT:
         return here.name, node.dsn
@@ -259,7 +259,8 @@ def _combined_root(
         raise StateError(
             f"root {way.root.name} of queue {combined} has no leaf of queue {queue}",
             detail=f"queue {combined} carries no events of queue {queue}",
-            hint=f"create it on {way.root.name} first: londiste create-leaf --merge {combined}",
+            hint=f"first, on node {way.root.name} with the settings of queue {queue}: londiste"
+            f" create-leaf --merge {combined}",
         )
     return way.root.name, way.root_dsn
 

@@ -207,5 +207,6 @@ def refuse_leaf(info: NodeInfo, what: str) -> None:
         raise StateError(
             f"node {info.name} is a leaf: {what}",
             detail="a leaf keeps no queue for other nodes",
-            hint="choose a branch, or create one: londiste create-branch",
+            hint="choose a branch; or create one, with the settings of a new node: londiste"
+            " create-branch NAME",
         )

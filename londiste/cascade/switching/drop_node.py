@@ -13,6 +13,7 @@ from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import AtNode, Begin, NodeAddress, Ticket
 from londiste.db.connection import Connection
+from londiste.db.names import argument
 from londiste.errors import LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import retry_locked
@@ -133,8 +134,8 @@ def _refuse_silent_readers(sites: Connections, scene: ClusterState, name: str) -
         raise NodeUnreachable(
             f"node {name} is the provider of {', '.join(left)}, which does not answer",
             detail="it would have no provider when it returns",
-            hint="start its server; or use --ignore-unreachable, and londiste"
-            " change-provider when it returns",
+            hint="start its server; or use --ignore-unreachable, and when it returns: londiste"
+            f" change-provider --node {argument(left[0])} --provider NODE",
         )
 
 

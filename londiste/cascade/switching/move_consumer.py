@@ -71,8 +71,8 @@ def change_provider(
         raise UsageError(
             f"node {new}: another consumer {consumer} is registered, which is not that of {node}",
             detail="both would move the same position",
-            hint=f"rename it, or unregister the other one: londiste queue unregister"
-            f" {shlex.join([queue, consumer])}",
+            hint=f"rename it; or unregister the other one, with the settings of {new}: londiste"
+            f" queue unregister {shlex.join([queue, consumer])}",
         )
     old = noted.from_node if noted is not None and noted.from_node else state.provider
     ticket = Ticket(noted.token if noted is not None else None)
@@ -87,8 +87,9 @@ def change_provider(
         steps.append(UnregisterConsumer(scene.place(old), queue, consumer))
     elif old in scene.places:
         warn(
-            f"node {old} does not answer and keeps events for consumer {consumer}; when it answers:"
-            f" londiste queue unregister {shlex.join([queue, consumer])}"
+            f"node {old} does not answer and keeps events for consumer {consumer}; when it answers,"
+            f" with the settings of {old}: londiste queue unregister"
+            f" {shlex.join([queue, consumer])}"
         )
     return [*steps, End(here, queue, ticket)]
 

@@ -270,7 +270,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 "not-above",
                 f"table {name} is replicated, but its provider {provider.name} has no copy of it",
                 "its changes arrive, but it cannot be copied from there again",
-                f"on {provider.name}: londiste add-table {argument(name)}; or londiste resync"
+                f"on node {provider.name}: londiste add-table {argument(name)}; or londiste resync"
                 f" {argument(name)}"
                 " --find-copy-node",
             )

@@ -150,7 +150,7 @@ def _pairs(sites: Connections, dsn: str, queue: str, names: Sequence[TableName])
     if node.type is NodeType.ROOT:
         raise StateError(
             f"node {node.name} is the root: it has no provider",
-            hint="run londiste columns with the settings of a subscriber",
+            hint="with the settings of a subscriber: londiste columns",
         )
     provider = sites.at(sites.reach(node.provider_location))
     mine = {t.name: t for t in tables.get_table_list(local, queue) if t.local}

@@ -86,10 +86,10 @@ def require_not_combined(local: Connection, node: NodeInfo, table: TableName) ->
         f"table {table} is in combined queue {combined} already; a copy from queue {node.queue}"
         " is not possible",
         detail=f"the subscribers of {combined} would not get the copied rows; nothing was added",
-        hint=f"remove it from {combined} with its settings: londiste remove-table"
-        f" {argument(table)}; then"
-        " add-table --no-merge here, which adds it there too, and add-table on the"
-        " subscribers",
+        hint=f"first, with the settings of queue {combined}: londiste remove-table"
+        f" {argument(table)}; then: londiste add-table {argument(table)} --no-merge, which adds it"
+        f" to queue {combined} too; with the settings of its subscribers: londiste add-table"
+        f" {argument(table)}",
     )
 
 
@@ -139,9 +139,8 @@ def require_kept(node: NodeInfo, table: TableName, theirs: ReplicatedTable | Non
         raise StateError(
             f"node {node.provider} does not have table {table}",
             detail=f"it is the provider of {node.name}, from which the rows would be copied",
-            hint=f"on {node.provider}: londiste add-table {argument(table)}; or, if this node"
-            " already has"
-            " the rows: --expect-sync",
+            hint=f"on node {node.provider}: londiste add-table {argument(table)}; or, if this node"
+            " already has the rows: --expect-sync",
         )
     if not theirs.keeps_rows:
         raise StateError(

@@ -96,14 +96,15 @@ def _require_alone(sites: Connections, dsn: str, node: NodeInfo) -> None:
         raise StateError(
             f"queue {node.queue}: its rows reach this node through queue {combined}",
             detail="nothing was changed",
-            hint=f"run londiste resync with the settings of {combined}",
+            hint=f"with the settings of queue {combined}: londiste resync TABLE",
         )
     if nodes.get_subscriber_info(sites.at(dsn), combined):
         raise StateError(
             f"queue {node.queue}: copied rows are not events of queue {combined}",
             detail=f"the subscribers of {combined} would not get them; nothing was changed",
-            hint=f"londiste remove-table with the settings of {combined}, then on the leaf of every"
-            " part, then add-table --merge-all here, and add-table on the subscribers",
+            hint=f"with the settings of queue {combined}, then of the leaf of each part: londiste"
+            " remove-table TABLE; then: londiste add-table TABLE --merge-all; with the settings of"
+            f" the subscribers of {combined}: londiste add-table TABLE",
         )
 
 

@@ -12,7 +12,7 @@ from londiste.errors import UsageError
 from londiste.orchestration.connections import Connections
 from londiste.replication.model import TRIGGERS, TableOptions, with_trigger
 
-_ADOPT = "londiste install --adopt in the databases of these nodes"
+_ADOPT = "in the databases of these nodes: londiste install --adopt"
 
 
 def choose(
@@ -58,7 +58,7 @@ def cannot_read(names: Sequence[str]) -> UsageError:
         f"{listed(names)} cannot read events of the native capture",
         detail="the worker of Londiste 3 fails at the first packed event or TRUNCATE; nothing was"
         " changed",
-        hint=f"use --trigger logutriga; or run {_ADOPT} and start this version's worker there;"
+        hint=f"use --trigger logutriga; or, {_ADOPT}, and start this version's worker there;"
         " or, when that is done: --ignore-old-workers",
     )
 

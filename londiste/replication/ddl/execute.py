@@ -163,8 +163,8 @@ def choices(name: str) -> str:
     """Hint for a failed script."""
     name = shlex.quote(name)
     return (
-        f"remove the cause, then on that node: londiste execute retry {name}; or londiste execute"
-        f" skip {name}; or, after doing its work by hand: londiste execute mark-done {name}"
+        f"remove the cause, then on that node: londiste execute retry {name}, or londiste execute"
+        f" skip {name}, or, after doing its work by hand, londiste execute mark-done {name}"
     )
 
 

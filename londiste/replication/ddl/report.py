@@ -160,7 +160,10 @@ def ask(
             with session(location, name="londiste execute", autocommit=True) as conn:
                 return member.name, question(member.name, conn)
         except InstallError:
-            return member.name, "its SQL does not support scripts: londiste install --adopt there"
+            return (
+                member.name,
+                "its SQL does not support scripts: on that node: londiste install --adopt",
+            )
         except LondisteError as error:
             return member.name, f"no response: {error.message}"
 

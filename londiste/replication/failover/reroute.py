@@ -178,8 +178,8 @@ def guard(
                 raise _unknown(node, old, str(error)) from error
             feeds.move(node, new)
             warn(
-                f"the filters of {error} are unknown; copy the tables again that it filtered:"
-                f" londiste resync TABLE, with the settings of {node}"
+                f"the filters of {error} are unknown; copy the tables again that it filtered,"
+                f" with the settings of {node}: londiste resync TABLE"
             )
             return []
         feeds.move(node, new)
@@ -243,8 +243,9 @@ def _refuse_uncopied(
         raise StateError(
             f"node {node} still copies table {', '.join(left)}, which {new} does not have",
             detail="the copy would wait indefinitely; nothing was changed",
-            hint=f"with the settings of {node}: londiste wait-sync; or of {new}: londiste"
-            f" add-table {left[0]}; or continue with --allow-resync, and remove the table",
+            hint=f"with the settings of {node}: londiste wait-sync; or with the settings of {new}:"
+            f" londiste add-table {argument(left[0])}; or continue with --allow-resync, and remove"
+            " the table",
         )
 
 
@@ -269,8 +270,8 @@ def _refused(
         f" table{'s' if len(names) > 1 else ''} {shown}{more}",
         detail=f"{'. '.join(ways)}. Nothing was changed",
         hint=f"--allow-resync continues and copies {'them' if len(names) > 1 else 'it'} again from"
-        f" {new}, on the nodes below, too; to filter them on {new} as before: londiste"
-        f" change-handler {names[0]}",
+        f" {new}, on the nodes below, too; or filter them as before, on node {new}: londiste"
+        f" change-handler {argument(names[0])}",
     )
 
 
@@ -280,5 +281,5 @@ def _unknown(node: str, old: str, silent: str) -> StateError:
         detail=f"if it filtered or masked a table, {node} would get different rows than from"
         f" {old}; nothing was changed",
         hint="start its server; or use --allow-resync if it filtered no table, or copy the filtered"
-        " ones again afterwards: londiste resync TABLE",
+        f" ones again afterwards, with the settings of {node}: londiste resync TABLE",
     )

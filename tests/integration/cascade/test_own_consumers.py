@@ -141,9 +141,9 @@ def test_the_shell_refuses_them_too(root: Node) -> None:
 
 
 def test_the_worker_of_another_node_is_not_to_be_unregistered_for_a_new_node(root: Node) -> None:
-    advice = "or unregister the other: londiste queue unregister q mailer"
+    advice = "or, with the settings of root: londiste queue unregister q mailer"
     with root.connect() as conn:
-        for worker, hint in ((WORKER, ""), (STONE, ""), ("mailer", f", {advice}")):
+        for worker, hint in ((WORKER, ""), (STONE, ""), ("mailer", f"; {advice}")):
             with pytest.raises(UsageError, match=f"consumer {worker} is registered") as caught:
                 refuse_taken_name(conn, QUEUE, "root", "new", worker)
             assert caught.value.hint == f"give every worker its own job_name{hint}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from londiste.cli import cli, main, output
-from londiste.cli.errors import run
+from londiste.cli.errors import _lookup, run
 from londiste.cli.hints import Given, completed, given
 
 COMMANDS = {"wait-sync": {"--json"}, "config": set(), "members": set()}
@@ -57,6 +57,47 @@ def test_a_hint_repeats_the_options_of_the_call(argv: str, hint: str, wanted: st
     if "--from" in argv:
         wanted = "londiste migrate run --from a --to c"
     assert completed(hint, given(argv.split()), lookup) == (wanted or hint)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "first, with the settings of queue all: londiste remove-table t",
+        "on node main: londiste add-table t; or, if this node already has the rows: --expect-sync",
+        "with the settings of queue all: londiste resync TABLE",
+        "with the settings of queue all, then of the leaf of each part: londiste remove-table"
+        " TABLE",
+        "first, with the settings of queue all (queue_name = all): londiste create-root, or on a"
+        " stand-by londiste create-branch",
+        "first, on node main with the settings of queue part: londiste create-leaf --merge all",
+        "with the settings of a: londiste wait-sync; or with the settings of b: londiste add-table"
+        " t; or continue with --allow-resync, and remove the table",
+        "--allow-resync continues and copies it again from b, on the nodes below, too; or filter"
+        " them as before, on node b: londiste change-handler t",
+        "copy the filtered ones again afterwards, with the settings of a: londiste resync TABLE",
+        "with the settings of a subscriber: londiste columns",
+        "otherwise, with the settings of queue all: londiste status shows which node is its root",
+        "use --trigger logutriga; or, in the databases of these nodes: londiste install --adopt",
+        "remove the cause, then on that node: londiste execute retry s, or londiste execute skip s,"
+        " or, after doing its work by hand, londiste execute mark-done s",
+        "when it answers, with the settings of old: londiste queue unregister q c",
+        "rename it; or unregister the other one, with the settings of new: londiste queue"
+        " unregister q c",
+        "give every worker its own job_name; or, with the settings of main: londiste queue"
+        " unregister q c",
+        "choose a branch; or create one, with the settings of a new node: londiste create-branch N",
+        "start the ticker of node main: londiste ticker",
+        "once the restore is complete, in that database: londiste queue rebase, or select * from"
+        " pgq.rebase_queues()",
+        "stop one of the two; to make the copy a separate node, in the database of the copy only:"
+        " select pgq_node.drop_node(E'q', E'leaf'), then, with settings of another name and"
+        " job_name: londiste create-leaf",
+        "with the settings of the provider: londiste triggers --restore t; the copy then restarts",
+    ],
+)
+def test_a_command_for_another_node_or_queue_stays_as_it_is(hint: str) -> None:
+    call = given(["-c", "leaf.toml", "x"])
+    assert completed(hint, call, lambda words: _lookup(cli, words)) == hint
 
 
 def test_options_of_the_program_precede_the_command() -> None:

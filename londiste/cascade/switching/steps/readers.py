@@ -126,7 +126,7 @@ def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: 
         other = ""
         if own_consumer(worker, known) is None:
             call = shlex.join([queue, worker])
-            other = f", or unregister the other: londiste queue unregister {call}"
+            other = f"; or, with the settings of {at}: londiste queue unregister {call}"
         raise UsageError(
             f"node {at}: consumer {worker} is registered already, and not for node {node}",
             detail="the worker would move the position of another program",

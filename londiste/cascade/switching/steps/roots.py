@@ -87,8 +87,8 @@ class EqualParts:
                 f"queues that merge into {self.queue} are at different ticks on {self.old.name}"
                 f" and {self.new.name}",
                 detail="; ".join(different),
-                hint=f"create the leaves of {self.new.name} again: londiste drop-node, create-leaf"
-                f" --merge {self.queue}",
+                hint=f"create the leaves on node {self.new.name} again, with the settings of each:"
+                f" londiste drop-node, then create-leaf --merge {self.queue}",
             )
 
     def _differences(self, sites: Connections) -> list[str]:

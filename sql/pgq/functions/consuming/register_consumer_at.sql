@@ -95,7 +95,7 @@ begin
             errcode = 'LD105',
             message = 'No ticks for this queue.  Please run ticker on database.',
             detail = format('queue %s has no tick to start at', x_queue_name),
-            hint = 'londiste ticker, or once: select pgq.ticker()';
+            hint = 'in that database: londiste ticker, or once: select pgq.ticker()';
     end if;
     insert into pgq.registration (sub_queue, sub_consumer, sub_last_tick, sub_generation)
     values (v_queue_id, v_consumer_id, v_tick, pgq._position_generation())

@@ -105,7 +105,7 @@ begin
                     i_consumer_name,
                     i_queue_name
                 ),
-                hint = 'londiste queue rebase, or select * from pgq.rebase_queues()';
+                hint = 'in that database: londiste queue rebase, or select * from pgq.rebase_queues()';
         end if;
 
         prev_tick_id := v_sub.sub_last_tick;

@@ -18,7 +18,7 @@ begin
         message = format('database %s was restored from another server', current_database()),
         detail = 'its ticks and events hold transaction ids of that server; producers may go '
             'on, their events are delivered after the rebase',
-        hint = 'once the restore is complete: londiste queue rebase, '
+        hint = 'once the restore is complete, in that database: londiste queue rebase, '
             'or select * from pgq.rebase_queues()';
 end;
 $$;
