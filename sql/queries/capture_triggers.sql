@@ -19,6 +19,8 @@ from londiste.table_info as t
         from pg_catalog.pg_trigger as g
             join pg_catalog.pg_proc as p on p.oid = g.tgfoid
             join pg_catalog.pg_namespace as o on o.oid = p.pronamespace
+            cross join (
+                select convert_to(%(queue)s, getdatabaseencoding()) || '\x00'::bytea) as w (first)
         where g.tgrelid = coalesce(
                 londiste.find_table_oid(d.name),
                 -- It was renamed.
@@ -26,6 +28,8 @@ from londiste.table_info as t
                  from londiste.renamed_tables(t.queue_name) as r
                  where r.table_name = t.table_name))
             and not g.tgisinternal
+            -- Another queue may capture the table, too.
+            and substring(g.tgargs from 1 for length(w.first)) = w.first
             and (o.nspname in ('londiste', 'londiste_capture') and starts_with(p.proname, '_capture_')
                 or g.tgname in (
                     londiste.trigger_name(t.queue_name),

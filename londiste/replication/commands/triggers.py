@@ -8,27 +8,28 @@ provider of another pair needs such captures for the tables that the other queue
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import psycopg
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import NodeType
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.ddl import rename_back
 from londiste.db.names import TableName, argument
-from londiste.db.queries import query, translated, tuples
-from londiste.errors import UnknownTable
+from londiste.db.queries import first, translated, tuples
+from londiste.errors import BadOption, UnknownTable
+from londiste.handlers.table_rules import HandlerAttrs
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands import change_form
+from londiste.replication.commands import change_form, root_trigger
 from londiste.replication.commands.change_handler import trigger_words
-from londiste.replication.model import TRIGGERS, ReplicatedTable
+from londiste.replication.model import TRIGGERS, ReplicatedTable, TableOptions, with_trigger
 from londiste.replication.patterns import table_meant
 from londiste.settings import NodeSettings
 
@@ -101,7 +102,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         elif table.name in lost:
             why = f"the table {lost[table.name]}: its changes are not captured"
             listed = ("capture", "lost")
-        elif not ours:
+        elif kind == "none":
             leaf = node.type is NodeType.LEAF
             effect = "writes are not refused" if leaf else "changes are not captured"
             why = f"added without triggers, or they were dropped: {effect}"
@@ -176,7 +177,13 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
         if not states & wanted:
             continue
         stale = not states & {"lost", "disabled", "missing", "unnamed"}
-        steps.append(Mend(node.name, dsn, queue, table.name, table.dest, node.type.value, stale))
+        anew: tuple[str, ...] = ()
+        if not stale and node.type is not NodeType.LEAF:
+            anew = _anew(sites, local, node, table, lost="missing" not in states)
+            notes += _unknown(local, node, table, states, anew)
+        steps.append(
+            Mend(node.name, dsn, queue, table.name, table.dest, node.type.value, stale, anew)
+        )
         if not stale and node.type is not NodeType.LEAF:
             notes.append(
                 f"table {table.name}: changes since its capture was lost are not in the queue; on"
@@ -185,14 +192,84 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
     return CommandPlan(tuple(steps), notes=tuple(notes))
 
 
+def _anew(
+    sites: Connections, conn: Connection, node: NodeInfo, table: ReplicatedTable, *, lost: bool
+) -> tuple[str, ...]:
+    """The words with which ``add-table`` creates the trigger of a table with these attributes.
+
+    A trigger for TRUNCATE that is left of a compatible one shows that it was compatible.
+
+    lost -- the table had a native capture: nodes of Londiste 3 are not searched.
+    """
+    choice = HandlerAttrs.of(table.attrs)
+    root = node.type is NodeType.ROOT
+    left = any(
+        one.function.startswith("pgq.") and f"('{node.queue}')" in one.definition
+        for one in catalog.triggers(conn, table.dest)
+    )
+    options = TableOptions(
+        whole_row="whole_row" in table.attrs,
+        choice=choice,
+        trigger="logutriga" if left and not lost else "",
+    )
+    try:
+        options.words(root=root)
+    except BadOption:
+        # Of another program: a handler that this one does not know.
+        options = replace(options, choice=replace(choice, handler=""))
+    if root and not lost:
+        options, _ = root_trigger.choose(sites, conn, node.queue, options, force=False)
+    return tuple(with_trigger(options.words(root=root)))
+
+
+def _unknown(
+    conn: Connection,
+    node: NodeInfo,
+    table: ReplicatedTable,
+    states: Collection[str],
+    anew: Sequence[str],
+) -> list[str]:
+    """Notes about what the database does not show any more of the capture of a table."""
+    if "missing" in states:
+        flags = "".join(word for word in anew if word.startswith("tgflags="))
+        kind = next(kind for kind, letter in TRIGGERS.items() if letter in flags)
+        return [
+            f"table {table.name}: no trigger shows how it was captured; it gets {kind} without"
+            f" options; to choose another one: londiste change-form {argument(table.name)}"
+            " --trigger KIND"
+        ]
+    native, options = _native_options(conn, node.queue, table.dest)
+    if not native or options is not None:
+        return []
+    function = f"londiste.create_capture('{node.queue}', '{table.dest}', '{{ignore=COLUMN}}'"
+    if table.dest != table.name:
+        function += f", '{table.name}'"
+    return [
+        f"table {table.name}: its capture had no trigger left, which would show options as pkey=,"
+        f" ignore= and when=; to set them again: select {function})"
+    ]
+
+
+def _native_options(
+    conn: Connection, queue: str, dest: TableName
+) -> tuple[bool, Sequence[str] | None]:
+    """Whether a table has what is left of a native capture, and its options; None: not known."""
+    row = first(conn, "capture_options", queue=queue, table=str(dest))
+    return (False, None) if row is None else (True, row[0])
+
+
 @dataclass(frozen=True)
 class Mend(NodeStep):
-    """Recreates the triggers of one table, with the options that can still be read."""
+    """Recreates the triggers of one table, with the options that can still be read.
+
+    anew -- the words for a trigger of which nothing can be read.
+    """
 
     table: TableName
     dest: TableName
     node_type: str
     stale: bool
+    anew: tuple[str, ...]
 
     def describe(self) -> str:
         return f"{self.node}: recreate the triggers of table {self.table}"
@@ -209,17 +286,22 @@ class Mend(NodeStep):
         if self.stale:
             tables.refresh_capture(conn, self.queue, self.dest)
             return
-        row = conn.execute(
-            query("capture_options"), {"queue": self.queue, "table": str(self.dest)}
-        ).fetchone()
-        options = [] if row is None or self.node_type == "leaf" else list(row[0])
-        now = change_form.triggers(conn, self.queue).get(self.dest)
-        if row is None and now is not None and now.trigger in TRIGGERS and self.node_type != "leaf":
-            # A compatible one, which is made again as it is.
-            options = trigger_words(conn, self.queue, self.dest)
+        words = [] if self.node_type == "leaf" else self._words(conn)
         # What is left of them, disabled, would otherwise pass for being there.
         tables.drop_table_triggers(conn, self.queue, self.table)
-        tables.create_trigger(conn, self.queue, self.table, options, self.dest, self.node_type)
+        tables.create_trigger(conn, self.queue, self.table, words, self.dest, self.node_type)
+
+    def _words(self, conn: Connection) -> Sequence[str]:
+        """The words for ``londiste.create_trigger``: the same kind with the same options."""
+        native, options = _native_options(conn, self.queue, self.dest)
+        if native:
+            known = self.anew if options is None else options
+            return [*(word for word in known if not word.startswith("tgflags=")), "tgflags=C"]
+        now = change_form.triggers(conn, self.queue).get(self.dest)
+        if now is not None and now.trigger in TRIGGERS:
+            # A compatible one, which is made again as it is.
+            return trigger_words(conn, self.queue, self.dest)
+        return self.anew
 
 
 def _compatible(one: catalog.Trigger) -> bool:

@@ -36,6 +36,11 @@ def shown(node: Node, londiste: CommandLine) -> list[dict[str, Any]]:
     return rows
 
 
+def kinds(node: Node, londiste: CommandLine) -> set[str]:
+    """What captures its tables."""
+    return {row["kind"] for row in shown(node, londiste)} - {"user"}
+
+
 def states(node: Node, londiste: CommandLine) -> set[str]:
     return {row["state"] for row in shown(node, londiste)}
 
@@ -64,6 +69,7 @@ def test_a_capture_that_is_disabled_is_made_again_and_the_gap_is_said(
     assert answer.code == 0, answer.err
     assert "londiste resync public.t" in answer.err
     assert states(root, londiste) == {"ok"}
+    assert kinds(root, londiste) == {"capture"}
     # Its options are those of before, and what the user disabled stays so.
     root.db.execute("insert into t values (1, 'secret')")
     root.tick()
@@ -72,6 +78,110 @@ def test_a_capture_that_is_disabled_is_made_again_and_the_gap_is_said(
     assert len(told) == 1
     assert "secret" not in str(told)
     assert root.db.value("select tgenabled from pg_trigger where tgname = 'plain'") == "D"
+
+
+#: What takes a capture away: the triggers are disabled, some are dropped, all are dropped.
+LOSSES = {
+    "disabled": "alter table mine disable trigger user",
+    "main": 'drop trigger "_londiste_q" on mine; drop trigger "_londiste_q_truncate" on mine',
+    "dropped": (
+        "do $$ declare t name; begin for t in select tgname from pg_trigger"
+        " where tgrelid = 'mine'::regclass and not tgisinternal"
+        " loop execute format('drop trigger %I on mine', t); end loop; end $$"
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["row", "statement"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_native_capture_comes_back_with_all_its_options(
+    nodes_of: Nodes, londiste: CommandLine, loss: str, form: str
+) -> None:
+    root = nodes_of.root()
+    root.db.execute("create table mine (id int primary key, k int not null unique, v text)")
+    words = [f"--trigger-arg={one}" for one in ("ignore=v", "when=id > 0", "pkey=k")]
+    given = ["t", "--dest-table", "mine", "--form", form, *words]
+    assert londiste(root.db, "add-table", *given).code == 0
+    before = root.db.execute("select args from londiste._captures('q')")
+    root.db.execute(LOSSES[loss])
+    answer = londiste(root.db, "triggers", "--restore")
+    assert answer.code == 0, answer.err
+    assert kinds(root, londiste) == {"capture"}
+    assert root.db.execute("select args from londiste._captures('q')") == before
+    assert before[0][0][:2] == ["q", "public.t"]
+
+
+def test_options_that_nothing_shows_any_more_are_named(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    root.db.execute("create table mine (id int, v text)")
+    assert londiste(root.db, "add-table", "mine", "--whole-row").code == 0
+    root.db.execute(LOSSES["dropped"])
+    # As an older version left it.
+    name = root.db.value("select p.oid::regprocedure from pg_proc p where proname ~ '^_capture_q'")
+    comment = '{"queue": "q", "table": "public.mine"}'
+    root.db.execute(f"comment on function {name} is '{comment}'")
+    answer = londiste(root.db, "triggers", "--restore")
+    assert answer.code == 0, answer.err
+    assert "select londiste.create_capture('q', 'public.mine', '{ignore=COLUMN}')" in answer.err
+    # That it has no key is an attribute of the table.
+    assert root.db.value("select args[3:] from londiste._captures('q')") == ["whole_row"]
+
+
+@pytest.mark.parametrize("loss", ["alter table t disable trigger user", 'drop trigger "{}" on t'])
+@pytest.mark.parametrize("kind", ["logutriga", "jsontriga", "sqltriga"])
+def test_a_compatible_trigger_stays_compatible(
+    nodes_of: Nodes, londiste: CommandLine, kind: str, loss: str
+) -> None:
+    root = nodes_of.root()
+    root.db.execute("create table t (id int primary key, v text)")
+    words = ["--trigger", kind, "--trigger-arg", "ignore=v"]
+    assert londiste(root.db, "add-table", "t", *words).code == 0
+    arguments = "select tgargs from pg_trigger where tgname = '_londiste_q'"
+    before = root.db.value(arguments)
+    root.db.execute(loss.format("_londiste_q"))
+    assert states(root, londiste) & {"disabled", "missing"}
+    answer = londiste(root.db, "triggers", "t", "--restore")
+    assert answer.code == 0, answer.err
+    assert states(root, londiste) == {"ok"}
+    if "disable" in loss:
+        assert kinds(root, londiste) == {kind}
+        assert root.db.value(arguments) == before
+    else:
+        # The trigger for TRUNCATE is left.  It is the same for the three.
+        assert kinds(root, londiste) == {"logutriga"}
+        assert "it gets logutriga without options" in answer.err
+
+
+def test_a_table_without_triggers_gets_the_one_that_add_table_gives(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    root.db.execute("create table t (id int primary key, v text)")
+    assert londiste(root.db, "add-table", "t", "--no-triggers").code == 0
+    answer = londiste(root.db, "triggers", "t", "--restore")
+    assert answer.code == 0, answer.err
+    assert "it gets capture without options" in answer.err
+    assert "londiste change-form public.t --trigger KIND" in answer.err
+    assert kinds(root, londiste) == {"capture"}
+
+
+def test_the_capture_of_another_queue_is_not_taken_for_its_own(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    root.db.execute(
+        "create table t (id int primary key, v text); select pgq.create_queue('a');"
+        " select londiste.create_capture('a', 't', '{form=row,ignore=v}')"
+    )
+    assert londiste(root.db, "add-table", "t", "--no-triggers").code == 0
+    assert "missing" in states(root, londiste)
+    answer = londiste(root.db, "change-form", "t", "row")
+    assert "its trigger is none" in answer.err
+    assert londiste(root.db, "triggers", "t", "--restore").code == 0
+    assert root.db.value("select args[3:] from londiste._captures('q')") == []
+    assert root.db.value("select args[3:] from londiste._captures('a')") == ["form=row", "ignore=v"]
 
 
 def test_a_stale_capture_is_made_anew(pair: tuple[Node, Node], londiste: CommandLine) -> None:

@@ -53,8 +53,10 @@ begin
     if not pg_has_role(v_owner, current_user, 'usage') then
         execute format('grant execute on function %s() to %s', v_function, v_owner::regrole);
     end if;
+    -- The function stays when somebody drops its triggers, which show the options otherwise.
     execute format('comment on function %s() is %L', v_function,
-        json_build_object('queue', i_args[1], 'table', londiste._full_name(i_table_name))::text);
+        json_build_object('queue', i_args[1], 'table', londiste._full_name(i_table_name),
+            'options', i_args[3:])::text);
     return v_function;
 end;
 $$;
