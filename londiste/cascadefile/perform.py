@@ -16,7 +16,7 @@ from londiste.cascade.switching import change_provider, drop_node, switchover
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, look
 from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.cascadefile.action import Action, Kind
-from londiste.db.connection import describe_dsn
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.handlers import registry, table_rules
 from londiste.handlers.table_rules import HandlerAttrs
@@ -84,8 +84,7 @@ class Performer:
                 found = change_policy.plan(*self._at(action.node), action.tables, action.policy)
                 return self._run(found.steps)
             case Kind.WAIT:
-                conn = self.sites.at(self._dsn(action.node))
-                wait.wait_sync(conn, self.file.queue, timeout=None, trouble=self.warn)
+                self._wait(self.sites.at(self._dsn(action.node)), self.file.queue)
                 return 1
             case Kind.SWITCHOVER:
                 return self._switchover(action)
@@ -177,12 +176,25 @@ class Performer:
                     f"{action.node}: waits for the copy of table {busy.table} into"
                     f" {describe_dsn(busy.conn.info.dsn)}"
                 )
-                wait.wait_sync(
-                    busy.conn, busy.queue, timeout=None, only=[busy.table], trouble=self.warn
-                )
+                self._wait(busy.conn, busy.queue, [busy.table])
         for line in found.notes:
             self.warn(line)
         return found.steps
+
+    def _wait(self, conn: Connection, queue: str, only: Sequence[TableName] = ()) -> None:
+        """Waits for tables of a node, and names it in what is reported."""
+        name = nodes.get_node_info(conn, queue).name
+        start = f"londiste worker --node {name}"
+        if queue != self.file.queue:
+            start = f"londiste -c FILE worker (settings of queue {queue})"
+        wait.wait_sync(
+            conn,
+            queue,
+            timeout=None,
+            only=only,
+            trouble=lambda text: self.warn(f"{name}: {text}"),
+            start=start,
+        )
 
     def _rule(self, action: Action) -> Sequence[Step]:
         choice = _choice(action).attrs()

@@ -22,6 +22,8 @@ from londiste.replication.patterns import table_meant
 _POLL_SECONDS = 0.2
 #: Seconds in which a ticker that runs makes a tick it was asked for.
 TICK_SECONDS = 10.0
+#: The command that starts the worker of the node that a call is about.
+START = "londiste worker"
 
 
 def wait_sync(
@@ -32,16 +34,20 @@ def wait_sync(
     only: Sequence[TableName] = (),
     progress: Callable[[list[ReplicatedTable]], None] = lambda _: None,
     trouble: Callable[[str], None] = lambda _: None,
+    start: str = START,
 ) -> list[ReplicatedTable]:
     """Waits until all local tables (or those of ``only``) are ok and current; returns them.
 
     timeout -- seconds, None for no limit.
     progress -- called with the tables at each poll.
-    trouble -- called once with every error that blocks the worker or a copy during the wait.
+    trouble -- called once with every error that blocks the worker or a copy during the wait, and
+        with every change of a worker that is paused or does not run.
+    start -- the command that starts the worker.
     Raises UnknownTable, TransientError when the time is over.
     """
-    deadline = None if timeout is None else time.monotonic() + timeout
+    began = time.monotonic()
     told: set[str] = set()
+    idle: object = None
     while True:
         mine = [t for t in tables.get_table_list(conn, queue) if t.local]
         for name in only:
@@ -54,21 +60,26 @@ def wait_sync(
             mine = [t for t in mine if t.name in only]
         progress(mine)
         left = [t for t in mine if t.state != "ok"]
-        stale = find(conn, queue) if mine and not left else None
+        waited = time.monotonic() - began
+        # One that was started just now has not reported yet.
+        never = bool(left) and waited >= daemons.RECONNECT
+        stale = find(conn, queue, start=start, never=never) if mine else None
         if not left and stale is None:
             return mine
-        if deadline is not None and time.monotonic() >= deadline:
-            if stale is not None:
-                raise TransientError(
-                    f"the tables are not current after {timeout:g} s",
-                    detail=stale.reason,
-                    hint="londiste status",
-                )
-            raise _not_in_step(conn, queue, left, timeout)
-        if stale is not None and stale.reason not in told:
-            told.add(stale.reason)
+        if timeout is not None and waited >= timeout:
+            if left or stale is None:
+                raise _not_in_step(conn, queue, left, timeout, start)
+            raise TransientError(
+                f"the tables are not current after {timeout:g} s",
+                detail=stale.reason,
+                hint="londiste status",
+            )
+        now = stale.mark if stale is not None else None
+        if stale is not None and now != idle and stale.state in _IDLE:
             trouble(stale.reason)
-        for error in _errors(conn, queue):
+        idle = now
+        halted = [stale.reason] if stale is not None and stale.state == "halted" else []
+        for error in (*halted, *_errors(conn, queue)):
             if error not in told:
                 told.add(error)
                 trouble(error)
@@ -97,22 +108,22 @@ def wait_tick(
 
 
 def _not_in_step(
-    conn: Connection, queue: str, left: Sequence[ReplicatedTable], timeout: float | None
+    conn: Connection, queue: str, left: Sequence[ReplicatedTable], timeout: float, start: str
 ) -> TransientError:
     shown = ", ".join(f"{t.name} ({t.state or 'to be copied'})" for t in left[:5])
     more = f" and {len(left) - 5} more" if len(left) > 5 else ""
     return TransientError(
         f"{len(left)} tables are not in sync after {timeout:g} s: {shown}{more}",
-        detail=_why(conn, queue, nodes.get_node_info(conn, queue)),
-        hint="start the worker if it does not run: londiste -c FILE worker; check its log",
+        detail=_why(conn, queue, nodes.get_node_info(conn, queue), start),
+        hint=f"start the worker if it does not run: {start}; check its log",
     )
 
 
-def _why(conn: Connection, queue: str, info: NodeInfo) -> str:
+def _why(conn: Connection, queue: str, info: NodeInfo, start: str = START) -> str:
     errors = _errors(conn, queue)
     if errors:
         return "; ".join(errors)
-    stale = find(conn, queue)
+    stale = find(conn, queue, start=start, never=True)
     if stale is not None:
         return stale.reason
     return f"it is at tick {info.last_tick}"
@@ -145,6 +156,8 @@ def tick_now(conn: Connection, queue: str, *, timeout: float = TICK_SECONDS) -> 
 
 
 _STOPPED = (Life.GONE, Life.HUNG, Life.STOPPED)
+#: States of a worker that does nothing although nothing is wrong with an event or a session.
+_IDLE = ("paused", "stale")
 
 
 @dataclass(frozen=True)
@@ -153,18 +166,28 @@ class NotCurrent:
 
     state -- instead of ``ok`` for its tables: halted (an event), failing (another error), paused,
         or stale (no worker runs).
+    mark -- of a worker that does not run: another value when another one has ended, or in
+        another way; the reason also counts seconds.
     """
 
     state: str
     reason: str
+    mark: tuple[object, ...] = ()
 
 
-def find(conn: Connection, queue: str) -> NotCurrent | None:
-    """Why the node of ``conn`` applies nothing; None: it does, or is the root."""
+def find(
+    conn: Connection, queue: str, *, start: str = START, never: bool = False
+) -> NotCurrent | None:
+    """Why the node of ``conn`` applies nothing; None: it does, or is the root.
+
+    start -- the command that starts its worker.
+    never -- a worker that has never reported counts as one that does not run; ``worker --once``
+        does not report.
+    """
     node = nodes.get_node_info(conn, queue)
     if node.type is NodeType.ROOT:
         return None
-    return _halted(conn, queue, node) or _ended(conn, queue, node)
+    return _halted(conn, queue, node) or _ended(conn, queue, node, start, never)
 
 
 def _halted(conn: Connection, queue: str, node: NodeInfo) -> NotCurrent | None:
@@ -183,10 +206,13 @@ def _halted(conn: Connection, queue: str, node: NodeInfo) -> NotCurrent | None:
     return None
 
 
-def _ended(conn: Connection, queue: str, node: NodeInfo) -> NotCurrent | None:
+def _ended(
+    conn: Connection, queue: str, node: NodeInfo, start: str, never: bool
+) -> NotCurrent | None:
     if node.paused:
-        return NotCurrent("paused", f"paused: londiste resume --node {node.name}")
-    worker = daemons.running(
-        daemons.find(conn, queue), "worker", name=node.worker, start="londiste -c FILE worker"
-    )
-    return NotCurrent("stale", worker.text) if worker.life in _STOPPED else None
+        return NotCurrent("paused", f"paused: londiste resume --node {node.name}", ("paused",))
+    worker = daemons.running(daemons.find(conn, queue), "worker", name=node.worker, start=start)
+    if worker.life in _STOPPED or (never and worker.life is Life.NEVER):
+        mark = (worker.life, worker.host, worker.pid, worker.started)
+        return NotCurrent("stale", worker.text, mark)
+    return None

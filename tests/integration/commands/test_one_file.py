@@ -266,6 +266,8 @@ def test_apply_waits_for_a_table_that_its_provider_is_copying(
     assert "being copied, and its key is dropped" in refused.err and branch.name in refused.err
     applied = program("-c", str(one_file.path), "apply")
     applied.says("n3: waits for the copy of table public.b into")
+    start = f"londiste -c {one_file.path} worker --node n2"
+    applied.says(f"n2: worker: NOT RUNNING (never reported here); start it: {start}")
     branch.execute(dropped)
     branch.execute(change, "ok", None)
     branch.execute("update londiste.table_info set merge_state = 'ok'")
