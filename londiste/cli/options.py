@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from londiste import settings
-from londiste.cli import output, start
+from londiste.cli import errors, output, start
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.signals import Signals
@@ -208,6 +208,7 @@ def with_node(command: click.Command) -> click.Command:
         above = ctx.find_object(Context)
         if value is not None and above is not None:
             ctx.obj = replace(above, node=value)
+            errors.repeat_in_hints("--node", value)
 
     if not any("--node" in parameter.opts for parameter in command.params):
         option = click.Option(

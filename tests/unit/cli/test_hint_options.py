@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -125,3 +126,24 @@ def test_commands_in_messages_and_warnings_repeat_them_too(
         f"warning: durations of the copies: {front} copy status --done",
         f"next: {front} wait-sync",
     ]
+
+
+def test_a_node_behind_the_command_is_repeated_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        '[queue]\nname = "shop"\n[nodes.main]\nrole = "root"\ndb = "dbname=main"\n'
+        '[nodes.reports]\nrole = "leaf"\nprovider = "main"\ndb = "dbname=reports"\n'
+    )
+    for node in (["--node", "main"], ["--node=main"]):
+        assert run(cli, ["-c", str(file), "change-form", "t", *node]) == 2
+        hint = capsys.readouterr().err.splitlines()[-1]
+        assert hint.endswith(f": londiste -c {file} --node main change-form TABLE row")
+    # The next call does not repeat it.
+    assert run(cli, ["-c", str(file), "--node", "reports", "change-form", "t"]) == 2
+    hint = capsys.readouterr().err.splitlines()[-1]
+    assert hint.endswith(f": londiste -c {file} --node reports change-form TABLE row")
+    # A command with a --node of its own means another one by it.
+    assert run(cli, ["-c", str(file), "pause", "--node", "main", "--timeut", "1"]) == 2
+    assert "--node main pause" not in capsys.readouterr().err
