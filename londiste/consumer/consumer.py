@@ -165,7 +165,8 @@ class Consumer:
 
         Then it finishes the batch; a second signal breaks it off.  Errors at the start are raised
         at once: not registered, another process, a refused login.  It waits for a server that
-        does not answer, starts or recovers.  Later the loop retries temporary failures and raises
+        does not answer, starts or recovers; under a service manager also for one that refuses the
+        login.  Later the loop retries temporary failures and raises
         the others: EventError, PositionLost, Superseded.
         """
         own = None

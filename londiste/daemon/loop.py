@@ -19,8 +19,10 @@ import psycopg
 from londiste.daemon import logcontext
 from londiste.daemon.signals import Interrupted, Signals
 from londiste.errors import (
+    AccessDenied,
     LondisteError,
     NodeUnreachable,
+    NotSecured,
     ServerStarting,
     Superseded,
     from_database,
@@ -156,18 +158,24 @@ def started(
 ) -> bool:
     """Starts the work; waits while its server is unreachable.  False: a stop was requested.
 
-    A host may start its daemons before its database, or its network.  Raises everything else that
-    ``start`` raises.
+    A host may start its daemons before its database, or its network.  A daemon of a service manager
+    also waits while the server refuses it: during a change of a password, of a certificate or of
+    pg_hba.conf nobody starts the daemon again.  Raises everything else that ``start`` raises.
     """
     trouble = Trouble()
+    refused = (AccessDenied, NotSecured) if signals.manager.present else ()
     try:
         while not signals.stopping:
             try:
                 start()
-            except NodeUnreachable as error:
+            except (NodeUnreachable, *refused) as error:
+                what = "a server"
+                if not isinstance(error, NodeUnreachable):
+                    what = "access"
+                    error.say_more("this service waits until the server accepts it")
                 if trouble.failed(error):
                     report(error, trouble)
-                signals.manager.status(f"waiting for a server: {error.message}")
+                signals.manager.status(f"waiting for {what}: {error.message}")
                 starting = isinstance(error, ServerStarting)
                 longest = STARTING_PAUSE if starting else longest_pause
                 signals.wait(pause(trouble.failures, longest=longest, chance=random.random()))

@@ -100,6 +100,11 @@ class ServiceManager:
         seconds = int(usec) / 1e6 if ours and usec.isdecimal() else 0.0
         return cls(address, seconds if address else 0.0)
 
+    @property
+    def present(self) -> bool:
+        """Whether a service manager has started this process."""
+        return bool(self._address)
+
     def ready(self) -> None:
         """The process has started, or has read its settings again."""
         if not self._is_ready or self._is_reloading:

@@ -147,8 +147,8 @@ class Worker:
         """Runs until a stop is requested.
 
         Errors at the start are raised at once: no such node, another worker, a refused login.  A
-        server that does not answer, starts or recovers is waited for.  Later errors are retried,
-        except Superseded.
+        server that does not answer, starts or recovers is waited for; under a service manager
+        also one that refuses the login.  Later errors are retried, except Superseded.
         """
         with self._bound():
             try:

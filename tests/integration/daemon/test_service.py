@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.cascade import Node, Nodes
 from tests.fixtures.cluster import Database
 from tests.fixtures.one_file import OneFile
 from tests.fixtures.process import Program
@@ -86,6 +87,45 @@ def test_a_worker_whose_server_is_down_is_ready_and_alive(
     worker.signal(signal.SIGTERM)
     manager.until("STOPPING=1")
     assert worker.end() == 0
+
+
+@pytest.fixture
+def refused(nodes_of: Nodes) -> Iterator[tuple[Node, tuple[str, ...]]]:
+    """A node, and the options of a worker whose role does not exist yet."""
+    node = nodes_of.root()
+    role = f"late_{node.db.name}"
+    settings = (f"db={node.dsn} user={role}", "queue_name=q", f"job_name={node.worker}")
+    yield node, tuple(word for one in settings for word in ("--set", one))
+    if node.db.value("select true from pg_roles where rolname = %s", role):
+        node.db.execute(f"drop owned by {role}; drop role {role}")
+
+
+def test_a_worker_that_the_server_refuses_waits_until_it_is_let_in(
+    refused: tuple[Node, tuple[str, ...]], program: Callable[..., Program], manager: Manager
+) -> None:
+    node, options = refused
+    once = program(*options, "worker", "--once")
+    assert once.end() == 2, once.text
+    worker = program(*options, "worker")
+    manager.until("STATUS=waiting for access: ")
+    assert "does not exist" in manager.got[-1]
+    manager.until("READY=1")
+    manager.until("WATCHDOG=1")
+    worker.says("detail: this service waits until the server accepts it; hint: check")
+    node.db.execute(f"create role late_{node.db.name} superuser login")
+    manager.until("STATUS=running")
+    worker.signal(signal.SIGTERM)
+    manager.until("STOPPING=1")
+    assert worker.end() == 0
+
+
+def test_without_a_service_manager_it_ends(
+    refused: tuple[Node, tuple[str, ...]], program: Callable[..., Program]
+) -> None:
+    _, options = refused
+    worker = program(*options, "worker")
+    assert worker.end() == 2
+    assert "does not exist" in worker.text
 
 
 def test_run_reports_for_itself_and_not_for_its_children(
