@@ -60,8 +60,8 @@ class Shard(Handler):
         if len(given) != 1:
             raise BadOption(
                 "handler shard requires one of key and hash_expr",
-                hint="use --handler shard --handler-arg key=id --handler-arg nr=0 use"
-                " --handler-arg count=4",
+                hint="use --handler shard --handler-arg key=COLUMN"
+                f" --handler-arg nr={self.nr} --handler-arg count={self.count}",
             )
         if self.hash_expr:
             return f"({self.hash_expr})"

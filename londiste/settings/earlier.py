@@ -40,7 +40,8 @@ INSTEAD = {
     "log_size": "log_config",
     "log_count": "log_config",
     "obfuscator_map": "londiste change-handler TABLE --handler obfuscate --handler-arg 'rules={…}'",
-    "shard_info_sql": "londiste change-handler TABLE --handler shard --handler-arg nr=… count=…",
+    "shard_info_sql": "londiste change-handler TABLE --handler shard --handler-arg key=…"
+    " --handler-arg nr=… --handler-arg count=…",
     "shard_hash_func": "londiste change-handler TABLE --handler shard --handler-arg hash_func=…",
 }
 

@@ -216,3 +216,15 @@ def test_every_option_that_a_message_names_belongs_to_some_command() -> None:
         if word not in known
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_argument_of_a_handler_has_its_option_in_front() -> None:
+    """Otherwise a shell gives the next word to the command, as one more table."""
+    argument = r"--handler-arg ('[^']*'|[^\s';,]+)"
+    assert sum(bool(re.search(argument, text)) for text in TEXTS) > 10
+    wrong = [
+        f"{text.where}: {found[0]} in: {text}"
+        for text in TEXTS
+        for found in re.finditer(argument + r" (use --|[a-z_]+=)\S*", text)
+    ]
+    assert not wrong, "\n".join(wrong)
