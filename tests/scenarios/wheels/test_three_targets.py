@@ -161,7 +161,7 @@ def test_three_targets_survive_kill_9_detach_and_ctrl_c(
     wait_for(lambda: printed().count("in sync, 2 tables") >= 3, what="the lines of the nodes")
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0
-    for word in ("continue:", "keep as a service:", "remove everything:"):
+    for word in ("continue:", "continue in the background:", "remove everything:"):
         assert f"{word} " in printed()
     assert "Traceback" not in printed()
 

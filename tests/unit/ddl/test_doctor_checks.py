@@ -54,6 +54,7 @@ BOTH = ("source", "target")
     ("values", "kind", "severity", "sides"),
     [
         ({"version": 130000}, "version", "critical", BOTH),
+        ({"version": 190000}, "version", "critical", BOTH),
         ({"standby": True}, "standby", "critical", BOTH),
         (
             {"missing_roles": ("pgq_reader",), "makes_roles": False},

@@ -41,6 +41,7 @@ def test_two_databases_that_fit_each_other_give_no_finding() -> None:
     ("changed", "found"),
     [
         ({"version": 130000}, ("version", "critical")),
+        ({"version": 190000}, ("version", "critical")),
         ({"standby": True}, ("standby", "critical")),
         ({"read_only": True}, ("read-only", "critical")),
         ({"missing_roles": ("pgq_reader",), "makes_roles": False}, ("roles", "critical")),

@@ -8,7 +8,7 @@ from londiste.db.names import quote
 from londiste.monitor.doctor.situation import Situation, critical, warning
 from londiste.monitor.queues.model import Finding
 
-_OLDEST, _NEWEST = 140000, 200000
+_OLDEST, _NEWEST = 140000, 190000
 
 FINDINGS = {
     "version": "release of PostgreSQL that is not supported",
