@@ -129,28 +129,43 @@ def _settable(chosen: list[RelationColumn], key: tuple[str, ...]) -> list[Relati
 def set_sql(shape: Relation, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
     """UPDATE of the rows with the keys, INSERT of those that are not there; a row for each.
 
-    Needs no unique index on the key, and leaves columns alone that the image does not have.  The
-    rows that are not hit by ``update_sql``'s condition are in neither, so that they are missed.
+    Needs no unique index on the key, and leaves columns alone that the image does not have.  A row
+    with another value of an identity column that the server alone may set is another row: it is
+    deleted first, and the row of the image starts anew.
     """
     chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
     read = [*chosen, *(shape.by_name[name] for name in key if shape.by_name[name].generated)]
-    others = [column for column in chosen if column.name not in key]
     settable = _settable(chosen, key)
     equal = " and ".join(_equal(shape.by_name[name]) for name in key)
-    where = " and ".join([equal, *(_same(c) for c in others if c.identity_always)])
+    same = _same_identity(chosen, key)
+    where = f"{equal} and {same}" if same else equal
+    gone = (
+        f" gone as (delete from {_target(shape)} t using r where {equal} and not ({same})"
+        " returning 1),"
+        if same
+        else ""
+    )
+    first = f" and {_FIRST}" if same else ""
     found = f"select 1 from {_target(shape)} t join r on {where} for key share of t"
     if settable:
         assignments = ", ".join(f"{quote(column.name)} = {_value(column)}" for column in settable)
-        found = f"update {_target(shape)} t set {assignments} from r where {where} returning 1"
+        found = (
+            f"update {_target(shape)} t set {assignments} from r where {where}{first} returning 1"
+        )
     names = ", ".join(quote(column.name) for column in chosen)
     values = ", ".join(_value(column) for column in chosen)
     return (
-        f"with r as materialized (select * from {_rows(read, key)}), u as ({found}),"
+        f"with r as materialized (select * from {_rows(read, key)}),{gone} u as ({found}),"
         f" i as (insert into {shape.name.quoted} ({names}) overriding system value"
         f" select {values} from r where not exists"
-        f" (select from {_target(shape)} t where {equal}) returning 1)"
+        f" (select from {_target(shape)} t where {where}){first} returning 1)"
         " select 1 from u union all select 1 from i"
     )
+
+
+def _same_identity(chosen: Sequence[RelationColumn], key: Sequence[str]) -> str:
+    """The condition that identity columns that no UPDATE may set have their values already."""
+    return " and ".join(_same(c) for c in chosen if c.identity_always and c.name not in key)
 
 
 def _filtered_sql(
@@ -182,10 +197,10 @@ def _filtered_sql(
             f"{rows}, i as ({insert} returning 1)"
             f" select 1 from i union all select 1 from r where not r.{kept}"
         )
-    others = [column for column in chosen if column.name not in key]
     settable = _settable(chosen, key)
     equal = " and ".join(_equal(shape.by_name[name]) for name in key)
-    where = " and ".join([equal, *(_same(c) for c in others if c.identity_always), f"r.{kept}"])
+    same = _same_identity(chosen, key) or "true"
+    where = f"{equal} and {same} and r.{kept}"
     found = f"select 1 from {_target(shape)} t join r on {where} for key share of t"
     if settable:
         assignments = ", ".join(f"{quote(column.name)} = {_value(column)}" for column in settable)
@@ -194,9 +209,10 @@ def _filtered_sql(
             " returning 1"
         )
     return (
-        f"{rows}, gone as (delete from {_target(shape)} t using r where not r.{kept} and {equal}"
-        f" returning 1), u as ({found}), i as ({insert} and {_FIRST} and not exists"
-        f" (select from {_target(shape)} t where {equal}) returning 1)"
+        f"{rows}, gone as (delete from {_target(shape)} t using r where {equal}"
+        f" and not (r.{kept} and {same}) returning 1), u as ({found}),"
+        f" i as ({insert} and {_FIRST} and not exists"
+        f" (select from {_target(shape)} t where {equal} and {same}) returning 1)"
         f" select 1 from u union all select 1 from i union all select 1 from r where not r.{kept}"
     )
 

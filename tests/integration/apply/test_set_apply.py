@@ -268,6 +268,23 @@ def test_upsert_keeps_the_identity_value_of_the_provider(target: Target) -> None
     assert target.rows() == [(1, 99), (2, 71)]
 
 
+@pytest.mark.parametrize("key", ["int", "float8"])
+def test_upsert_replaces_a_row_with_another_identity_value(target: Target, key: str) -> None:
+    # float8: one by one
+    target.database.execute(
+        f"create table t (id {key} primary key, n int generated always as identity unique,"
+        " v text, own text default 'new');"
+        "insert into t (id, n, v, own) overriding system value"
+        " values (1, 70, 'a', 'mine'), (2, 71, 'a', 'mine'), (3, 72, 'a', 'mine')"
+    )
+    numbers = ("70", "99", "98", "71")
+    target.apply(*(target.s(id=str(i), n=n, v="b") for i, n in enumerate(numbers, 1)))
+    assert target.rows() == [
+        *((1, 70, "b", "mine"), (2, 99, "b", "new")),
+        *((3, 98, "b", "new"), (4, 71, "b", "new")),
+    ]
+
+
 def test_a_table_without_key_takes_no_updates(target: Target) -> None:
     target.database.execute("create table t (v text)")
     target.apply(*(target.i(v=value)._replace(key=()) for value in ("a", "b", "a")))

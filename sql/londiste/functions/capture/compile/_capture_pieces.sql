@@ -177,24 +177,27 @@ begin
             || coalesce(' where case when s.image is null then ' || v_fields.logged
                 || ' else s.logged end', '');
         if not v_exact then
-            -- The existing row may have the key in another text: it is deleted first.
-            v_statement := format('select %L, %L, null::pg_catalog.text, (select %s%s), %L,'
-                    || ' %s, %s, %s%s union all'
-                    || ' select * from (select %L, %L, %s,'
-                    || ' (select %s%s), %L, %s, %s, %s from %s as t%s'
-                    || ' where %s%s%s limit 1) as s',
-                v_set_type, v_unset_type,
-                v_fields.image, coalesce(' from ' || nullif(v_fields.source, ''), ''), v_table,
-                v_fields.extra2, v_fields.extra3, v_fields.extra4,
-                coalesce(' where ' || v_fields.logged, ''),
-                v_set_type, v_unset_type, v_image,
-                v_key.image, coalesce(' from ' || nullif(v_key.source, ''), ''), v_table,
+            -- The row may have the key in another text: then the key of that text is logged as gone first.
+            v_statement := format('select c.* from (select 1) as one'
+                    || ' left join lateral (select %s as image, (select %s%s) as key, %s as extra2, %s as extra3,'
+                    || ' %s as extra4, %s as logged, %s operator(pg_catalog.<>) %s as other'
+                    || ' from %s as t%s where %s%s limit 1) as s on true cross join lateral (',
+                v_image, v_key.image, coalesce(' from ' || nullif(v_key.source, ''), ''),
                 v_now.extra2, v_now.extra3, v_now.extra4,
+                coalesce(v_now.logged, 'true'),
+                londiste._capture_key(i_relid, 't', key_columns), londiste._capture_key(i_relid, v_row, key_columns),
                 londiste._capture_from(i_relid),
                 coalesce(' cross join lateral ' || nullif(v_now.source, ''), ''),
                 v_same || v_there,
-                coalesce(' and ' || v_now.logged, ''),
-                v_choice);
+                v_choice)
+                || format('select %1$L, %2$L, null::pg_catalog.text, (select %3$s%4$s), %5$L, %6$s, %7$s, %8$s'
+                    || ' where (s.image is null or s.other)%9$s'
+                    || ' union all select %1$L, %2$L, s.image, s.key, %5$L, s.extra2, s.extra3, s.extra4'
+                    || ' where s.image is not null and s.logged) as c',
+                v_set_type, v_unset_type,
+                v_fields.image, coalesce(' from ' || nullif(v_fields.source, ''), ''), v_table,
+                v_fields.extra2, v_fields.extra3, v_fields.extra4,
+                coalesce(' and ' || v_fields.logged, ''));
         end if;
         if v_row = i_old then
             state_of_old := v_statement;
