@@ -131,6 +131,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "A table has no primary key: only INSERT and TRUNCATE can be replicated.",
             "Add a primary key.",
         ),
+        "key-null": (
+            "Columns of a key given by pkey= may be NULL: changes of such a row are refused.",
+            "Make them NOT NULL: alter table TABLE alter column COLUMN set not null.",
+        ),
         "key-text": (
             "Equal values of the key may have different texts: changes are applied row by row.",
             "A key of integer, uuid, text or timestamp is faster.",

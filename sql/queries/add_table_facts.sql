@@ -2,6 +2,7 @@
  * What add-table has to know of several tables, in one look.
  *
  * %(schemas)s, %(names)s -- arrays, unquoted; tables that are not there are not in the result.
+ * nullable: columns that may be NULL, in table order.
  * sequences: of the columns, those that have a name in a queue and that this role may read.
  */
 select
@@ -16,6 +17,14 @@ select
         select from pg_catalog.pg_constraint k
         where k.conrelid = c.oid and k.contype = 'p'
     ) as has_key,
+    array(
+        select a.attname
+        from pg_catalog.pg_attribute a
+        join pg_catalog.pg_type y on y.oid = a.atttypid
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+            and not a.attnotnull and not y.typnotnull
+        order by a.attnum
+    )::text[] as nullable,
     array(
         select sn.nspname || '.' || s.relname
         from pg_catalog.pg_depend d

@@ -1,12 +1,12 @@
 /*
  * The local tables of a queue, by their names here, and what captures them:
  * capture, logutriga, jsontriga, sqltriga, deny or none; for capture the form that was asked for;
- * whether the trigger was given a key.
+ * the key that the trigger was given, NULL for none.
  */
 select d.name,
     coalesce(g.kind, 'none'),
     case g.kind when 'capture' then coalesce(substring(g.args from 'form=(row|statement|auto)'), 'auto') end,
-    coalesce(g.args ~ '\\000pkey=', false)
+    convert_from(decode(substring(g.args from '\\000pkey=(.*?)\\000'), 'escape'), getdatabaseencoding())
 from londiste.table_info as t
     cross join lateral (select coalesce(t.dest_table, t.table_name) as name) as d
     left join lateral (

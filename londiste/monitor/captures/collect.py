@@ -16,7 +16,7 @@ from londiste.db.relation import Folding, Relation, shapes
 from londiste.errors import from_database
 from londiste.monitor.captures.rules import CaptureFacts
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands import change_form
+from londiste.replication.commands import add_table_checks, change_form
 from londiste.replication.commands.triggers import after_rename
 from londiste.replication.model import TRIGGERS, ReplicatedTable
 
@@ -38,6 +38,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     triggers = change_form.triggers(conn, queue)
     widths: dict[str, int | None] = dict(tuples(conn, "captured_tables", queue=queue))
     found = shapes(conn, [t.dest for t in known])
+    keyed = add_table_checks.look(conn, [t for t, how in triggers.items() if how.key_given])
     facts = []
     for table in known:
         shape = found.get(table.dest)
@@ -57,6 +58,9 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 there=shape is not None,
                 key=shape.key if shape else (),
                 key_given=how.key_given,
+                nullable=add_table_checks.nullable_of(how.key, keyed[table.dest])
+                if table.dest in keyed
+                else (),
                 copying=table.dropped_ddl is not None,
                 unclear=_unclear(shape) if shape else (),
                 width=widths.get(name),

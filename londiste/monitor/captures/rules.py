@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from londiste.db.names import argument
+from londiste.db.names import TableName, argument
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.replication.commands.add_table_checks import not_null
 
 #: What is safe: above it a statement of the application may meet PostgreSQL's limit on one text.
 VALUE_BYTES = 256 << 20
@@ -28,6 +29,7 @@ class CaptureFacts:
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
     lost -- why nothing is captured any more; stale -- what does not match, and what to run.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
+    nullable -- columns of pkey= that may be NULL.
     copying -- a copy has dropped indexes and keys, and restores them at its end.
     unclear -- key columns whose text does not show whether two values are equal.
     width -- average bytes of a row by the last ANALYZE; None: there was none.
@@ -45,6 +47,7 @@ class CaptureFacts:
     there: bool = True
     key: tuple[str, ...] = ("id",)
     key_given: bool = False
+    nullable: tuple[str, ...] = ()
     copying: bool = False
     unclear: tuple[str, ...] = ()
     width: int | None = None
@@ -125,6 +128,17 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 "it has no primary key",
                 "only INSERT and TRUNCATE can be replicated; UPDATE and DELETE are refused",
                 f"alter table {one.table} add primary key (…)",
+            )
+        )
+    if one.nullable:
+        found.append(
+            finding(
+                Severity.WARNING,
+                "key-null",
+                f"columns of its key (pkey=) may be NULL: {', '.join(one.nullable)}",
+                "an UPDATE or DELETE of a row with a NULL in its key is refused; a capture that is"
+                " stale, or a compatible trigger, logs it, and no subscriber finds the row",
+                not_null(TableName.parse(one.table), one.nullable),
             )
         )
     if one.unclear:

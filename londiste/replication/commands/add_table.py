@@ -37,6 +37,7 @@ from londiste.replication.commands.add_table_checks import (
     check_table,
     look,
     pick,
+    require_not_null,
     require_whole,
 )
 from londiste.replication.commands.add_table_step import AddTable, step_of
@@ -138,6 +139,7 @@ def _on_root(
             skipped.append(f"table {dest} does not exist in {describe_dsn(dsn)}")
             continue
         keyless = not virtual and check_table(local, dest, facts.get(dest), options)
+        require_not_null(facts.get(dest), options)
         step = step_of(node, dsn, table, options, keyless=keyless)
         add_table_options.check_whole_row(table, step.words)
         if "whole_row" in step.words:

@@ -76,6 +76,7 @@ class Facts:
     """What has to be known of a table that is added.
 
     kind -- ``r`` table, ``p`` partitioned table, ``v`` view, …
+    nullable -- columns that may be NULL.
     sequences -- of its columns; without those that no queue can carry or this role cannot read.
     """
 
@@ -84,6 +85,7 @@ class Facts:
     has_columns: bool
     has_key: bool
     sequences: tuple[TableName, ...]
+    nullable: tuple[str, ...] = ()
 
 
 def look(conn: Connection, tables: Sequence[TableName]) -> dict[TableName, Facts]:
@@ -101,6 +103,7 @@ def look(conn: Connection, tables: Sequence[TableName]) -> dict[TableName, Facts
             row["has_columns"],
             row["has_key"],
             tuple(map(TableName.parse, row["sequences"])),
+            tuple(row["nullable"]),
         )
         for row in found
     }
@@ -169,6 +172,36 @@ def check_table(
         " pkey=a,b; or allow inserts only: --insert-only; or match rows by all columns:"
         " --whole-row",
     )
+
+
+def require_not_null(facts: Facts | None, options: TableOptions) -> None:
+    """Refuses a key given by pkey= with columns that may be NULL: no node finds such a row."""
+    if facts is None:
+        return
+    given = [a.removeprefix("pkey=") for a in options.trigger_args if a.startswith("pkey=")]
+    columns = nullable_of(",".join(given), facts)
+    if columns:
+        raise UsageError(
+            f"the key of table {facts.name} may be NULL: {', '.join(columns)}",
+            detail="an UPDATE or DELETE of a row with a NULL in its key cannot be replicated;"
+            " nothing was added",
+            hint=not_null(facts.name, columns),
+        )
+
+
+def nullable_of(key: str, facts: Facts) -> tuple[str, ...]:
+    """Those columns of a key, the value of pkey=, that may be NULL."""
+    # As pgq._column_list() reads it.
+    parts = {part.strip() for part in key.split(",")}
+    whole = parts & set(facts.nullable)
+    named = whole | {word for part in parts - whole for word in part.split()}
+    return tuple(name for name in facts.nullable if name in named)
+
+
+def not_null(table: TableName, columns: Sequence[str]) -> str:
+    """The statement that makes columns NOT NULL."""
+    changes = ", ".join(f"alter column {quote(name)} set not null" for name in columns)
+    return f"alter table {table.quoted} {changes}"
 
 
 class TableInCopy(StateError):

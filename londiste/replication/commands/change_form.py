@@ -31,7 +31,7 @@ class Capturing:
         none.
     form -- row or statement, for the native capture; None for the others.
     reason -- why it has that mode.
-    key_given -- the trigger has the argument pkey=.
+    key_given -- the trigger has the argument pkey=; key -- its value.
     asked -- row, statement or auto, as requested.
     """
 
@@ -40,13 +40,16 @@ class Capturing:
     reason: str | None = None
     asked: str | None = None
     key_given: bool = False
+    key: str = ""
 
 
 def triggers(conn: Connection, queue: str) -> dict[TableName, Capturing]:
     """How the local tables of a queue are captured, by their names here; without modes."""
     return {
-        TableName.parse(name): Capturing(trigger, asked=asked, key_given=keyed)
-        for name, trigger, asked, keyed in tuples(conn, "capture_triggers", queue=queue)
+        TableName.parse(name): Capturing(
+            trigger, asked=asked, key_given=key is not None, key=key or ""
+        )
+        for name, trigger, asked, key in tuples(conn, "capture_triggers", queue=queue)
     }
 
 

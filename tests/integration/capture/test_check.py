@@ -86,6 +86,16 @@ def test_keys_that_cost_or_are_missing(root: Node, londiste: CommandLine) -> Non
     assert kinds(root, londiste) == (1, ["no-key", "key-text"])
 
 
+def test_a_given_key_that_may_be_null(root: Node, londiste: CommandLine) -> None:
+    root.db.execute('create table given (a int not null unique, "é b" int not null)')
+    assert londiste(root.db, "add-table", "given", "--trigger-arg", "pkey=a,é b").code == 0
+    root.db.execute('alter table given alter "é b" drop not null')
+    assert kinds(root, londiste) == (1, ["key-null"])
+    answer: Any = londiste(root.db, "check", "--json").json
+    root.db.execute(answer["findings"][0]["do"])
+    assert kinds(root, londiste) == (0, [])
+
+
 def test_large_values_are_found_when_they_are_looked_for(root: Node, londiste: CommandLine) -> None:
     # compresses to little, but has to be written out
     root.db.execute("alter table fruit disable trigger user")

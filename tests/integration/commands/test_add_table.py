@@ -151,6 +151,19 @@ def test_columns_that_identify_a_row_are_a_key(root: Node, londiste: CommandLine
     assert len(types) == 2
 
 
+def test_a_given_key_that_may_be_null_is_refused_with_the_statement_to_run(
+    root: Node, londiste: CommandLine
+) -> None:
+    root.db.execute('create table loose (a int not null, b int, "C c" int, v text)')
+    for given in ("a,b,C c", "C c, b"):
+        answer = londiste(root.db, "add-table", "loose", "--trigger-arg", f"pkey={given}")
+        assert answer.code == 2
+        assert "the key of table public.loose may be NULL: b, C c" in answer.err
+        assert local(root) == {}
+    root.db.execute(answer.err.partition("hint: ")[2].strip())
+    assert londiste(root.db, "add-table", "loose", "--trigger-arg", f"pkey={given}").code == 0
+
+
 def test_other_kinds_of_relations_are_named(root: Node, londiste: CommandLine) -> None:
     root.db.execute("create view v as select 1 as x; create materialized view m as select 1 as x")
     assert "is a view" in londiste(root.db, "add-table", "v").err

@@ -155,6 +155,51 @@ def test_a_table_without_key_takes_inserts_and_refuses_what_nobody_could_apply(
     ]
 
 
+@pytest.mark.parametrize("form", ["row", "statement"])
+@pytest.mark.parametrize("kind", ["int4", "text", "numeric"])
+def test_a_row_whose_key_is_or_becomes_null_is_not_changed(
+    app: Session, form: str, kind: str
+) -> None:
+    app.execute(f"create table t (a {kind} unique, b int4, c text)")
+    said: list[str] = []
+    app.add_notice_handler(lambda notice: said.append(str(notice.message_hint)))
+    app.execute("select londiste.create_capture('q', 't', array['pkey=a,b', %s])", [f"form={form}"])
+    assert said == ["alter table public.t alter column a set not null, alter column b set not null"]
+    app.execute("insert into t values (1, 1, 'x'), (2, null, 'x')")
+    app.execute("insert into t select g, g, 'x' from generate_series(3, 30) as g")
+    take_events(app)
+    for statement in (
+        "update t set b = null where a = '1'",
+        "update t set b = 2 where a = '2'",
+        "update t set c = 'y' where a = '2'",
+        "update t set c = 'y'",
+        "update t set b = null where a > '2'",
+        "delete from t where a = '2'",
+        "delete from t",
+    ):
+        with pytest.raises(psycopg.Error, match=r"^Change of a row whose key is NULL\n") as caught:
+            app.execute(statement)
+        assert caught.value.sqlstate == "LD100"
+        assert "alter column b set not null" in str(caught.value.diag.message_hint)
+    assert take_events(app) == []
+    app.execute("update t set b = 5, c = 'y' where a = '1'")
+    app.execute("delete from t where a = '1'")
+    assert [change.op.value for change in changes(app)] == ["D", "I", "D"]
+    # also while the capture is older than the table
+    app.execute("alter table t add d int4")
+    with pytest.raises(psycopg.Error, match=r"^Change of a row whose key is NULL\n"):
+        app.execute("update t set b = null where a = '3'")
+
+
+def test_a_key_that_cannot_be_null_is_not_warned_of(app: Session) -> None:
+    app.execute("create domain whole as int4 not null")
+    app.execute("create table t (a int4 not null, b whole, c text)")
+    said: list[str] = []
+    app.add_notice_handler(lambda notice: said.append(str(notice.message_primary)))
+    app.execute("select londiste.create_capture('q', 't', '{pkey=a b}')")
+    assert said == []
+
+
 def test_options_of_capture(app: Session) -> None:
     app.execute("create table t (id int4 primary key, name text, qty int4, note text)")
     app.execute(

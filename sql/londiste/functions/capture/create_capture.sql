@@ -18,7 +18,8 @@ as $$
  * i_event_table -- name of the table in its events; null (default): the name in this database.
  *
  * The function replaces an existing capture with the same names.  The caller must own the table and
- * have the right to create functions in schema londiste_capture.
+ * have the right to create functions in schema londiste_capture.  A warning names columns of pkey= that
+ * may be NULL: the capture refuses changes of a row with such a key.
  */
 declare
     v_event_table text := londiste._full_name(coalesce(i_event_table, i_table_name));
@@ -29,6 +30,7 @@ declare
     v_function text;
     v_columns text[];
     v_missing text;
+    v_nullable text[];
     v_trigger record;
 begin
     if v_relid is null then
@@ -61,6 +63,20 @@ begin
             message = format('pkey= names %s, which is no column of %s', quote_ident(v_missing),
                 londiste._full_name(i_table_name)),
             hint = 'separate names by commas and blanks, without quotes';
+    end if;
+    v_nullable := array(
+        select n.name
+        from unnest(pgq._column_list(v_options.key_columns, v_columns)) with ordinality as n (name, place)
+            join pg_attribute as a on a.attrelid = v_relid and a.attname = n.name
+            join pg_type as y on y.oid = a.atttypid
+        where not a.attnotnull and not y.typnotnull
+        order by n.place);
+    if v_nullable <> '{}' then
+        raise warning using
+            message = format('pkey= names %s, which may be NULL in %s', array_to_string(v_nullable, ', '),
+                londiste._full_name(i_table_name)),
+            detail = 'an UPDATE or DELETE of a row with a NULL in its key is refused',
+            hint = londiste._capture_not_null(i_table_name, v_nullable);
     end if;
 
     perform londiste.drop_capture(i_queue_name, i_table_name);

@@ -39,6 +39,8 @@ as $$
  * state_of_... are SELECTs of the arguments of _log_state() after the queue, for the keys of the
  * two rows.  key_changed and update_silent are boolean expressions.
  *
+ * An image other than that of an INSERT raises an error for a row whose key contains NULL.
+ *
  * Without a key only on_insert and on_truncate are not NULL.  With the option whole_row on_delete is
  * not NULL either and contains the whole row: an update is then logged as a delete and an insert.
  */
@@ -88,6 +90,10 @@ begin
         else
             v_fields := v_inserted;
         end if;
+        if v_op <> 'INSERT' then
+            v_fields.image := londiste._capture_guarded(i_relid, i_args, key_columns,
+                case v_op when 'DELETE' then i_old else i_new end, v_fields.image);
+        end if;
         v_statement := format('select %L, %s, %L, %s, %s, %s%s%s',
             londiste._capture_type(v_op, v_table, key_columns, v_sign),
             v_fields.image, v_table, v_fields.extra2, v_fields.extra3, v_fields.extra4,
@@ -120,6 +126,7 @@ begin
     end if;
 
     v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_old, null::text, key_columns);
+    v_fields.image := londiste._capture_guarded(i_relid, i_args, key_columns, i_old, v_fields.image);
     gone := v_fields.image;
     gone_source := v_fields.source;
     gone_key := v_fields.extra3;
@@ -152,6 +159,7 @@ begin
         -- The fields of the old row are known.
         if v_row = i_new then
             v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_new, null::text, key_columns);
+            v_fields.image := londiste._capture_guarded(i_relid, i_args, key_columns, i_new, v_fields.image);
         end if;
         v_same := londiste._capture_same(i_relid, key_columns, 't', v_row);
         v_statement := format('select %L, %L, s.image, (select %s%s), %L, %s, %s, %s',

@@ -141,7 +141,11 @@ begin
         v_from := v_from || coalesce(' cross join lateral ' || nullif(
             case v_op when 'DELETE' then v_pieces.gone_source else v_pieces.line_source end, ''), '');
         v_pack := v_pieces.pack_types[array_position('{INSERT,UPDATE,DELETE}'::text[], v_op)];
-        v_line := case v_op when 'DELETE' then v_pieces.gone else v_pieces.line end;
+        v_line := case v_op
+            when 'DELETE' then v_pieces.gone
+            when 'UPDATE' then londiste._capture_guarded(i_relid, i_args, v_pieces.key_columns, 'n', v_pieces.line)
+            else v_pieces.line
+        end;
         v_key := case when v_op = 'DELETE' then v_pieces.gone_key
             when v_has_key then v_pieces.line_key
             else 'null::pg_catalog.text' end;
