@@ -73,6 +73,36 @@ def test_of_one_time_all_nodes_choose_the_same(db: Database) -> None:
     assert found[0] == found[1]
 
 
+def test_of_one_time_nodes_with_another_order_of_columns_choose_the_same(
+    new_database: Any,
+) -> None:
+    kind = json.dumps({"op": "UPDATE", "table": ["public", "Odd t"], "pkey": ["a"]})
+    versions = [
+        json.dumps({"a": 1, "at": "2026-01-01", "b": b, "c": c}) for b, c in (("x", 1), ("w", 2))
+    ]
+    found = []
+    for columns in ("b text, c int", "c int, b text"):
+        db = new_database(pgq=True)
+        db.execute(f'create table "Odd t" (a int primary key, at timestamptz, {columns})')
+        for order in (versions, versions[::-1]):
+            db.execute('truncate "Odd t"')
+            for one in order:
+                merge(db, kind, one)
+            found.append(db.execute('select b, c from "Odd t"'))
+    assert found == [[("x", 1)]] * 4
+
+
+@pytest.mark.parametrize("base", ["jsonb", "json"])
+def test_a_domain_over_json_gets_the_document(new_database: Any, base: str) -> None:
+    db = new_database(pgq=True)
+    db.execute(f"create domain first as {base}; create domain doc as first")
+    db.execute('create table "Odd t" (a int primary key, at timestamptz, doc doc, list doc[])')
+    kind = json.dumps({"op": "INSERT", "table": ["public", "Odd t"], "pkey": ["a"]})
+    image = {"a": 1, "at": "2026-01-01", "doc": '{"v": 1}', "list": '{"{\\"w\\": 2}"}'}
+    merge(db, kind, json.dumps(image))
+    assert db.execute("select doc ->> 'v', list[1] ->> 'w' from \"Odd t\"") == [("1", "2")]
+
+
 def test_a_delete_leaves_what_was_written_later(db: Database) -> None:
     merge(db, *event("INSERT", "2026-01-02"))
     assert merge(db, *event("DELETE", "2026-01-01")) == "older"

@@ -19,8 +19,8 @@ as $$
  * Merges one row event into a table with several writers; the newest version of a row stays.
  *
  * The row is written when it does not exist, or when its time is later than that of the existing
- * row.  Of two versions with equal time the one with the greater text stays, so that all nodes get
- * the same result.
+ * row.  Of two versions with equal time the one with the greater text stays, with the columns in the
+ * order of their names, so that all nodes get the same result.
  *
  * A DELETE deletes the row unless the row is newer than the deleted version.  If the event does not
  * contain the time of that version, the start of the transaction counts instead.
@@ -77,15 +77,22 @@ begin
         string_agg(format('r.%I%s', a.attname, k.cast_to), ', ' order by a.attnum),
         string_agg(format('%1$I = excluded.%1$I', a.attname), ', ' order by a.attnum)
             filter (where a.attname <> all (v_key) and a.attidentity <> 'a'),
-        string_agg(format('t.%I', a.attname), ', ' order by a.attnum),
-        string_agg(format('excluded.%I', a.attname), ', ' order by a.attnum),
+        string_agg(format('t.%I', a.attname), ', ' order by a.attname collate "C"),
+        string_agg(format('excluded.%I', a.attname), ', ' order by a.attname collate "C"),
         string_agg(format('t.%1$I = r.%1$I', a.attname), ' and ' order by a.attnum)
             filter (where a.attname = any (v_key))
     into v_kinds, v_names, v_values, v_sets, v_here, v_new, v_equal
     from pg_attribute a
         cross join lateral (
             select format_type(a.atttypid, a.atttypmod) as name,
-                a.atttypid in ('json'::regtype, 'jsonb'::regtype) as is_json
+                exists (
+                    -- Domains stand for the type below them.
+                    with recursive down as (
+                        select a.atttypid as oid
+                        union all
+                        select t.typbasetype from down join pg_type t on t.oid = down.oid where t.typtype = 'd'
+                    )
+                    select from down where down.oid in ('json'::regtype, 'jsonb'::regtype)) as is_json
         ) n
         -- A text of JSON is a string in the image.
         cross join lateral (
