@@ -21,11 +21,16 @@ SHAPE = Relation(
 )
 
 
-def before(*events: tuple[str, str, str | None]) -> list[tuple[Op, dict[str, str | None]] | str]:
+def before(
+    *events: tuple[str, str, str | None], txids: tuple[int, ...] = (7,) * 9
+) -> list[tuple[Op, dict[str, str | None]] | str]:
     """What is told of the rows of some events: (type, data, old row)."""
     firsts, found = Firsts(), []
     for number, (kind, data, old) in enumerate(events, 1):
-        event = Event(number, datetime.now(UTC), 7, None, kind, data, "public.t", old, None, None)
+        txid = txids[number - 1]
+        event = Event(
+            *(number, datetime.now(UTC), txid, None), *(kind, data, "public.t", old, None, None)
+        )
         change = decode(event)
         assert isinstance(change, RowChange)
         answer = firsts.before(event, change, SHAPE)
@@ -76,6 +81,25 @@ def test_a_row_that_is_not_told_is_not_guessed(
 ) -> None:
     (told,) = before((kind, data, old))
     assert isinstance(told, str) and why in told
+
+
+def kind(op: str, *, state: bool = False) -> str:
+    more = ',"state":true' if state else ""
+    return f'{{"op":"{op}","table":["public","t"],"pkey":["id"],"row":"00000000"{more}}}'
+
+
+@pytest.mark.parametrize("then", ["INSERT", "DELETE"])
+def test_a_state_takes_back_the_insert_before_it(then: str) -> None:
+    events = (
+        (kind("INSERT"), '{"id":1,"v":"a"}', None),
+        (kind(then, state=True), '{"id":1,"v":"a"}' if then == "INSERT" else '{"id":1}', None),
+        (kind("DELETE"), '{"id":1,"v":"a"}', None),
+    )
+    told, why = before(*events)
+    assert told == (Op.DELETE, {"id": "1"})
+    assert isinstance(why, str) and "event 2 shows" in why
+    # a later transaction has nothing to take back
+    assert before(*events, txids=(7, 8, 8)) == [(Op.DELETE, {"id": "1"})]
 
 
 def test_every_table_needs_a_choice() -> None:

@@ -159,6 +159,27 @@ def test_of_a_state_it_is_not_known_what_was_before() -> None:
     assert net(change(Op.INSERT), change(Op.DELETE)) is None
 
 
+@pytest.mark.parametrize(
+    ("then", "last", "kinds"),
+    [
+        ("INSERT", "DELETE", ["delete"]),
+        ("INSERT", None, ["delete", "insert"]),
+        ("DELETE", None, ["delete"]),
+    ],
+)
+def test_a_state_takes_back_the_insert_before_it(
+    monkeypatch: pytest.MonkeyPatch, then: str, last: str | None, kinds: list[str]
+) -> None:
+    capture = Capture(1)
+    capture.events, capture.at = [], []
+    capture._event(1, "INSERT", 1, "new")
+    capture._event(1, then, 1, "new" if then == "INSERT" else None, state=True)
+    if last is not None:
+        capture._event(1, last, 1, "new")
+    found = capture.read(monkeypatch, computeUpdates="true", deduplicationMode="netChanges")
+    assert [row["kind"] for row in found] == kinds
+
+
 def test_an_update_without_its_old_row_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     capture = Capture(1)
     capture.events = [event._replace(extra2=None) for event in capture.events]

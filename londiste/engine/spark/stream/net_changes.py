@@ -7,6 +7,9 @@
 
 Events come in any order; the order of the changes of a row is that of their ids.  An event of the
 state of a row does not tell whether the row existed before, so what follows from it is a state.
+
+Such an event takes back what an earlier insert has told: one part of a query may log an insert
+before another part logs, as a state, that the row which it replaces was deleted.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ class NetChanges:
         self._ticks: dict[int, Tick] = {}
         self._first: dict[_Key, Change] = {}
         self._last: dict[_Key, Change] = {}
+        self._with_state: set[_Key] = set()
 
     def add(self, event: Event, tick: Tick, change: RowChange) -> None:
         """Takes a change.  Raises EventError for one that cannot be combined with others."""
@@ -47,6 +51,8 @@ class NetChanges:
         where = str(event.id), str(change.row)
         values = tuple(change.image[name] for name in change.key) if change.key else where
         key = (tick.id, change.table, values)
+        if change.state:
+            self._with_state.add(key)
         place = event.id, change.row
         for known, sign in ((self._first, -1), (self._last, 1)):
             found = known.get(key)
@@ -58,7 +64,8 @@ class NetChanges:
         order = sorted(self._last, key=lambda key: (self._last[key][0].id, self._last[key][1].row))
         for key in order:
             first, (event, last) = self._first[key], self._last[key]
-            change = net(first[1], last)
+            inserted = first[1].op is Op.INSERT and key in self._with_state
+            change = net(first[1]._replace(state=True) if inserted else first[1], last)
             if change is None:
                 continue
             if self._preimages and change.op is Op.UPDATE:

@@ -2,7 +2,10 @@
 
 To undo a row it is enough to know it at that tick, and the first diverged event with its key shows
 that: an inserted row did not exist, a deleted row is in the event, an updated row is its old image,
-if the capture stores it (``backup``).  Later changes of the same row do not matter.
+if the capture stores it (``backup``).  Later changes of the same row do not matter, with one
+exception: after an insert, a state in the same transaction.  One part of a query may log an insert
+before another part logs, as a state, that the row which it replaces was deleted.  Then nothing
+tells what that row was.
 """
 
 from __future__ import annotations
@@ -157,14 +160,16 @@ class Firsts:
     """The rows that a diverged event has changed already, by 16 bytes each."""
 
     def __init__(self) -> None:
-        self._seen: set[bytes] = set()
+        #: With the transaction, if the first event was an insert.
+        self._seen: dict[bytes, int | None] = {}
 
     def before(
         self, event: Event, change: RowChange | Truncate, shape: Relation
     ) -> RowChange | str | None:
         """The row before all diverged events, as a change that restores it.
 
-        None when an earlier event had its key; a text with the reason when it is unknown.
+        None when an earlier event had its key; a text with the reason when it is unknown, also
+        when this event shows that the insert before it may have replaced a row.
         """
         if isinstance(change, Truncate):
             return "it was truncated, and TRUNCATE stores no rows"
@@ -176,8 +181,11 @@ class Firsts:
             digest_size=16,
         ).digest()
         if digest in self._seen:
+            if change.state and self._seen[digest] == change.txid:
+                return f"event {event.id} shows that an inserted row may have replaced another one"
             return None
-        self._seen.add(digest)
+        plain = change.op is Op.INSERT and not change.state
+        self._seen[digest] = change.txid if plain else None
         return before(event, change, key, shape)
 
 
