@@ -48,7 +48,7 @@ select
             and not exists (
                 select from pg_catalog.pg_attribute a
                 where a.attrelid = c.oid and not a.attnotnull
-                    and a.attnum = any (i.indkey::int2[]))
+                    and a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
         order by i.indnkeyatts, u.relname limit 1) as unique_key,
     (
         select k.conname::text from pg_catalog.pg_constraint k
@@ -67,7 +67,7 @@ select
                 and y.typdefault is null,
             'generated', a.attgenerated,
             'identity', a.attidentity <> '',
-            'key', pg_catalog.array_position(i.indkey::int2[], a.attnum)) order by a.attnum)
+            'key', pg_catalog.array_position((i.indkey::int2[])[0:i.indnkeyatts - 1], a.attnum)) order by a.attnum)
         from pg_catalog.pg_attribute a
         join pg_catalog.pg_type y on y.oid = a.atttypid
         left join pg_catalog.pg_index i on i.indrelid = a.attrelid and i.indisprimary

@@ -5,7 +5,7 @@ select a.attname::pg_catalog.text, a.attgenerated <> '',
         from pg_catalog.pg_index as i
         where i.indrelid = a.attrelid
             and i.indisprimary
-            and a.attnum = any (i.indkey::pg_catalog.int2[]))
+            and a.attnum = any ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts - 1]))
 from pg_catalog.pg_attribute as a
 where a.attrelid = %(table)s::pg_catalog.regclass
     and a.attnum > 0

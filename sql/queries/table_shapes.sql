@@ -56,7 +56,7 @@ select
     end as base_type,
     a.attgenerated <> '' as generated,
     a.attidentity = 'a' as identity_always,
-    coalesce(a.attnum = any(i.indkey), false) as in_key,
+    coalesce(a.attnum = any((i.indkey::int2[])[0:i.indnkeyatts - 1]), false) as in_key,
     coalesce(
         (
             select opn.nspname

@@ -8,7 +8,7 @@ as $$
     /* Returns one letter per column in column order: k for the primary key, v for the others. */
 begin
     return (
-        select string_agg(case when a.attnum = any (i.indkey) then 'k' else 'v' end, ''
+        select string_agg(case when a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1]) then 'k' else 'v' end, ''
                           order by a.attnum)
         from pg_attribute a
             left join pg_index i on i.indrelid = a.attrelid and i.indisprimary
