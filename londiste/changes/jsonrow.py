@@ -20,6 +20,7 @@ _OPS: dict[str, Op | None] = {
     "TRUNCATE": None,
 }
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_ISO = re.compile(r"(\d+-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)(?:([+-]\d\d)(:\d\d)?)?( BC)?")
 _DIGEST = re.compile("[0-9a-f]{8}")
 
 #: No type of the known formats comes near it, names of 1600 key columns included.
@@ -96,6 +97,15 @@ def image(text: str) -> dict[str, str | None]:
                     "column {} has a character that text values cannot contain", quoted=name[:80]
                 )
     return image
+
+
+def plain_time(text: str) -> str:
+    """A date with a time as PostgreSQL prints it; JSON has it in another form."""
+    found = _ISO.fullmatch(text)
+    if found is None:
+        return text
+    day, time, hours, minutes, era = found.groups(default="")
+    return f"{day} {time}{hours}{'' if minutes == ':00' else minutes}{era}"
 
 
 def _parse(decoder: json.JSONDecoder, text: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ A rule for each column:
 
 NULL stays NULL.  The hash is BLAKE2s of the value's text with ``obfuscator_key``: equal values
 have equal hashes on all nodes with the same key, so they can still be joined and counted.
+Times have another text in JSON than in a copy: the text of the copy counts.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from londiste.changes.jsonrow import plain_time
 from londiste.errors import BadOption
 from londiste.handlers.base import Handler, TableRules, option
 
@@ -64,7 +66,7 @@ class Mask:
         if rule == "keep":
             return value
         if isinstance(rule, str):
-            return _scalar(self.key, rule, value)
+            return _scalar(self.key, rule, value if rule == "bool" else plain_time(value))
         try:
             document = _DECODER.decode(value)
         except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ import pytest
 
 from londiste.replication.commands.column_checks import narrower
 
-STOPS, ROUNDS = "blocks the worker", "rounded"
+STOPS, ROUNDS, TEXTS = "blocks the worker", "rounded", "other texts"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,13 @@ STOPS, ROUNDS = "blocks the worker", "rounded"
         ("timestamp(3) with time zone", "timestamp with time zone", ROUNDS),
         ("time(0) without time zone", "time(3) without time zone", ROUNDS),
         ("interval(0)", "interval", ROUNDS),
+        ("text", "boolean", TEXTS),
+        ("character varying(40)", "timestamp(3) without time zone", TEXTS),
+        ("citext", "timestamp with time zone", TEXTS),
         # Room enough, or nothing to be said.
+        ("text", "date", ""),
+        ("text", "time with time zone", ""),
+        ("text[]", "boolean[]", ""),
         ("text", "character varying(20)", ""),
         ("character varying(20)", "character varying(10)", ""),
         ("bigint", "integer", ""),

@@ -56,6 +56,21 @@ def test_hashes_have_their_forms_and_depend_on_value_and_key() -> None:
     assert Mask(json.dumps(rules), b"another")({"a": "x"}) != {"a": one["a"]}
 
 
+@pytest.mark.parametrize(
+    ("copied", "replayed"),
+    [
+        ("2026-01-02 03:04:05", "2026-01-02T03:04:05"),
+        ("2026-01-02 03:04:05.25+00", "2026-01-02T03:04:05.25+00:00"),
+        ("0044-03-15 12:00:00+00 BC", "0044-03-15T12:00:00+00:00 BC"),
+        ("infinity", "infinity"),
+        ("t", "t"),
+    ],
+)
+@pytest.mark.parametrize("rule", ["hash", "hash32", "hash64"])
+def test_a_copied_and_a_replayed_value_have_one_hash(rule: str, copied: str, replayed: str) -> None:
+    assert masked({"a": rule}, a=copied) == masked({"a": rule}, a=replayed)
+
+
 def test_documents_are_changed_all_the_way_down() -> None:
     rules: dict[str, object] = {"d": {"k": "keep", "h": "hash32", "b": "bool", "in": {"h": "hash"}}}
     found = masked(

@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
+from londiste.changes.jsonrow import plain_time
 from londiste.db import catalog
 from londiste.engine.spark.stream.options import GapPolicy
 from londiste.errors import BadOption
@@ -165,7 +166,7 @@ def converter(column: StreamColumn, policy: GapPolicy = GapPolicy.FAIL) -> Calla
         return lambda text: _decimal(text, digits, scale, rounded)
     if column.kind == "string":
         if column.is_time:
-            return _plain_time
+            return plain_time
         return str
     return _CONVERTERS[column.kind]
 
@@ -272,14 +273,3 @@ _CONVERTERS: dict[str, Callable[[str], Any]] = {
     "timestamp": _zoned,
     "timestamp_ntz": _local,
 }
-
-_ISO = re.compile(r"(\d+-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)(?:([+-]\d\d)(:\d\d)?)?( BC)?")
-
-
-def _plain_time(text: str) -> str:
-    """A time as PostgreSQL prints it; JSON has it in another form."""
-    found = _ISO.fullmatch(text)
-    if found is None:
-        return text
-    day, time, hours, minutes, era = found.groups(default="")
-    return f"{day} {time}{hours}{'' if minutes == ':00' else minutes}{era}"
