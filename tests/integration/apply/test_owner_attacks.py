@@ -129,6 +129,15 @@ CARRIERS = {
         " create operator shop.=== (leftarg = text, rightarg = text, function = shop.same);"
         " alter table shop.t add check (v operator(shop.===) 'a')"
     ),
+    "function of PostgreSQL that executes its argument": (
+        "alter table shop.t add check (ts_rewrite('a'::tsquery, 'select ''a''::tsquery,"
+        " case when shop.evil() then ''b''::tsquery end') is not null)"
+    ),
+    "table above": (
+        "drop table shop.t; create table shop.p (id int8, v text)"
+        " partition by range ((shop.as_if_immutable(v)));"
+        " create table shop.t partition of shop.p for values from (minvalue) to (maxvalue)"
+    ),
     "rule": (
         "create rule r as on insert to shop.t do also select shop.evil();"
         " alter table shop.t enable always rule r"

@@ -5,11 +5,13 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Returns whether an INSERT into a table may run functions that are not part of PostgreSQL.
+ * Returns whether an INSERT into a table may run functions that are not harmless parts of PostgreSQL.
  *
- * Such functions may be in triggers that fire for replicated rows, constraints, defaults, indexes,
- * rules, or types of columns.  True for a partitioned table, whose partitions may have any of these.
- * Functions of extensions count, too, because membership does not limit what they do.
+ * Functions of PostgreSQL that execute SQL, or use the rights of the caller, are not harmless.
+ * Functions may be in triggers that fire for replicated rows, constraints, defaults, indexes,
+ * rules, or types of columns, and in the partition key of a table above, which checks each row.  True
+ * for a partitioned table, whose partitions may have any of these.  Functions of extensions count,
+ * too, because membership does not limit what they do.
  */
 select c.relkind <> 'r' or c.relhasrules or c.relrowsecurity
     or exists (
@@ -29,6 +31,28 @@ select c.relkind <> 'r' or c.relhasrules or c.relrowsecurity
         ) as has
         join pg_depend d on d.classid = has.class and d.objid = has.oid
         where d.refclassid in ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass))
+    or exists (
+        select from pg_partition_ancestors(i_table) as p
+        join pg_partitioned_table k on k.partrelid = p.relid
+        where c.relispartition and k.partexprs is not null)
+    or exists (
+        -- Those of PostgreSQL itself.  Volatile ones may execute SQL of their arguments; others
+        -- may read what only the caller may see.
+        select from (
+            select k.conbin::text as tree from pg_constraint k where k.conrelid = i_table
+            union all
+            select f.adbin::text from pg_attrdef f where f.adrelid = i_table
+        ) as has
+        cross join lateral regexp_matches(has.tree, ':(funcid|opfuncid|opno) ([0-9]+)', 'g') as m
+        left join pg_operator o on m[1] = 'opno' and o.oid = m[2]::oid
+        join pg_proc f on f.oid = case m[1] when 'opno' then o.oprcode::oid else m[2]::oid end
+        where case f.provolatile
+            when 'v' then f.proname not in (
+                'nextval', 'random', 'random_normal', 'gen_random_uuid', 'uuidv4', 'uuidv7',
+                'clock_timestamp', 'timeofday')
+            else strpos(f.proname, '_to_xml') > 0 or starts_with(f.proname, 'pg_')
+                or f.proname = 'current_setting'
+            end)
     or exists (
         select from pg_attribute a
         join pg_type t on t.oid = a.atttypid
