@@ -24,8 +24,9 @@ before the batch in any case: the caller's transaction ends with the error.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 import psycopg
 from psycopg.pq.abc import PGconn
@@ -36,14 +37,15 @@ from londiste.applier import copy_insert, statements
 from londiste.applier.conflict_log import KEEP, Conflicts
 from londiste.applier.deferred_rows import CONFLICTS
 from londiste.applier.event_errors import check_columns, format_error
+from londiste.applier.hold import has_changed, hold
 from londiste.applier.plan import ReplayChanges, RowSet, TableChange, TablePlan, Verb
 from londiste.applier.row_by_row import RowWriter, must_replace
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import translated
-from londiste.db.relation import Relation, versions_later
-from londiste.errors import from_database
+from londiste.db.relation import Relation
+from londiste.errors import TransientError, from_database
 
 log = logging.getLogger(__name__)
 
@@ -146,6 +148,7 @@ class Applier:
         last = also if not ordered else None
         self._rows.put_back()
         if self._rows.waiting or not self._as_sets(plans, last, begin, verify):
+            self._hold(plans)
             self._rows.write(decoded)
         elif ordered:
             self._rows.write(lambda: (pair for pair in decoded() if pair[0].name in ordered))
@@ -207,7 +210,8 @@ class Applier:
 
         Raises _SetFailed for the first that did not do its work, StaleShapes before that.
         """
-        now: Callable[[], dict[int, str]] | None = None
+        start: psycopg.Cursor[TupleRow] | None = None
+        held: psycopg.Cursor[TupleRow] | None = None
         sent: list[tuple[_Cursor, Relation, Verb | None, int | None]] = []
         check: Callable[[], None] | None = None
         # COPY cannot be in a pipeline.
@@ -216,9 +220,10 @@ class Applier:
             with self._conn.pipeline():
                 if begin is not None:
                     begin()
-                self._conn.execute(f"savepoint {_SAVEPOINT}")
-                if verify and plans:
-                    now = versions_later(self._conn, [plan.shape.oid for plan in plans])
+                start = self._conn.execute(f"savepoint {_SAVEPOINT}")
+                if plans:
+                    # Nothing after it is executed if it fails.
+                    held = hold(self._conn, *self._tables(plans))
                 for table, verb, text, payload, count in self._work(plans, copies):
                     cursor = _Cursor(self._conn)
                     sent.append((cursor, table, verb, count))
@@ -234,15 +239,13 @@ class Applier:
                     check = also()
         except psycopg.Error as error:
             known = from_database(error, where=self._node)
-            if not known.retry and now is not None:
-                self._check_versions(plans, now)
+            if held is not None and held.pgresult is None and start is not None and start.pgresult:
+                self._raise_changed(plans, error, verify)
             lost = [entry for entry in sent if entry[0].pgresult is None]
             if known.retry or not lost:
                 raise known from error
             _, table, verb, _ = lost[0]
             raise _SetFailed(table.name, error.sqlstate or "", format_error(error), verb) from error
-        if now is not None:
-            self._check_versions(plans, now)
         for cursor, table, verb, count in sent:
             hit = owner.hit(cursor) if table.of_other else cursor.rowcount
             if count is not None and hit != count:
@@ -289,18 +292,38 @@ class Applier:
             text = f"{cursor.rowcount} rows hit instead of {rows.count}"
             raise _SetFailed(shape.name, "", text, rows.verb)
 
-    def _check_versions(
-        self, plans: Sequence[TablePlan], now: Callable[[], dict[int, str]]
-    ) -> None:
-        try:
-            found = now()
-        except psycopg.Error:
-            # What failed was sent before the question.
-            return
-        stale = {p.shape.name for p in plans if found.get(p.shape.oid) != p.shape.version}
-        if stale:
+    def _tables(
+        self, plans: Sequence[TablePlan]
+    ) -> tuple[Sequence[Relation], Collection[TableName]]:
+        """The tables of the plans, and the names of those that TRUNCATE empties."""
+        emptied = {plan.shape.name for plan in plans if plan.truncated}
+        return [plan.shape for plan in plans], emptied - self._referenced
+
+    def _hold(self, plans: Sequence[TablePlan]) -> None:
+        """Holds the tables outside of the savepoint, whose end has released them."""
+        if plans:
+            try:
+                hold(self._conn, *self._tables(plans))
+            except psycopg.Error as error:
+                self._raise_changed(plans, error, verify=False)
+
+    def _raise_changed(
+        self, plans: Sequence[TablePlan], error: psycopg.Error, verify: bool
+    ) -> NoReturn:
+        """Raises the error of ``hold``: StaleShapes where the shapes may be old ones."""
+        known = from_database(error, where=self._node)
+        tables = {plan.shape.name for plan in plans}
+        if not known.retry and verify:
             self._conn.execute(f"rollback to savepoint {_SAVEPOINT}")
-            raise StaleShapes(stale)
+            raise StaleShapes(tables) from error
+        if has_changed(error):
+            raise TransientError(
+                f"{self._node}: tables have changed while the batch is applied:"
+                f" {', '.join(sorted(map(str, tables)))}",
+                detail=known.message,
+                hint="wait: the batch is applied again",
+            ) from error
+        raise known from error
 
     def _work(
         self, plans: Sequence[TablePlan], copies: list[tuple[Relation, RowSet]]

@@ -8,11 +8,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from psycopg.rows import tuple_row
-
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import fetch, query, tuples
+from londiste.db.queries import fetch, tuples
 
 
 class Folding(StrEnum):
@@ -67,7 +65,9 @@ class Relation:
 
     ``copied``: COPY does with it what INSERT does.
     ``owner``: the role, by its oid, as which it is written (``db/owner.py``); 0: as who we are.
-    ``version`` is a text that changes when its columns do.
+    ``exposed``: it is written as who we are, and another role may put a table in its place.
+    ``holds_schema``: we may prevent that its schema is renamed.
+    ``version`` is a text that changes when its columns or its owner do.
     ``where`` is what this node asks of a row of the source to keep it, '' for nothing: SQL over
     the columns of the image.
     ``rows`` changes a row before anything is sent to this node; None: nothing does.
@@ -84,6 +84,8 @@ class Relation:
     version: str = ""
     copied: bool = True
     owner: int = 0
+    exposed: bool = False
+    holds_schema: bool = False
     where: str = ""
     rows: Callable[[dict[str, str | None]], dict[str, str | None]] | None = None
     on_error: str = "halt"
@@ -118,13 +120,6 @@ def versions(conn: Connection, oids: Iterable[int]) -> dict[int, str]:
     return dict(tuples(conn, "table_versions", oids=list(oids)))
 
 
-def versions_later(conn: Connection, oids: Iterable[int]) -> Callable[[], dict[int, str]]:
-    """``versions`` inside the caller's pipeline; what is returned is called after it."""
-    cursor = conn.cursor(row_factory=tuple_row)
-    cursor.execute(query("table_versions"), {"oids": list(oids)})
-    return lambda: dict(cursor.fetchall())
-
-
 def _shape(table: TableName, rows: list[dict[str, Any]]) -> Relation:
     return Relation(
         name=table,
@@ -147,4 +142,6 @@ def _shape(table: TableName, rows: list[dict[str, Any]]) -> Relation:
         version=rows[0]["version"],
         copied=rows[0]["copied"],
         owner=rows[0]["owner"],
+        exposed=rows[0]["exposed"],
+        holds_schema=rows[0]["holds_schema"],
     )

@@ -10,6 +10,9 @@
 --                for a JSON string instead of for the text of a document
 --   copied       COPY does what INSERT does: there are no rules, which it passes over
 --   owner        the role as which the table is written; 0 when it is the session's own
+--   exposed      the table is written as this role, and another one may put a table in its place,
+--                because it owns the schema
+--   holds_schema this role may prevent that the schema is renamed
 --   version      the same text as table_versions has
 with wanted as (
     select c.oid, t.name, c.relkind, c.relhasrules, c.xmin::text as xmin,
@@ -18,7 +21,18 @@ with wanted as (
             when not pg_catalog.pg_has_role(current_user, c.relowner, 'MEMBER') then 0
             when pg_catalog.current_setting('londiste.run_as_owner', true) = 'off' then 0
             else c.relowner::int8
-        end as owner
+        end as owner,
+        not pg_catalog.pg_has_role(
+            case n.nspowner
+                when 'pg_database_owner'::pg_catalog.regrole then (
+                    select d.datdba from pg_catalog.pg_database d
+                    where d.datname = pg_catalog.current_database())
+                else n.nspowner
+            end, current_user, 'MEMBER')
+            and coalesce(pg_catalog.current_setting('londiste.run_as_owner', true), '') <> 'off'
+            as schema_of_other,
+        (select r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_user)
+            as holds_schema
     from unnest(%(tables)s::text[]) as t(name)
     join pg_catalog.pg_namespace n
         on n.nspname = split_part(t.name, '.', 1)
@@ -49,6 +63,8 @@ select
     w.relkind = 'p' as partitioned,
     not w.relhasrules as copied,
     w.owner,
+    w.owner = 0 and w.schema_of_other as exposed,
+    w.holds_schema,
     a.attname as column_name,
     pg_catalog.format_type(a.atttypid, a.atttypmod) as type_name,
     case

@@ -44,6 +44,12 @@ class RelationCache:
             return None
         return {table: self._known[table] for table in tables}
 
+    def stale(self, tables: Iterable[TableName]) -> None:
+        """Reads these tables again: their names may be those of other tables."""
+        for table in tables:
+            self._known.pop(table, None)
+            self._checked.discard(table)
+
     def checked(self, tables: Iterable[TableName]) -> None:
         """Marks cached schemas as verified."""
         self._checked.update(tables)

@@ -120,6 +120,7 @@ class PartWriter:
                 return
         except StaleShapes as stale:
             log.debug("changed: %s", stale)
+            self._shapes.stale(stale.tables)
         transaction.begin()
         self._try(part, transaction, also, self._shapes.of(part.folds), verify=False)
 

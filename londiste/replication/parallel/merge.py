@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import psycopg
 
 from londiste.applier import statements
+from londiste.applier.hold import hold
 from londiste.applier.plan import Verb
 from londiste.db import owner
 from londiste.db.connection import Connection
@@ -42,6 +43,7 @@ class Merger:
         self._node = node
         self._texts: dict[tuple[object, ...], str] = {}
         self._conn = conn
+        self._held: set[TableName] = set()
         self._staged = (
             f"select s.rows from londiste.staged_{attempt} s"  # noqa: S608 - a number
             " where s.slice = $1 and s.chunk = $2"
@@ -51,6 +53,11 @@ class Merger:
         """One statement.  Raises MergeFailed, or TransientError (lock, deadlock, connection)."""
         shape = self._shapes[chunk.table]
         try:
+            if chunk.table not in self._held:
+                # The table was read before the tasks began.
+                with self._conn.pipeline():
+                    hold(self._conn, [shape], {shape.name} if chunk.kind == TRUNCATE else ())
+                self._held.add(chunk.table)
             if chunk.kind == TRUNCATE:
                 self._send(shape, statements.truncate_sql([shape]))
                 return

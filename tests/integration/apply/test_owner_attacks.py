@@ -10,7 +10,7 @@ import pytest
 
 from londiste.applier.applier import Applier
 from londiste.applier.plan import TableChange
-from londiste.changes.types import Op, RowChange, Truncate
+from londiste.changes.types import Truncate
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.owner import OwnerStatement, run
@@ -20,18 +20,16 @@ from londiste.replication.apply.routing import plan
 from londiste.settings import WorkerSettings
 from tests.fixtures.cluster import Database
 from tests.fixtures.copies import A, B, Nodes, fill, same
-from tests.fixtures.owners import OWNER, make_owner
-
-T = TableName("shop", "t")
-
-_SCENE = f"""
-    create schema vault;
-    create table vault.proof (what text, who text default current_user);
-    create schema shop authorization {OWNER};
-    set role {OWNER};
-    create table shop.t (id int8 primary key, v text);
-    create table shop.seen (who text);
-"""
+from tests.fixtures.owners import (
+    OWNER,
+    SCENE,
+    T,
+    as_owner,
+    insert,
+    make_owner,
+    make_scene,
+    proof,
+)
 
 #: What a function of the owner tries once it runs in the worker's session.
 ESCAPES = {
@@ -151,10 +149,6 @@ CARRIERS = {
 }
 
 
-def _insert(id: int) -> RowChange:
-    return RowChange(id, 1, T, Op.INSERT, ("id",), {"id": str(id), "v": "a"})
-
-
 def apply(conn: Connection, *changes: TableChange) -> None:
     with conn.transaction():
         conn.execute("select 1")
@@ -164,14 +158,14 @@ def apply(conn: Connection, *changes: TableChange) -> None:
 
 
 def _bulk(conn: Connection) -> None:
-    apply(conn, *map(_insert, range(100, 1000)))
+    apply(conn, *map(insert, range(100, 1000)))
 
 
 def _rows(conn: Connection) -> None:
     with contextlib.suppress(LondisteError):
         # Is there already: the rows are written one by one.
-        apply(conn, _insert(50), _insert(50))
-    apply(conn, _insert(51))
+        apply(conn, insert(50), insert(50))
+    apply(conn, insert(51))
 
 
 def _copied(conn: Connection) -> None:
@@ -188,7 +182,7 @@ def _repaired(conn: Connection) -> None:
 
 
 WAYS: dict[str, Callable[[Connection], None]] = {
-    "set": lambda conn: apply(conn, _insert(1), _insert(2)),
+    "set": lambda conn: apply(conn, insert(1), insert(2)),
     "bulk": _bulk,
     "rows": _rows,
     "copy": _copied,
@@ -198,17 +192,8 @@ WAYS: dict[str, Callable[[Connection], None]] = {
 
 @pytest.fixture
 def scene(pgq_db: Database) -> Database:
-    make_owner(pgq_db)
-    pgq_db.execute(_SCENE)
+    make_scene(pgq_db)
     return pgq_db
-
-
-def as_owner(database: Database, statement: str) -> None:
-    database.execute(f"set role {OWNER}; {statement}")
-
-
-def proof(database: Database) -> list[object]:
-    return [row[0] for row in database.execute("select what from vault.proof")]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -229,7 +214,7 @@ def test_an_owner_does_not_get_out_of_its_role(scene: Database, escape: str) -> 
     with scene.connect(replica=True, autocommit=True) as conn:
         for number in range(1, 4):
             with contextlib.suppress(LondisteError):
-                apply(conn, _insert(number), _insert(number + 10))
+                apply(conn, insert(number), insert(number + 10))
         assert conn.execute("select current_user = session_user").fetchone() == (True,)
         with conn.transaction():
             assert conn.execute("show session_replication_role").fetchone() == ("replica",)
@@ -336,7 +321,7 @@ def test_an_owner_leaves_nothing_that_runs_as_the_worker(scene: Database, trap: 
         clean = _settings(conn)
         for number in range(1, 12):
             with contextlib.suppress(LondisteError):
-                apply(conn, _insert(number), _insert(number + 100))
+                apply(conn, insert(number), insert(number + 100))
             if number == 1:
                 with contextlib.suppress(LondisteError, psycopg.Error):
                     _copied(conn)
@@ -378,12 +363,12 @@ def test_a_schema_that_somebody_else_has_made_is_refused(scene: Database) -> Non
         scene.connect(replica=True, autocommit=True) as conn,
         pytest.raises(LondisteError, match="londiste_apply is open to other roles"),
     ):
-        apply(conn, _insert(1))
+        apply(conn, insert(1))
 
 
 def test_the_functions_of_the_guard_are_out_of_reach_of_their_owner(scene: Database) -> None:
     with scene.connect(replica=True, autocommit=True) as conn:
-        apply(conn, _insert(1))
+        apply(conn, insert(1))
     name = scene.value(
         "select p.oid::regprocedure::text from pg_proc p"
         " where proname like 'write_as_%'"
@@ -418,13 +403,13 @@ def test_run_as_owner_false_trusts_the_owners(scene: Database) -> None:
     as_owner(scene, _EVIL.format(escape="null") + CARRIERS["always trigger"])
     settings = WorkerSettings(db=scene.dsn, queue_name="q", run_as_owner=False)
     with session(settings.db, replica=True, autocommit=True) as conn:
-        apply(conn, _insert(1))
+        apply(conn, insert(1))
     assert proof(scene) == ["inside"]
 
 
 def test_a_copy_of_a_table_with_code_runs_as_its_owner(nodes: Nodes) -> None:
     make_owner(nodes.leaf)
-    nodes.leaf.execute(_SCENE.replace("create table shop.t (id int8 primary key, v text);", ""))
+    nodes.leaf.execute(SCENE.replace("create table shop.t (id int8 primary key, v text);", ""))
     nodes.leaf.execute(
         f"alter table public.a owner to {OWNER}; alter table public.b owner to {OWNER}"
     )

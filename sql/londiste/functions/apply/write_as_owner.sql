@@ -18,6 +18,7 @@ as $$
  * function itself runs with the rights of the caller, so it gives no role a right.  It does not
  * pin search_path: the restored settings would not outlive it.
  *
+ * Raises 40001 when the table does not exist any more: its name may be that of another table.
  * Raises LD300 when the owner's code has left something that would run as the caller later: a
  * cursor WITH HOLD, or a deferrable trigger that fires at the commit.
  */
@@ -28,7 +29,12 @@ declare
     v_count bigint;
 begin
     select c.relowner into v_owner from pg_catalog.pg_class c where c.oid = i_table;
-    if v_owner is null or not londiste._is_of_others(v_owner) then
+    if v_owner is null then
+        raise exception using
+            errcode = '40001',
+            message = pg_catalog.format('table with oid %s was dropped or replaced', i_table);
+    end if;
+    if not londiste._is_of_others(v_owner) then
         if i_answer then
             execute i_statement into v_answer using i_data;
             return v_answer;

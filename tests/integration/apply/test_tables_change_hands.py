@@ -1,0 +1,100 @@
+"""A table that gets another owner, or another table in its place, is not written as before."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from londiste.applier.applier import Applier, StaleShapes
+from londiste.db.names import TableName
+from londiste.db.owner import guarded
+from londiste.db.relation import Relation, shapes
+from londiste.errors import LondisteError, TransientError
+from londiste.replication.apply.routing import plan
+from tests.fixtures.cluster import Database
+from tests.fixtures.owners import OWNER, T, as_owner, insert, make_scene, proof
+
+#: How a table of the worker becomes one of the owner of its schema, after it was read.
+_TRAPPED = f"""
+    create sequence shop.ran;
+    create function shop.trap() returns trigger language plpgsql as $t$
+    begin
+        if current_user <> '{OWNER}' then perform nextval('shop.ran'); end if;
+        return new;
+    end $t$;
+    create trigger x before insert on shop.t for each row execute function shop.trap();
+    alter table shop.t enable always trigger x
+"""
+SWAPS = {
+    "dropped": "drop table shop.t; create table shop.t (id int8 primary key, v text)",
+    "renamed schema": (
+        "alter schema shop rename to old; create schema shop authorization"
+        f" {OWNER}; create table shop.t (id int8 primary key, v text)"
+    ),
+    "given away": f"reset role; alter table shop.t owner to {OWNER}; set role {OWNER}",
+}
+
+
+@pytest.fixture
+def swapped(pgq_db: Database) -> Database:
+    """Table t of the worker, in the schema of another role."""
+    make_scene(pgq_db)
+    pgq_db.execute(
+        "reset role; alter table shop.t owner to current_user;"
+        f" grant create on database {pgq_db.name} to {OWNER}"
+    )
+    return pgq_db
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("rows", [2, 900])
+@pytest.mark.parametrize("swap", SWAPS)
+def test_a_table_that_changed_hands_is_not_written_unguarded(
+    swapped: Database, swap: str, rows: int, verify: bool
+) -> None:
+    def write(known: dict[TableName, Relation], verify: bool) -> None:
+        changes = list(map(insert, range(1, rows + 1)))
+        with conn.transaction():
+            conn.execute("select 1")
+            applier.apply(plan({T: changes}, known, node="leaf"), verify=verify)
+
+    with swapped.connect(replica=True, autocommit=True) as conn:
+        applier = Applier(conn, node="leaf", queue="q")
+        known = shapes(conn, [T])
+        assert not known[T].of_other
+        as_owner(swapped, f"{SWAPS[swap]}; {_TRAPPED}")
+        with pytest.raises(StaleShapes if verify else TransientError):
+            write(known, verify)
+        assert swapped.value("select not is_called from shop.ran")
+        assert swapped.value("select count(*) from shop.t") == 0
+        write(shapes(conn, [T]), verify=False)
+    assert swapped.value("select not is_called from shop.ran")
+    assert swapped.value("select count(*) from shop.t") == rows
+
+
+def test_a_table_written_one_by_one_does_not_change_hands(swapped: Database) -> None:
+    with swapped.connect(replica=True, autocommit=True) as conn, conn.transaction():
+        conn.execute("select 1")
+        applier = Applier(conn, node="leaf", queue="q")
+        applier.apply(plan({T: [insert(1)]}, shapes(conn, [T]), node="leaf"))
+        with pytest.raises(LondisteError):
+            # A set that fails releases its locks.
+            applier.apply(plan({T: [insert(2), insert(1)]}, shapes(conn, [T]), node="leaf"))
+        with swapped.connect(autocommit=True) as other:
+            other.execute(f"set role {OWNER}; set lock_timeout = '300ms'")
+            for statement in ("drop table shop.t", "alter schema shop rename to old"):
+                with pytest.raises(psycopg.errors.LockNotAvailable):
+                    other.execute(statement.encode())
+        raise psycopg.Rollback
+
+
+def test_a_statement_of_a_dropped_table_does_not_run(swapped: Database) -> None:
+    swapped.execute(f"alter table shop.t owner to {OWNER}")
+    with swapped.connect(replica=True, autocommit=True) as conn:
+        oid = shapes(conn, [T])[T].oid
+        swapped.execute("drop table shop.t")
+        with pytest.raises(psycopg.errors.SerializationFailure, match="was dropped"):
+            psycopg.RawCursor(conn).execute(
+                *guarded(conn, oid, "insert into vault.proof values ('as the worker')")
+            )
+    assert proof(swapped) == []
