@@ -1,9 +1,9 @@
 """Holds tables as they are known while rows are written into them.
 
 A statement names its table.  Between the moment at which the table was read and the statement, the
-owner of its schema can put another table under the name, with triggers that would run as the worker.
-So such tables are locked first, and all are compared with what is known.  Tables of other roles need
-no lock: ``londiste.write_as_owner`` asks for their owner itself.
+owner of its schema can put another table under the name, with triggers that would run as the
+worker.  So such tables are locked first, and all are compared with what is known.  Tables of other
+roles need no lock: ``londiste.write_as_owner`` asks for their owner itself.
 """
 
 from __future__ import annotations

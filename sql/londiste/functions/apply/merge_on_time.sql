@@ -28,6 +28,8 @@ as $$
  * fn_conf -- JSON: "table", and "timefield", the column with the time.
  * ev_type, ev_data -- in the JSON form, one row.
  *
+ * The table is written with the rights of its owner, as by write_as_owner().
+ *
  * Returns written, deleted or older.  Raises LD005 for a table without that column or without key,
  * and for a TRUNCATE, which has no time.
  */
@@ -107,9 +109,9 @@ begin
             v_table, v_kinds, v_equal,
             case when v_image ? v_time
                 then format('(t.%1$I <= r.%1$I or t.%1$I is null)', v_time)
-                else format('(t.%1$I <= $2::%2$s or t.%1$I is null)', v_time, v_type) end);
-        execute v_sql using ev_data, ev_time;
-        get diagnostics v_count = row_count;
+                else format('(t.%1$I <= %3$L::timestamptz::%2$s or t.%1$I is null)',
+                    v_time, v_type, ev_time) end);
+        v_count := londiste._run_as_owner(v_relid, v_sql, ev_data);
         return case when v_count > 0 then 'deleted' else 'older' end;
     end if;
 
@@ -130,8 +132,7 @@ begin
             ' then coalesce(excluded.%2$I > t.%2$I, t.%2$I is null)'
             ' else (row(%3$s)::text collate "C") > (row(%4$s)::text) end',
             v_sets, v_time, v_new, v_here) end);
-    execute v_sql using ev_data;
-    get diagnostics v_count = row_count;
+    v_count := londiste._run_as_owner(v_relid, v_sql, ev_data);
     return case when v_count > 0 then 'written' else 'older' end;
 end;
 $$;

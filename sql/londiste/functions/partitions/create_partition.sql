@@ -25,6 +25,9 @@ as $$
  * i_part_time -- any moment of the period; its bounds are those of the session's time zone.
  * i_part_period -- year, month, day or hour (or yearly, monthly, daily, hourly).
  *
+ * Where the parent is written as its owner, the indexes are created when the partition has that owner,
+ * and it is attached as the owner: expressions of the owner run then.
+ *
  * Callers in one database wait for each other until they commit.  Raises LD004 when the parent does
  * not exist, LD005 for an unknown period and for a partitioned parent without i_part_field.
  */
@@ -38,6 +41,7 @@ declare
     v_relid oid := londiste._capture_relation(v_parent_name);
     v_parent pg_class;
     v_check text := '';
+    v_as_owner boolean;
 begin
     if v_relid is null then
         raise exception using
@@ -65,23 +69,13 @@ begin
         v_check := format(', check (%1$I >= %2$L and %1$I < %3$L)', i_part_field, v_start, v_end);
     end if;
 
-    execute format('create %stable %s (like %s including all%s)%s',
+    v_as_owner := londiste._is_of_others(v_parent.relowner);
+    execute format('create %stable %s (like %s including all%s%s)%s',
         case v_parent.relpersistence when 'u' then 'unlogged ' else '' end,
-        v_part, v_relid::regclass, v_check,
+        v_part, v_relid::regclass, case when v_as_owner then ' excluding indexes' else '' end, v_check,
         (select format(' with (%s)', string_agg(o.text, ', ')) from unnest(v_parent.reloptions) o (text)
          where v_parent.relkind <> 'p' having count(*) > 0));
-    if coalesce(i_pkeys, '') <> ''
-        and not exists (select from pg_index i where i.indrelid = v_part::regclass and i.indisprimary)
-    then
-        execute format('alter table %s add primary key (%s)', v_part,
-            (select string_agg(quote_ident(trim(k.name)), ', ' order by k.nr)
-             from unnest(string_to_array(i_pkeys, ',')) with ordinality k (name, nr)));
-    end if;
-    if v_parent.relkind = 'p' then
-        -- ATTACH lets other sessions use the parent; PARTITION OF in CREATE TABLE would not.
-        execute format('alter table %s attach partition %s for values from (%L) to (%L)',
-            v_relid::regclass, v_part, v_start, v_end);
-    else
+    if v_parent.relkind <> 'p' then
         -- Not INHERITS in CREATE TABLE, which does not support generated columns.
         execute format('alter table %s inherit %s', v_part, v_relid::regclass);
         -- A partitioned table gives its partitions their triggers itself.
@@ -89,6 +83,23 @@ begin
     end if;
     perform londiste._copy_rules(v_relid, v_part::regclass);
     perform londiste._copy_rights(v_relid, v_part::regclass);
+    if v_as_owner and v_parent.relkind <> 'p' then
+        perform londiste._copy_indexes(v_relid, v_part::regclass);
+    end if;
+    if coalesce(i_pkeys, '') <> ''
+        and not exists (select from pg_index i where i.indrelid = v_relid and i.indisprimary)
+    then
+        execute format('alter table %s add primary key (%s)', v_part,
+            (select string_agg(quote_ident(trim(k.name)), ', ' order by k.nr)
+             from unnest(string_to_array(i_pkeys, ',')) with ordinality k (name, nr)));
+    end if;
+    if v_parent.relkind = 'p' then
+        -- ATTACH lets other sessions use the parent; PARTITION OF in CREATE TABLE would not.
+        perform londiste._run_as_owner(v_part::regclass,
+            format('alter table %s attach partition %s for values from (%L) to (%L)',
+                v_relid::regclass, v_part, v_start, v_end),
+            null::text);
+    end if;
     return 1;
 end;
 $$;

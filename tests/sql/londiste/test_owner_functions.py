@@ -1,0 +1,150 @@
+"""Functions that write or create tables of other roles run their code as the owner."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.fixtures.cluster import Database
+from tests.fixtures.owners import OWNER, as_owner, make_scene, proof
+
+_EVIL = """
+    create function shop.evil() returns boolean language plpgsql as $evil$
+    begin
+        insert into shop.seen values (current_user);
+        begin
+            execute 'reset role';
+        exception when others then
+        end;
+        begin
+            insert into vault.proof values ('inside');
+        exception when others then
+        end;
+        perform set_config('datestyle', 'German', false), set_config('search_path', 'shop', false);
+        return true;
+    end $evil$;
+    create function shop.as_if_immutable(text) returns text language plpgsql immutable as
+        'begin perform shop.evil(); return $1; end';
+"""
+
+MERGE = (
+    "select londiste.merge_on_time(%s, 1, 1, '2026-06-01', 1, null, %s, %s, null, null, null, null)"
+)
+MAKE = "select londiste.create_partition('shop.p', 'shop.p_2026', '', 'at', '2026-05-06', 'year')"
+
+
+@pytest.fixture
+def scene(pgq_db: Database) -> Database:
+    make_scene(pgq_db)
+    as_owner(pgq_db, _EVIL)
+    return pgq_db
+
+
+def settings(database: Database, statement: str, *values: object) -> None:
+    """Runs a statement in a session of the program, which keeps its settings."""
+    ask = (
+        "select name, setting from pg_catalog.pg_settings"
+        " where context in ('user', 'superuser') and name not like 'plpgsql.%'"
+    )
+    with database.connect(replica=True, autocommit=True) as conn:
+        before = conn.execute(ask).fetchall()
+        with conn.transaction():
+            inside = conn.execute(ask).fetchall()
+            conn.execute(statement.encode(), values or None)
+            assert conn.execute(ask).fetchall() == inside
+        assert conn.execute(ask).fetchall() == before
+
+
+def require_only_owner(database: Database) -> None:
+    assert proof(database) == []
+    assert database.execute("select distinct who from shop.seen") == [(OWNER,)]
+
+
+@pytest.mark.parametrize("op", ["INSERT", "DELETE"])
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        "alter table shop.t add check (shop.evil())",
+        "create function shop.fires() returns trigger language plpgsql as"
+        " 'begin perform shop.evil(); return coalesce(new, old); end';"
+        " create trigger x before insert or delete on shop.t for each row"
+        " execute function shop.fires(); alter table shop.t enable always trigger x",
+        "create domain shop.checked as text check (shop.evil());"
+        " alter table shop.t alter v type shop.checked",
+    ],
+)
+def test_a_merge_runs_as_the_owner(scene: Database, carrier: str, op: str) -> None:
+    as_owner(
+        scene,
+        "alter table shop.t add at timestamptz;"
+        " insert into shop.t values (1, 'a', '2026-01-01'), (2, 'b', null)",
+    )
+    as_owner(scene, carrier)
+    # The session that made them has run them.
+    scene.execute("truncate shop.seen, vault.proof")
+    conf = json.dumps({"timefield": "at", "table": "shop.t"})
+    kind = json.dumps({"op": op, "table": ["shop", "t"], "pkey": ["id"]})
+    image = {"id": 3 if op == "INSERT" else 1, "v": "c"}
+    if op == "INSERT":
+        image["at"] = "2026-02-01"
+    settings(scene, MERGE, conf, kind, json.dumps(image))
+    ids = {row[0] for row in scene.execute("select id from shop.t")}
+    assert ids == ({1, 2, 3} if op == "INSERT" else {2})
+    assert {row[0] for row in scene.execute("select who from shop.seen")} <= {OWNER}
+    assert proof(scene) == []
+
+
+@pytest.mark.parametrize(
+    "parent",
+    [
+        "create table shop.p (id int8, at timestamptz, unique (id, at)) partition by range (at)",
+        "create table shop.p (id int8 primary key, at timestamptz)",
+    ],
+)
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        "create unique index on shop.p (id, at) where shop.as_if_immutable('x') is not null",
+        "create index on shop.p ((shop.as_if_immutable('x')))",
+        "alter table shop.p add check (shop.as_if_immutable('x') is not null)",
+        "alter table shop.p add v text default shop.as_if_immutable('x')",
+    ],
+)
+def test_a_partition_is_made_as_the_owner(scene: Database, parent: str, carrier: str) -> None:
+    if "unique index" in carrier and "partition" in parent:
+        carrier = carrier.replace("unique ", "")
+    as_owner(scene, f"{parent}; {carrier}")
+    scene.execute("truncate shop.seen, vault.proof")
+    settings(scene, MAKE)
+    assert {row[0] for row in scene.execute("select who from shop.seen")} <= {OWNER}
+    assert proof(scene) == []
+    with scene.connect(autocommit=True) as conn:
+        indexes = conn.execute(
+            "select replace(replace(pg_get_indexdef(indexrelid), 'p_2026', 'p'), ' ONLY', '')"
+            " from pg_index where indrelid in ('shop.p'::regclass, 'shop.p_2026'::regclass)"
+        ).fetchall()
+        # Each of the parent, and its like.
+        assert len(indexes) == 2 * len(set(indexes)), indexes
+    assert (
+        scene.value(
+            "select relowner::regrole::text from pg_class where oid = 'shop.p_2026'::regclass"
+        )
+        == OWNER
+    )
+    as_owner(scene, "insert into shop.p_2026 (id, at) values (1, '2026-03-01')")
+    assert scene.value("select count(*) from shop.p") == 1
+
+
+def test_a_session_of_another_program_keeps_what_it_has_set(scene: Database) -> None:
+    as_owner(scene, "create table shop.p (id int8, at timestamptz) partition by range (at)")
+    as_owner(scene, "alter table shop.p add check (shop.as_if_immutable('x') is not null)")
+    scene.execute("truncate shop.seen, vault.proof")
+    with scene.connect(autocommit=True) as conn:
+        conn.execute("reset londiste.run_as_owner; reset search_path; reset datestyle")
+        conn.execute("set work_mem = '7MB'; set statement_timeout = '77s'")
+        conn.execute(MAKE.encode())
+        path = conn.execute("show search_path").fetchone()
+        assert path == ('"$user", public',)
+        assert conn.execute("show statement_timeout").fetchone() == ("77s",)
+    require_only_owner(scene)
