@@ -11,11 +11,10 @@ import logging
 from dataclasses import dataclass
 
 import psycopg
-from psycopg import sql
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import fetch
+from londiste.db.queries import fetch, query
 from londiste.replication import sqlapi as tables
 
 log = logging.getLogger(__name__)
@@ -27,6 +26,7 @@ class OwnSequence:
 
     column: str
     name: TableName
+    oid: int
     increment: int
     last_value: int | None
 
@@ -37,6 +37,7 @@ def owned(conn: Connection, table: TableName) -> list[OwnSequence]:
         OwnSequence(
             row["column"],
             TableName(row["schema"], row["name"]),
+            row["oid"],
             row["increment"],
             row["last_value"],
         )
@@ -76,13 +77,12 @@ def advance(
 
 
 def _set(conn: Connection, sequence: OwnSequence, value: int) -> bool:
-    """In one statement, so that a value taken by another session is not returned again."""
-    statement = sql.SQL(
-        "select pg_catalog.setval({name}::pg_catalog.regclass, %(value)s) from {sequence}"
-        " where not is_called or last_value {before} %(value)s"
-    ).format(
-        name=sql.Literal(sequence.name.quoted),
-        sequence=sequence.name.sql,
-        before=sql.SQL("<" if sequence.increment > 0 else ">"),
+    """In one statement, so that a value taken by another session is not returned again.
+
+    By the oid, because the name may be that of a view by now.
+    """
+    forward = 1 if sequence.increment > 0 else -1
+    cursor = conn.execute(
+        query("advance_sequence"), {"oid": sequence.oid, "value": value, "forward": forward}
     )
-    return conn.execute(statement, {"value": value}).rowcount > 0
+    return cursor.rowcount > 0

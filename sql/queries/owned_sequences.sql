@@ -8,6 +8,7 @@ select
     a.attname::text as column,
     n.nspname::text as schema,
     c.relname::text as name,
+    c.oid::int8 as oid,
     s.seqincrement as increment,
     pg_catalog.pg_sequence_last_value(c.oid) as last_value
 from pg_catalog.pg_class t

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.fixtures.cluster import Database
+from tests.fixtures.nodes import make_leaf
 from tests.fixtures.owners import OWNER, as_owner, make_scene, proof
 
 _EVIL = """
@@ -148,3 +150,31 @@ def test_a_session_of_another_program_keeps_what_it_has_set(scene: Database) -> 
         assert path == ('"$user", public',)
         assert conn.execute("show statement_timeout").fetchone() == ("77s",)
     require_only_owner(scene)
+
+
+def test_a_view_in_the_place_of_a_sequence_is_not_read(scene: Database) -> None:
+    make_leaf(scene)
+    as_owner(scene, "create sequence shop.s")
+    take = (
+        "alter sequence shop.s rename to old; create view shop.s as"
+        " select 1::int8 as last_value, shop.evil() as is_called"
+    )
+    with (
+        ThreadPoolExecutor(1) as threads,
+        scene.connect(autocommit=True) as worker,
+        scene.connect(autocommit=True) as other,
+    ):
+        pid = worker.info.backend_pid
+        other.execute(f"set role {OWNER}; begin; {take}".encode())
+        moved = threads.submit(
+            worker.execute, "select londiste._seq_move('shop.s', 100, null, false, false)"
+        )
+        look = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+        while not scene.value(look, pid):
+            assert not moved.done()
+        other.execute("commit")
+        moved.result()
+        # What the rest of the transaction reads is not restricted.
+        assert worker.execute("select is_called from shop.s").fetchone() == (True,)
+    assert scene.value("select last_value from shop.old") == 100
+    assert scene.value("select count(*) from shop.seen") == 1

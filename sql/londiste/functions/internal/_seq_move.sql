@@ -32,7 +32,7 @@ begin
         into v_seq
     from pg_sequence s
     where s.seqrelid = v_oid;
-    execute format('select last_value, is_called from %s', v_oid::regclass) into v_now;
+    v_now := londiste._seq_state(i_seq_name);
     v_value := least(greatest(i_value, v_seq.low), v_seq.high);
     if v_value <> i_value then
         raise warning 'sequence % goes from % to % here, % was published for it', i_seq_name,
@@ -41,9 +41,9 @@ begin
     v_forward := case when v_seq.increment > 0 then v_value > v_now.last_value
                       else v_value < v_now.last_value end;
     if v_forward
-        or v_value = v_now.last_value and not v_now.is_called and not i_unused
+        or v_value = v_now.last_value and v_now.unused and not i_unused
         or v_seq.cycle
-        or i_exact and v_now.is_called and v_now.last_value = i_known
+        or i_exact and not v_now.unused and v_now.last_value = i_known
     then
         perform setval(v_oid::regclass, v_value, not i_unused);
     end if;

@@ -12,15 +12,22 @@ as $$
  * unused -- true: the value was not handed out; it is the next one.
  */
 declare
+    c_views constant text := 'restrict_nonsystem_relation_kind';
     v_seq oid := londiste.find_seq_oid(i_seq_name);
+    v_before text;
 begin
     -- Not by its name, which may be a view's at the time of reading.
     last_value := pg_sequence_last_value(v_seq::regclass);
     unused := last_value is null;
     if unused then
         -- A first value that setval() has set is in the sequence only.
+        v_before := current_setting(c_views, true);
         perform londiste._refuse_views();
         execute format('select s.last_value from %s s', v_seq::regclass) into last_value;
+        if v_before is not null then
+            -- Triggers in the rest of the transaction may read views.
+            perform set_config(c_views, v_before, true);
+        end if;
     end if;
 end;
 $$;
