@@ -5,8 +5,10 @@ as $$
 /*
  * Restores the settings of the session after write_as_owner() has run an owner's code.
  *
- * It also checks that no deferred code waits that would run as the caller.  The function does not pin
- * search_path: the restored settings must outlive it.
+ * It also checks that no deferred code waits that would run as the caller.  That may be of any role
+ * that the caller must not trust.  Tables of roles of which the caller is no member count if the
+ * transaction has written them, unless they are replicated: the caller itself writes those as itself.
+ * The function does not pin search_path: the restored settings must outlive it.
  */
 declare
     c_role constant text := 'session_replication_role';
@@ -50,7 +52,18 @@ begin
     where t.tgdeferrable and not t.tgisinternal
         and case when pg_catalog.current_setting('session_replication_role') = 'replica'
             then t.tgenabled in ('A', 'R') else t.tgenabled <> 'D' end
-        and londiste._is_of_others(c.relowner)
+        and not pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER')
+        and case when londiste._is_of_others(c.relowner) then true
+            when not exists (
+                select from pg_catalog.pg_locks l
+                where l.pid = pg_catalog.pg_backend_pid() and l.locktype = 'relation'
+                    and l.relation = c.oid and l.mode = 'RowExclusiveLock')
+            then false
+            else not exists (
+                select from londiste.table_info i
+                where i.local
+                    and coalesce(i.dest_table, i.table_name) = londiste._plain_name(c.oid))
+            end
     limit 1;
     if v_found is not null then
         raise exception using
