@@ -171,7 +171,10 @@ def _copies(conn: Connection, queue: str, tables: Iterable[ReplicatedTable]) -> 
 
 def without_errors(copies: CopyStatus) -> CopyStatus:
     """Pure: the copies with messages that contain no values."""
-    rows = [dataclasses.replace(one, error=masked_text(one.error)) for one in copies.tables]
+    rows = [
+        dataclasses.replace(one, error=masked_text(one.error), waits=masked_text(one.waits))
+        for one in copies.tables
+    ]
     return dataclasses.replace(copies, tables=rows)
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from londiste.applier.event_errors import stored_error
 from londiste.daemon import logcontext
 from londiste.db import owner
 from londiste.db.connection import Connection, session
@@ -147,7 +148,7 @@ class ForeignKeys:
         except (LondisteError, psycopg.Error) as error:
             failed = True
             if not self._ending:
-                log.warning("foreign keys are not validated yet: %s", error)
+                log.warning("foreign keys are not validated yet: %s", _said(error))
         finally:
             self._conn = None
             # A key that does not fit is looked at again, but not all the time.
@@ -193,8 +194,14 @@ class ForeignKeys:
 
 
 def _not_back(key: PendingForeignKey, error: LondisteError | psycopg.Error) -> str:
-    """Logs and stores why a key is not restored yet."""
-    ours = from_database(error)
-    text = ours.message + (f" ({ours.detail})" if ours.detail else "")
+    """Logs and stores why a key is not restored yet, without values of rows."""
+    text = _said(error)
     log.warning("table %s: foreign key %s not restored yet: %s", key.name, key.from_table, text)
     return f"foreign key {key.name}: {text}"
+
+
+def _said(error: LondisteError | psycopg.Error) -> str:
+    ours = from_database(error)
+    if ours is not error:
+        ours.__cause__ = error
+    return stored_error(ours)

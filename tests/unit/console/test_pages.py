@@ -17,13 +17,15 @@ from londiste.compare.audit import Coverage
 from londiste.console import picture, server
 from londiste.console.app import MOST_STREAMS, PAGES, Console
 from londiste.console.collect import Snapshot, without_values
-from londiste.console.facts import Estimate, NodeFacts, SlowFacts, masked_text
+from londiste.console.facts import Estimate, NodeFacts, SlowFacts, masked_text, without_errors
 from londiste.console.history import History
 from londiste.console.pages import cascade, tables
 from londiste.console.pages.common import Request
 from londiste.console.render import Renderer, Visitor, cell
 from londiste.console.security import HEADERS
 from londiste.console.watch import View, Watch
+from londiste.copy.sqlapi.control import Control
+from londiste.copy.status import CopyStatus, TableStatus
 from londiste.db.names import TableName
 from londiste.errors import NodeUnreachable
 from londiste.monitor.lag import Behind
@@ -142,6 +144,8 @@ def test_values_of_rows_are_not_in_texts() -> None:
     assert "key (id, name) = (…)" in masked_text(secret)
     status = Status("q", "n", (node("n", errors=(("w", secret),)),))
     assert "secret" not in repr(without_values(status))
+    copies = CopyStatus(Control(), [TableStatus("public.t", None, waits=secret, error=secret)])
+    assert "secret" not in repr(without_errors(copies))
 
 
 def test_nodes_do_not_overlap_and_edges_carry_the_lag() -> None:
