@@ -52,6 +52,7 @@ class Pairing:
     """How two tables are compared; plain data, for tasks.
 
     columns -- compared, in the root's order; types -- their types here.
+    read_as -- these without domains: a cast to a domain would run its checks with our rights.
     root, node -- SQL expressions of them on each side.
     key -- those of them by which a row is found; none: by all of them.
     key_types -- types that hold the values of both sides.
@@ -71,6 +72,7 @@ class Pairing:
     pair: TablePair
     columns: tuple[str, ...]
     types: tuple[str, ...]
+    read_as: tuple[str, ...]
     root: tuple[str, ...]
     node: tuple[str, ...]
     key: tuple[str, ...]
@@ -110,8 +112,8 @@ class Pairing:
         return f"from {'' if children else 'only '}{name.quoted}"
 
     def type_of(self, column: str) -> str:
-        """The type of a compared column on the node."""
-        return self.types[self.columns.index(column)]
+        """The type of a compared column on the node, without domains."""
+        return self.read_as[self.columns.index(column)]
 
 
 def shared_columns(
@@ -192,11 +194,12 @@ def pairing(
         pair,
         columns=names,
         types=tuple(right[name].type for name in names),
+        read_as=tuple(right[name].read_as for name in names),
         # What is changed on its way gets its type afterwards.
         root=tuple(quote(n) if n in masked else root_expression(left[n], right[n]) for n in names),
         node=tuple(quote(n) for n in names),
         key=key,
-        key_types=tuple(wider(left[n].type, right[n].type) for n in key),
+        key_types=tuple(wider(left[n].read_as, right[n].read_as) for n in key),
         # A NULL, which no primary key has, would be in no range.
         ordered=bool(key)
         and all(ordered_alike(left[n], right[n]) for n in key)

@@ -45,7 +45,7 @@ def transformed(node: Connection, table: Pairing, rows: Sequence[Row]) -> list[R
         return list(rows)
     images = [function(dict(zip(table.columns, row, strict=True))) for row in rows]
     result = [[image.get(name) for name in table.columns] for image in images]
-    for number, (name, kind) in enumerate(zip(table.columns, table.types, strict=True)):
+    for number, (name, kind) in enumerate(zip(table.columns, table.read_as, strict=True)):
         if name in table.masked and kind not in _AS_THEY_ARE:
             for row, value in zip(
                 result,

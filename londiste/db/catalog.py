@@ -59,6 +59,7 @@ class Column:
     generated -- ``s`` stored, ``v`` virtual, empty for none; a generated column is never written.
     builtin -- a base type of PostgreSQL itself, or an array of one.
     number -- stays the same when it is renamed, and is never given to another column.
+    plain -- the type without domains: a cast to it runs no check.  '' if not read.
     """
 
     name: str
@@ -69,6 +70,12 @@ class Column:
     generated: str
     builtin: bool
     number: int = 0
+    plain: str = ""
+
+    @property
+    def read_as(self) -> str:
+        """The type as which a text is read to be compared with values of the column."""
+        return self.plain or self.type
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def split_by_key(
     found: list[Bound] = []
     if count > 1:
         found = bounds(conn, info, names, count, tree=info.tree, blocks=_BLOCKS, rows=_ROWS)
-    conditions = ranges(found, names, [column.type for column in key])
+    conditions = ranges(found, names, [column.read_as for column in key])
     share, rows = info.total_bytes // len(conditions), int(info.rows_estimate / len(conditions))
     return tuple(
         Chunk(info.name, number, condition, share, rows)
