@@ -37,11 +37,11 @@ from londiste.applier import copy_insert, statements
 from londiste.applier.conflict_log import KEEP, Conflicts
 from londiste.applier.deferred_rows import CONFLICTS
 from londiste.applier.event_errors import check_columns, format_error
-from londiste.applier.hold import has_changed, hold
 from londiste.applier.plan import ReplayChanges, RowSet, TableChange, TablePlan, Verb
 from londiste.applier.row_by_row import RowWriter, must_replace
 from londiste.db import owner
 from londiste.db.connection import Connection
+from londiste.db.hold import has_changed, hold
 from londiste.db.names import TableName
 from londiste.db.queries import translated
 from londiste.db.relation import Relation
@@ -239,7 +239,9 @@ class Applier:
                     check = also()
         except psycopg.Error as error:
             known = from_database(error, where=self._node)
-            if held is not None and held.pgresult is None and start is not None and start.pgresult:
+            # The error may come while hold() is still sending.
+            held_all = not plans or (held is not None and held.pgresult is not None)
+            if start is not None and start.pgresult is not None and not held_all:
                 self._raise_changed(plans, error, verify)
             lost = [entry for entry in sent if entry[0].pgresult is None]
             if known.retry or not lost:

@@ -14,9 +14,11 @@ import psycopg
 
 from londiste.db import call, copy
 from londiste.db.connection import Connection, pins
+from londiste.db.hold import has_changed, hold
 from londiste.db.names import TableName
 from londiste.db.queries import query, translated
-from londiste.db.relation import Relation
+from londiste.db.relation import Relation, shapes
+from londiste.errors import TransientError
 
 #: Settings that the program gives a session or a transaction apart from those of ``connect``.
 _OTHERS = (
@@ -76,8 +78,29 @@ def run(conn: Connection, table: TableName, statement: str) -> int:
         # The statement says that it is not there.
         return conn.execute(statement.encode()).rowcount
     if not found[1]:
-        return conn.execute(statement.encode()).rowcount
+        if not found[2]:
+            return conn.execute(statement.encode()).rowcount
+        with conn.transaction():
+            _hold(conn, table)
+            return conn.execute(statement.encode()).rowcount
     return hit(psycopg.RawCursor(conn).execute(*guarded(conn, int(found[0]), statement)))
+
+
+def _hold(conn: Connection, table: TableName) -> None:
+    """Keeps the name of a table for it until the transaction ends.  Raises TransientError."""
+    known = list(shapes(conn, [table]).values())
+    try:
+        if not known or known[0].of_other:
+            raise _replaced(table)
+        hold(conn, known)
+    except psycopg.Error as error:
+        if has_changed(error):
+            raise _replaced(table) from error
+        raise
+
+
+def _replaced(table: TableName) -> TransientError:
+    return TransientError(f"table {table} was replaced by another one", hint="repeat the command")
 
 
 class OwnerStatement:
@@ -93,6 +116,8 @@ class OwnerStatement:
         with translated(conn):
             found = conn.execute(query("table_oid"), table._asdict()).fetchone()
             if found is None or not found[1]:
+                if found is not None and found[2]:
+                    _hold(conn, table)
                 return
             self._oid = int(found[0])
             self._insert = call.value(conn, "londiste.stage_for_owner", self._oid, columns)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 import psycopg
 
 from londiste.applier import statements
-from londiste.applier.hold import hold
 from londiste.applier.plan import Verb
 from londiste.db import owner
 from londiste.db.connection import Connection
+from londiste.db.hold import hold
 from londiste.db.names import TableName
 from londiste.db.relation import Relation
 from londiste.errors import from_database

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pytest
 
 from londiste.applier.applier import Applier, StaleShapes
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.owner import guarded
+from londiste.db.owner import OwnerStatement, guarded, run, truncate
 from londiste.db.relation import Relation, shapes
 from londiste.errors import LondisteError, TransientError
 from londiste.replication.apply.routing import plan
@@ -98,3 +102,50 @@ def test_a_statement_of_a_dropped_table_does_not_run(swapped: Database) -> None:
                 *guarded(conn, oid, "insert into vault.proof values ('as the worker')")
             )
     assert proof(swapped) == []
+
+
+def _run(conn: Connection) -> None:
+    run(conn, T, "insert into shop.t values (1, 'a')")
+
+
+def _truncated(conn: Connection) -> None:
+    truncate(conn, T, tree=False)
+
+
+def _copied(conn: Connection) -> None:
+    with conn.transaction():
+        staged = OwnerStatement(conn, T, ["id", "v"])
+        with conn.cursor().copy(f"copy {staged.into.quoted} (id, v) from stdin".encode()) as copy:
+            copy.write(b"1\ta\n")
+        staged.finish(1)
+
+
+@pytest.mark.parametrize("way", [_run, _truncated, _copied])
+def test_a_table_that_is_replaced_while_its_lock_is_waited_for_is_not_written(
+    swapped: Database, way: Callable[[Connection], None]
+) -> None:
+    trap = _TRAPPED.replace("insert on", "insert or truncate on").replace(
+        "each row", "each statement"
+    )
+    with (
+        ThreadPoolExecutor(1) as threads,
+        swapped.connect(replica=True, autocommit=True) as conn,
+        swapped.connect(autocommit=True) as other,
+    ):
+        pid = conn.info.backend_pid
+        other.execute(f"set role {OWNER}; begin; {SWAPS['dropped']}; {trap}".encode())
+        written = threads.submit(way, conn)
+        look = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+        while not swapped.value(look, pid):
+            assert not written.done()
+        other.execute("commit")
+        with pytest.raises((TransientError, psycopg.Error)):
+            written.result()
+    assert swapped.value("select not is_called from shop.ran")
+
+
+def test_tables_of_the_worker_are_written_by_every_way(swapped: Database) -> None:
+    with swapped.connect(replica=True, autocommit=True) as conn:
+        for way in (_run, _truncated, _copied):
+            way(conn)
+    assert swapped.value("select count(*) from shop.t") == 1
