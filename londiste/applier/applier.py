@@ -41,10 +41,9 @@ from londiste.applier.plan import ReplayChanges, RowSet, TableChange, TablePlan,
 from londiste.applier.row_by_row import RowWriter, must_replace
 from londiste.db import owner
 from londiste.db.connection import Connection
-from londiste.db.hold import has_changed, hold
 from londiste.db.names import TableName
 from londiste.db.queries import translated
-from londiste.db.relation import Relation
+from londiste.db.relation import Relation, has_changed, hold
 from londiste.errors import TransientError, from_database
 
 log = logging.getLogger(__name__)

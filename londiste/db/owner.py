@@ -14,10 +14,9 @@ import psycopg
 
 from londiste.db import call, copy
 from londiste.db.connection import Connection, pins
-from londiste.db.hold import has_changed, hold
 from londiste.db.names import TableName
 from londiste.db.queries import query, translated
-from londiste.db.relation import Relation, shapes
+from londiste.db.relation import Relation, has_changed, hold, shapes
 from londiste.errors import TransientError
 
 #: Settings that the program gives a session or a transaction apart from those of ``connect``.

@@ -16,9 +16,8 @@ from londiste.applier import statements
 from londiste.applier.plan import Verb
 from londiste.db import owner
 from londiste.db.connection import Connection
-from londiste.db.hold import hold
 from londiste.db.names import TableName
-from londiste.db.relation import Relation
+from londiste.db.relation import Relation, hold
 from londiste.errors import from_database
 from londiste.replication.parallel.slices import TRUNCATE, SliceChunk
 
