@@ -108,6 +108,7 @@ class Applier:
         self._referenced: set[TableName] = set()
         # Tables that COPY could not write.
         self._not_copied: set[TableName] = set()
+        self._undone = 0
 
     def apply(
         self,
@@ -179,11 +180,11 @@ class Applier:
             try:
                 self._pipelined(plans, also, begin, verify)
             except _NotCopied as refused:
-                self._conn.execute(f"rollback to savepoint {_SAVEPOINT}")
+                self._undo()
                 log.debug("%s is not written by COPY: %s", refused.table, refused.__cause__)
                 self._not_copied.add(refused.table)
             except _SetFailed as failed:
-                self._conn.execute(f"rollback to savepoint {_SAVEPOINT}")
+                self._undo()
                 if failed.state == _REFERENCED and failed.verb is None:
                     truncated = {plan.shape.name for plan in plans if plan.truncated}
                     if not truncated <= self._referenced:
@@ -293,6 +294,15 @@ class Applier:
             text = f"{cursor.rowcount} rows hit instead of {rows.count}"
             raise _SetFailed(shape.name, "", text, rows.verb)
 
+    def _undo(self) -> None:
+        """Back to the savepoint.
+
+        After an error in a pipeline the server lacks statements that psycopg has sent there to be
+        prepared.  psycopg forgets its statements at a rollback whose text is new to it.
+        """
+        self._undone += 1
+        self._conn.execute(f"rollback to savepoint {_SAVEPOINT} -- {self._undone}")
+
     def _tables(
         self, plans: Sequence[TablePlan]
     ) -> tuple[Sequence[Relation], Collection[TableName]]:
@@ -315,7 +325,7 @@ class Applier:
         known = from_database(error, where=self._node)
         tables = {plan.shape.name for plan in plans}
         if not known.retry and verify:
-            self._conn.execute(f"rollback to savepoint {_SAVEPOINT}")
+            self._undo()
             raise StaleShapes(tables) from error
         if has_changed(error):
             raise TransientError(

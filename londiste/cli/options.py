@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from londiste import settings
-from londiste.cli import errors, output, start
+from londiste.cli import errors, output
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.signals import Signals
@@ -29,6 +29,27 @@ S = TypeVar("S", bound=settings.Settings)
 
 #: The settings file that is read without ``-c``, from the current directory.
 DEFAULT_FILE = Path("londiste.toml")
+
+#: Commands that change or show the whole cascade: without ``--node`` they start at its root.
+ANYWHERE = frozenset(
+    {
+        "change-provider",
+        "drop-node",
+        "execute",
+        "execute run",
+        "execute status",
+        "export",
+        "members",
+        "metrics",
+        "rename-node",
+        "show-handlers",
+        "status",
+        "switchover",
+        "tag-alive",
+        "tag-dead",
+        "web",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,7 @@ class Context:
         ``given`` are the command's own options; None means not given.
         """
         chosen = {key: value for key, value in given.items() if value is not None}
-        node, anywhere = self.node or self._named_by_command(), _command_name() in start.ANYWHERE
+        node, anywhere = self.node or self._named_by_command(), _command_name() in ANYWHERE
         found = settings.load(
             kind,
             # These have their own two databases.
@@ -85,11 +106,12 @@ class Context:
             anywhere=anywhere,
             others=_queue_parameters,
         )
-        if node is None and anywhere and isinstance(found, settings.NodeSettings):
-            start.offer_another(self.config, _command_name(), found.db)
         if isinstance(found, settings.NodeSettings):
+            from londiste.cli import start
             from londiste.handlers import registry
 
+            if node is None and anywhere:
+                start.offer_another(self.config, _command_name(), found.db)
             registry.load(found.handler_modules)
             registry.configure({"obfuscator_key": found.obfuscator_key})
         return found

@@ -14,27 +14,6 @@ from londiste.dsn import describe_dsn
 from londiste.monitor.place import Place, of_file
 from londiste.settings import cascade_file
 
-#: Commands that change or show the whole cascade: without ``--node`` they start at its root.
-ANYWHERE = frozenset(
-    {
-        "change-provider",
-        "drop-node",
-        "execute",
-        "execute run",
-        "execute status",
-        "export",
-        "members",
-        "metrics",
-        "rename-node",
-        "show-handlers",
-        "status",
-        "switchover",
-        "tag-alive",
-        "tag-dead",
-        "web",
-    }
-)
-
 #: The first has asked all nodes; --node of the second is the node that is switched.
 _NO_OFFER = ("status", "change-provider")
 

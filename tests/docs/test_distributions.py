@@ -16,6 +16,7 @@ from tests.docs.test_layout import MODULE_PATHS, imported
 #: Imports of the client that only commands of the full distribution reach, or type checkers;
 #: and those of an endpoint, whose absence the client reports.
 REACHED_BY_COMMANDS = {
+    "londiste.cli.start",
     "londiste.handlers.registry",
     "londiste.monitor.queues.model",
     *(f"londiste.metrics.{name}" for name in ("daemons", "endpoint", "tally")),
