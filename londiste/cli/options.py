@@ -31,25 +31,11 @@ S = TypeVar("S", bound=settings.Settings)
 DEFAULT_FILE = Path("londiste.toml")
 
 #: Commands that change or show the whole cascade: without ``--node`` they start at its root.
-ANYWHERE = frozenset(
-    {
-        "change-provider",
-        "drop-node",
-        "execute",
-        "execute run",
-        "execute status",
-        "export",
-        "members",
-        "metrics",
-        "rename-node",
-        "show-handlers",
-        "status",
-        "switchover",
-        "tag-alive",
-        "tag-dead",
-        "web",
-    }
-)
+ANYWHERE = frozenset({
+    "change-provider", "drop-node", "execute", "execute run", "execute status", "export",
+    "members", "metrics", "rename-node", "show-handlers", "status", "switchover", "tag-alive",
+    "tag-dead", "web",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
