@@ -97,7 +97,7 @@ def test_the_worker_halts_at_an_event_by_its_id_or_passes_it(line: Line, command
             assert done.code != EXIT_BUG, said
             assert "unexpected" not in done.err, said
             assert "Traceback" not in done.err, said
-            script = re.search(r"londiste .*?(execute skip .*?); or, after", done.err)
+            script = re.search(r"londiste .*?(execute skip .*?)[;,] or, after", done.err)
             number = re.search(r"event (\d+)", done.err)
             if script:
                 skip = shlex.split(script[1])
