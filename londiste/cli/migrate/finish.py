@@ -15,11 +15,13 @@ from londiste.migrate import finish as ending
 from londiste.migrate.databases import Pair
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.daemons import TICKER
+from londiste.orchestration.daemons import TICKER, ticker_runs
 from londiste.orchestration.steps import Step
 
 #: Seconds in which daemons notice that their nodes are dropped.
 _QUIET_SECONDS = 30.0
+#: Seconds for the ticker that ends with them.
+_TICKER_SECONDS = 5.0
 
 
 @click.command()
@@ -84,3 +86,5 @@ def _wait_for_quiet(sites: Connections, pair: Pair) -> None:
     wait_until(lambda: not daemons.running(pair, conn) - {TICKER}, _QUIET_SECONDS)
     if left := daemons.running(pair, conn) - {TICKER}:
         output.warning(f"still running: {', '.join(sorted(left))}; stop them")
+    # The ticker of the migration ends with them, and would miss its SQL; another one stays.
+    wait_until(lambda: not any(map(ticker_runs, conn.values())), _TICKER_SECONDS)
