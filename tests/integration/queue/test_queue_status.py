@@ -11,6 +11,7 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
+from londiste.db.queries import fetch
 from londiste.monitor.queues import collect, model, rules
 from londiste.pgq import batches, consumers, counting, dead_letters, delayed, producer
 from londiste.pgq import queues as pgq
@@ -113,6 +114,21 @@ def test_a_lost_position_disabled_inserts_and_a_cached_sequence_are_found(
     conn.execute("alter sequence pgq.event_1_id_seq cache 20")
     conn.execute("delete from pgq.tick where tick_id = (select min(tick_id) from pgq.tick)")
     assert kinds(conn) == ["position-lost", "insert-disabled", "sequence-cache"]
+
+
+def test_a_queue_that_is_created_during_the_look_does_not_end_it(
+    pgq_db: Database, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(one: Connection, name: str, **parameters: object) -> list[dict[str, object]]:
+        found = fetch(one, name, **parameters)
+        if name == "queue_facts":
+            pgq_db.execute("select pgq.create_queue('new'), pgq.register_consumer('new', 'c')")
+        return found
+
+    monkeypatch.setattr(collect, "fetch", late)
+    facts = collect.collect(conn)
+    assert [one.name for one in facts.queues] == ["q"]
+    assert [(one.queue, one.own) for one in facts.consumers] == [("new", None), ("q", None)]
 
 
 def test_an_old_transaction_and_a_prepared_one_are_found(
