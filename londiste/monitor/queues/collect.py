@@ -53,7 +53,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
     for row in fetch(conn, "queue_consumer_facts", queue=queue):
         dead, retries, overdue = waiting.get((row["queue"], row["name"]), (0, 0, 0.0))
         readers = below.get(row["queue"])
-        if row["pending"]:
+        if row["pending"] and row["queue"] in newest:
             name, first = row["queue"], row["last_tick"]
             row["pending"] = counting.between(conn, name, first, newest[name], row["pending"])
         consumers.append(

@@ -123,6 +123,9 @@ def test_a_queue_that_is_created_during_the_look_does_not_end_it(
         found = fetch(one, name, **parameters)
         if name == "queue_facts":
             pgq_db.execute("select pgq.create_queue('new'), pgq.register_consumer('new', 'c')")
+            pgq_db.execute("select pgq.insert_event('new', 't', 'd') from generate_series(1, 9)")
+            pgq_db.execute("select pgq.force_tick('new')")
+            pgq_db.execute("select pgq.ticker('new')")
         return found
 
     monkeypatch.setattr(collect, "fetch", late)
