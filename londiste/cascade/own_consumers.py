@@ -7,6 +7,7 @@ one of them costs a full copy, or the return of the root; other commands move or
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import argument
 from londiste.errors import InstallError, LondisteError, StateError
 from londiste.pgq.consumers import ConsumerKind
+from londiste.pgq.queues import get_consumer_info
 
 GLOBAL_WATERMARK = ".global_watermark"
 GRAVESTONE = "{}.gravestone"
@@ -149,7 +151,25 @@ def find_subscribers(conn: Connection, queue: str) -> list[Subscriber] | None:
         return []
 
 
-def refuse_own(conn: Connection, queue: str, consumers: Iterable[str], *, forced: str) -> None:
+def refuse_move(
+    conn: Connection, queue: str, names: Sequence[str], *, at: int | None, copy: str | None
+) -> None:
+    """Raises StateError if a registration would move a consumer of the cascade."""
+    if at is None and copy is None:
+        return
+    to = f" --at {at}" if copy is None else f" --copy {shlex.quote(copy)}"
+    call = f"londiste queue register {shlex.join([queue, *names])}{to}"
+    _refuse(conn, queue, names, forced=f"{call} --allow-resync")
+
+
+def refuse_unregister(conn: Connection, queue: str, names: Sequence[str]) -> None:
+    """Raises StateError if a consumer of the cascade would be dropped; no names stand for all."""
+    found = names or [one.consumer_name for one in get_consumer_info(conn, queue)]
+    call = f"londiste queue unregister {shlex.join([queue, *names])}{'' if names else ' --all'}"
+    _refuse(conn, queue, found, forced=f"{call} --allow-resync")
+
+
+def _refuse(conn: Connection, queue: str, consumers: Iterable[str], *, forced: str) -> None:
     """Raises StateError for consumers that the cascade itself has registered.
 
     forced -- the command that proceeds.

@@ -117,13 +117,10 @@ class BatchProgress:
 
     def seen(self, batch: Batch) -> bool:
         _keep_out(self.db(), f"{self.consumer}\n{self.subconsumer}")
-        known = ext.get_known_source(self.db(), self.consumer, self.subconsumer)
-        where = describe_dsn(self.db().info.dsn)
-        if known is not None and known.queue_name != batch.queue:
-            raise _another(batch, f"they belong to queue {known.queue_name}", where, BATCH_HINT)
+        known = _marks_of(self.db(), batch, self.consumer, self.subconsumer)
         done = ext.is_batch_done(self.db(), self.consumer, batch.id, self.subconsumer)
         if done and known is not None and known != _end(batch, known):
-            raise _another(batch, _other_end(batch, known), where, BATCH_HINT)
+            raise _other_end(self.db(), batch, known)
         return done
 
     def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
@@ -170,19 +167,16 @@ class EventMarks:
         """
         conn, names = self.db(), (self.consumer, self.subconsumer)
         _keep_out(conn, "\n".join(names))
+        known = _marks_of(conn, batch, *names)
         current = ext.get_event_batch(conn, *names)
-        known = ext.get_known_source(conn, *names)
-        where = describe_dsn(conn.info.dsn)
-        if known is not None and known.queue_name != batch.queue:
-            raise _another(batch, f"they belong to queue {known.queue_name}", where, BATCH_HINT)
         if current is not None and current > batch.id:
             if not self._is_open(batch):
                 raise superseded(batch)
-            raise _another(batch, f"its newest batch there is {current}", where, BATCH_HINT)
+            raise _other_marks(conn, batch, f"its newest batch there is {current}")
         if current != batch.id or known is None:
             ext.note_known_source(conn, self.consumer, _end(batch), self.subconsumer)
         elif known != _end(batch, known):
-            raise _another(batch, _other_end(batch, known), where, BATCH_HINT)
+            raise _other_end(conn, batch, known)
         return ext.is_event_done(conn, self.consumer, batch.id, event, self.subconsumer)
 
     def mark(self, batch: Batch, event: int) -> bool:
@@ -328,8 +322,23 @@ def _compare(batch: Batch, tick: int | None, known: KnownSource | None, where: s
     return tick == batch.tick_id
 
 
-def _other_end(batch: Batch, known: KnownSource) -> str:
-    return f"batch {batch.id} there ended at another tick, {known.tick_id}"
+def _marks_of(conn: Connection, batch: Batch, consumer: str, sub: str) -> KnownSource | None:
+    """The end of the newest batch with marks.  Raises PositionLost if its queue is another one."""
+    known = ext.get_known_source(conn, consumer, sub)
+    if known is not None and known.queue_name != batch.queue:
+        raise _other_marks(conn, batch, f"they belong to queue {known.queue_name}")
+    return known
+
+
+def _other_end(conn: Connection, batch: Batch, known: KnownSource) -> PositionLost:
+    return _other_marks(
+        conn, batch, f"batch {batch.id} there ended at another tick, {known.tick_id}"
+    )
+
+
+def _other_marks(conn: Connection, batch: Batch, why: str) -> PositionLost:
+    """The error for marks that are not those of this batch."""
+    return _another(batch, why, describe_dsn(conn.info.dsn), BATCH_HINT)
 
 
 def _another(batch: Batch, why: str, where: str, hint: str = POSITION_HINT) -> PositionLost:

@@ -145,8 +145,8 @@ def hold(
     if exposed:
         _lock(conn, exposed, emptied)
     known = {table.oid: table.version for table in tables}
-    versions = ",".join(known[oid] for oid in sorted(known))
-    return conn.execute(query("require_versions"), {"oids": list(known), "versions": versions})
+    expected = ",".join(known[oid] for oid in sorted(known))
+    return conn.execute(query("require_versions"), {"oids": list(known), "versions": expected})
 
 
 def has_changed(error: psycopg.Error) -> bool:

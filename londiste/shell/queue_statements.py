@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import astuple, fields
 
-from londiste.cascade.own_consumers import refuse_own
+from londiste.cascade.own_consumers import refuse_move, refuse_unregister
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, batches, config, counting, queues
 from londiste.shell.language import Forms
@@ -122,10 +121,7 @@ def register_consumer(
         raise BadOption(f"not a tick: {tick}", hint="a tick is a number")
     at = None if tick is None else int(tick)
     chosen = session.chosen(queue)
-    if at is not None or copy is not None:
-        to = f" --at {at}" if copy is None else f" --copy {shlex.quote(copy)}"
-        call = f"londiste queue register {shlex.join([chosen, consumer])}{to}"
-        refuse_own(session.conn, chosen, [consumer], forced=f"{call} --allow-resync")
+    refuse_move(session.conn, chosen, [consumer], at=at, copy=copy)
     return session.change(admin.registering(session.conn, chosen, consumer, at=at, copy=copy))
 
 
@@ -138,9 +134,7 @@ def unregister_consumer(session: Session, consumer: str, queue: str | None = Non
     names = [] if every else [consumer]
     chosen = session.chosen(queue)
     changes = admin.unregistering(session.conn, chosen, names, every=every)
-    found = names or [one.consumer_name for one in queues.get_consumer_info(session.conn, chosen)]
-    call = f"londiste queue unregister {shlex.join([chosen, *names])}{' --all' if every else ''}"
-    refuse_own(session.conn, chosen, found, forced=f"{call} --allow-resync")
+    refuse_unregister(session.conn, chosen, names)
     return session.change(changes)
 
 

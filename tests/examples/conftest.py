@@ -7,7 +7,7 @@ import re
 import shlex
 import string
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,13 +78,6 @@ class Example:
         first, *words = shlex.split(line.removesuffix(" &"))
         words = [string.Template(word).safe_substitute(self.environment) for word in words]
         return [*python.get(first, [first]), *words]
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    processes = Processes(tmp_path, {"PYTHONPATH": str(ROOT)})
-    yield processes
-    assert processes.close() == []
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def cascade(
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
+def spark_processes(tmp_path: Path) -> Iterator[Processes]:
     """Processes of a test that run Spark; none survives it."""
     pytest.importorskip("pyspark")
     try:

@@ -126,7 +126,7 @@ def surely_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
     begun = any(
         o.node == lost and o.kind is OperationKind.TAKEOVER for o in scene.operations.values()
     )
-    others = sorted(n for n in scene.topology.views if n != lost and scene.is_silent(n))
+    others = _silent_others(scene, lost)
     if others and not scene.topology.roots and not begun:
         names = " and ".join(others)
         raise NodeUnreachable(
@@ -138,6 +138,11 @@ def surely_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
             f" {' '.join(others)}",
         )
     return True
+
+
+def _silent_others(scene: ClusterState, lost: str) -> list[str]:
+    """The nodes besides ``lost`` that do not answer and are not marked as failed."""
+    return sorted(n for n in scene.topology.views if n != lost and scene.is_silent(n))
 
 
 def refuse_live(scene: ClusterState, lost: str, new: str) -> None:
@@ -183,7 +188,7 @@ def rollback(sites: Connections, scene: ClusterState, lost: str, new: str) -> li
             f" --node {lost}",
         )
     replaced = set(scene.topology.roots) - {lost} or keepers(sites, scene, lost)
-    silent = sorted(n for n in scene.topology.views if n != lost and scene.is_silent(n))
+    silent = _silent_others(scene, lost)
     if silent and not replaced:
         names = " and ".join(silent)
         raise NodeUnreachable(

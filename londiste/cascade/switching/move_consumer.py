@@ -149,19 +149,17 @@ class RegisterConsumer(AtNode):
             )
         known = position_check.recall(sites.at(self.node.dsn), self.queue, self.consumer)
         other = other_history(provider, self.queue, self.consumer, known, tick)
-        if other is not None and not self.timeout:
-            self.warn(
-                f"consumer {self.consumer} of node {self.node.name} has processed events that"
-                f" {self.at.name} does not have ({other}): check its effects, then use --reset"
-            )
-            return
         if other is not None:
-            raise StateError(
+            diverged = (
                 f"consumer {self.consumer} of node {self.node.name} has processed events that"
-                f" {self.at.name} does not have",
-                detail=other,
-                hint="check its effects, then start it with --reset",
+                f" {self.at.name} does not have"
             )
+            if self.timeout:
+                raise StateError(
+                    diverged, detail=other, hint="check its effects, then start it with --reset"
+                )
+            self.warn(f"{diverged} ({other}): check its effects, then use --reset")
+            return
         with sites.transaction(self.at.dsn) as conn:
             batches.register_consumer_at(conn, self.queue, self.consumer, tick)
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import click
 
-from londiste.cascade.own_consumers import refuse_own
+from londiste.cascade.own_consumers import refuse_move, refuse_unregister
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import opened
 from londiste.errors import BadOption
-from londiste.pgq import admin, queues
+from londiste.pgq import admin
 from londiste.pgq.admin import QueueChange
 
 _queue = click.argument("queue_name", metavar="QUEUE")
@@ -67,10 +67,8 @@ def register(
         )
     with opened(ctx, db) as conn:
         changes: list[QueueChange] = []
-        if not allow_resync and (at is not None or copy is not None):
-            to = f" --at {at}" if copy is None else f" --copy {shlex.quote(copy)}"
-            call = f"londiste queue register {shlex.join([queue_name, *names])}{to}"
-            refuse_own(conn, queue_name, names, forced=f"{call} --allow-resync")
+        if not allow_resync:
+            refuse_move(conn, queue_name, names, at=at, copy=copy)
         for name in dict.fromkeys(names):
             if workers:
                 found = [
@@ -133,10 +131,5 @@ def unregister(
         else:
             changes = admin.unregistering(conn, queue_name, names, every=every)
             if not allow_resync:
-                found = names or [
-                    c.consumer_name for c in queues.get_consumer_info(conn, queue_name)
-                ]
-                call = f"londiste queue unregister {shlex.join([queue_name, *names])}"
-                call += "" if names else " --all"
-                refuse_own(conn, queue_name, found, forced=f"{call} --allow-resync")
+                refuse_unregister(conn, queue_name, names)
         execute_changes(conn, changes, how)

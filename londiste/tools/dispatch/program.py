@@ -141,13 +141,14 @@ class _Parts(Parts):
     ) -> None:
         keeper = on.consumer + _COPY
         copying = bool(queues.get_consumer_info(conn, on.queue, keeper))
-        if stored.tick() is not None and not copying:
+        tick = stored.tick()
+        if tick is not None and not copying:
             raise StateError(
                 f"consumer {on.consumer}: the target has the position of an earlier registration",
                 detail="its rows may be there as well; nothing was copied",
                 hint="first: --unregister; or continue at that position: --rewind",
             )
-        if stored.tick() is None:
+        if tick is None:
             # Keeps the events until the consumer itself does.
             batches.register_consumer(conn, on.queue, keeper)
             try:

@@ -12,6 +12,7 @@ from tests.fixtures.cascade import QUEUE, CommandLine, Node, silent
 NOTES = "select operation, node_name from pgq_node.operation"
 DEAD = "select node_name from pgq_node.node_location where dead order by 1"
 TYPE = "select node_type, (select paused from pgq_node.local_state) from pgq_node.node_info"
+UNDO = ("takeover", "root", "--node", "one", "--failover", "--rollback")
 
 
 def test_a_lost_branch_is_not_taken_for_the_root_while_the_root_is_silent(
@@ -95,7 +96,6 @@ def test_an_old_takeover_is_undone_and_the_lost_root_stays_out(
     three: tuple[Node, Node, Node], londiste: CommandLine
 ) -> None:
     root, one, two = three
-    undo = ("takeover", "root", "--node", "one", "--failover", "--rollback")
     with silent(root):
         _steps(one, 4)
         # It reads from the other branch now, or does not answer: nobody asks it.
@@ -105,7 +105,7 @@ def test_an_old_takeover_is_undone_and_the_lost_root_stays_out(
             assert done.code == 0, done.err
         refused = londiste(one.db, "change-provider", "--node", "one", "--provider", "two")
         assert refused.code != 0 and "--rollback" in refused.err
-        done = londiste(one.db, *undo)
+        done = londiste(one.db, *UNDO)
         assert done.code == 0, done.err
         assert two.db.execute(DEAD) == [("root",)]
         assert one.db.execute(NOTES) == []
@@ -119,11 +119,10 @@ def test_a_takeover_is_not_undone_while_another_node_may_be_the_root(
     three: tuple[Node, Node, Node], londiste: CommandLine
 ) -> None:
     root, one, two = three
-    undo = ("takeover", "root", "--node", "one", "--failover", "--rollback")
     with silent(root):
         _steps(one, 4)
         with silent(two):
-            refused = londiste(one.db, *undo)
+            refused = londiste(one.db, *UNDO)
             assert refused.code == 6
             assert "two does not answer, and may have replaced root since" in refused.err
             assert one.db.execute(DEAD) == [("root",)]
@@ -131,5 +130,5 @@ def test_a_takeover_is_not_undone_while_another_node_may_be_the_root(
         refused = londiste(two.db, "takeover", "root", "--node", "two", "--failover")
         assert refused.code != 0 and "node one: " in refused.err and "--rollback" in refused.err
         assert two.db.execute(TYPE)[0][0] == "branch"
-    assert londiste(one.db, *undo).code == 0
+    assert londiste(one.db, *UNDO).code == 0
     assert one.db.execute(DEAD) == two.db.execute(DEAD) == []

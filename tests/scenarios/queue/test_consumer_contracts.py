@@ -8,26 +8,19 @@ whatever no transaction takes back.
 from __future__ import annotations
 
 import signal
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import londiste
 import londiste.db.connection
-from londiste import Consumer, Delivery
+from londiste import Delivery
 from londiste.pgq import dead_letters, queues
 from tests.fixtures.cascade import Nodes
 from tests.fixtures.cluster import Database
-from tests.support.programs.consumer_program import consumer
+from tests.support.scenarios.consumer_scene import ORDINARY, QUEUE, Scene, scene
 from tests.support.scenarios.processes import Processes
-
-HERE = Path(__file__).parent
-QUEUE = "q"
-ORDINARY = ("a", "b", "c", "d", "e")
 
 #: Where each contract's process can be killed; ``:3`` is the third time.
 BEGIN = ("consumer.before-batch", "consumer.after-next-batch")
@@ -111,71 +104,6 @@ CASES = [
 ]
 
 
-@dataclass
-class Scene:
-    """Databases and files of one case; ``target`` has the effects."""
-
-    source: Database
-    target: Database
-    directory: Path
-    delivery: Delivery
-
-    @property
-    def kind(self) -> type[Consumer]:
-        return consumer(self.delivery, self.directory / "side_effects")
-
-    @property
-    def given(self) -> dict[str, str]:
-        given = {"db": self.source.dsn}
-        if self.target is not self.source:
-            given["target_db"] = self.target.dsn
-        if self.delivery is Delivery.LOCAL_FILE:
-            given["local_tracking_file"] = str(self.directory / "position")
-        return given
-
-    def tick(self) -> None:
-        with londiste.db.connection.session(self.source.dsn, autocommit=True) as conn:
-            queues.force_tick(conn, QUEUE)
-            assert queues.ticker(conn, QUEUE) is not None
-
-    def take_all(self) -> None:
-        """What a consumer that starts again does, with the repetitions that are due."""
-        self.kind(**self.given).run_once()
-        self.source.execute("select pgq.maint_retry_events()")
-        self.tick()
-        self.kind(**self.given).run_once()
-
-    def rows(self) -> Counter[str]:
-        return Counter(data for (data,) in self.target.execute("select data from effects"))
-
-    def lines(self) -> Counter[str]:
-        path = self.directory / "side_effects"
-        text = path.read_text() if path.exists() else ""
-        return Counter(line.split()[0] for line in text.splitlines())
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    processes = Processes(tmp_path, {"PYTHONPATH": str(HERE.parents[2])})
-    yield processes
-    assert processes.close() == []
-
-
-def scene(source: Database, target: Database | None, directory: Path, delivery: Delivery) -> Scene:
-    """A registered consumer with two batches in front of it."""
-    result = Scene(source, target or source, directory, delivery)
-    conn = source.connect()
-    queues.create_queue(conn, QUEUE)
-    result.target.execute("create table effects (data text, attempt int)")
-    assert result.kind(**result.given).register()
-    with londiste.Producer(source.dsn, QUEUE) as producer:
-        producer.send_many([("t", text) for text in ("a", "b", "again", "dead", "c")])
-        result.tick()
-        producer.send_many([("t", text) for text in ("d", "e")])
-        result.tick()
-    return result
-
-
 @pytest.mark.parametrize(("delivery", "place"), CASES)
 def test_a_consumer_killed(
     delivery: Delivery,
@@ -191,17 +119,7 @@ def test_a_consumer_killed(
     elsewhere = delivery.elsewhere or delivery is Delivery.ONCE_PER_EVENT
     target = new_database(pgq=True) if elsewhere else None  # type: ignore[operator]
     it = scene(pgq_db, target, tmp_path, delivery)
-    argv = [sys.executable, "-m", "tests.support.programs.consumer_program", "--once"]
-    for key, value in it.given.items():
-        argv += ["--set", f"{key}={value}"]
-    done = processes.run(
-        argv,
-        {
-            "DELIVERY": delivery.name,
-            "SIDE_EFFECTS": str(tmp_path / "side_effects"),
-            "LONDISTE_CRASH": place,
-        },
-    )
+    done = processes.run(*it.program(place))
     assert done.code == -signal.SIGKILL, done
     it.take_all()
     _check(it, place)

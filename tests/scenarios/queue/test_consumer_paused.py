@@ -1,10 +1,9 @@
-"""A process that stands still while another one of the same consumer goes on changes nothing."""
+"""A process that stands still while another one of the same consumer continues changes nothing."""
 
 from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,28 +14,14 @@ from londiste import Delivery
 from londiste.errors import PositionLost
 from londiste.pgq import queues
 from tests.fixtures.cluster import Database
-from tests.scenarios.queue.test_consumer_contracts import ORDINARY, QUEUE, Scene, processes, scene
+from tests.support.scenarios.consumer_scene import ORDINARY, QUEUE, scene
 from tests.support.scenarios.processes import Processes, is_stopped
 from tests.support.waiting import wait_for
 
-__all__ = ["processes"]
 PLACES = {
     Delivery.LOCAL_FILE: "consumer.processed",
     Delivery.ONCE_PER_EVENT: "consumer.after-mark:2",
 }
-
-
-def program(it: Scene, point: str, number: str) -> tuple[list[str], dict[str, str]]:
-    """The consumer's program, which stands still or is killed at a point."""
-    argv = [sys.executable, "-m", "tests.support.programs.consumer_program", "--once"]
-    for key, value in it.given.items():
-        argv += ["--set", f"{key}={value}"]
-    return argv, {
-        "DELIVERY": it.delivery.name,
-        "SIDE_EFFECTS": str(it.directory / "side_effects"),
-        "LONDISTE_CRASH": point,
-        "LONDISTE_CRASH_SIGNAL": number,
-    }
 
 
 @pytest.mark.parametrize("delivery", PLACES, ids=[each.name for each in PLACES])
@@ -49,7 +34,7 @@ def test_a_paused_process_does_not_move_what_another_one_has_done(
 ) -> None:
     target = new_database(pgq=True) if delivery is Delivery.ONCE_PER_EVENT else None
     it = scene(pgq_db, target, tmp_path, delivery)
-    first = processes.start("first", *program(it, PLACES[delivery], "STOP"))
+    first = processes.start("first", *it.program(PLACES[delivery], "STOP"))
     wait_for(lambda: is_stopped(first.pid), what="the process that stands still")
     # As after a restart of the server of the queue: nobody holds the consumer.
     it.source.execute(
@@ -83,7 +68,7 @@ def test_numbers_of_a_queue_that_was_created_again_are_not_taken_for_the_old_one
     target = new_database(pgq=True)
     first = scene(new_database(pgq=True), target, tmp_path, delivery)
     # The first batch is done, and the new queue has another one of the same number.
-    done = processes.run(*program(first, "consumer.after-finish", "KILL"))
+    done = processes.run(*first.program("consumer.after-finish"))
     assert done.code == -signal.SIGKILL, done
     target.execute("alter table effects rename to kept")
     again = scene(new_database(pgq=True), target, tmp_path, delivery)

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,7 @@ from tests.support.scenarios.processes import Process, Processes
 from tests.support.ticking import Ticker
 from tests.support.waiting import wait_for
 
-HERE = Path(__file__).parent
 QUEUE = "q"
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    processes = Processes(tmp_path, {"PYTHONPATH": str(HERE.parents[2])})
-    yield processes
-    assert processes.close() == []
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from tests.scenarios.queue.test_consumer_processes import Ticker, effects, regis
 from tests.support.scenarios.processes import Process, Processes
 from tests.support.waiting import wait_for
 
-HERE = Path(__file__).parent
 QUEUE = "q"
 NAMES = ("one", "two", "three")
 EVENTS = [f"e{n}" for n in range(60)]
@@ -73,13 +71,6 @@ CASES = [
     for place in places
     for how in ("KILL", "STOP")
 ]
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    processes = Processes(tmp_path, {"PYTHONPATH": str(HERE.parents[2])})
-    yield processes
-    assert processes.close() == []
 
 
 @pytest.fixture

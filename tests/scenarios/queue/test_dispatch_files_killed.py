@@ -58,7 +58,7 @@ def test_a_dispatcher_that_is_killed_writes_every_change_once(
     more: dict[str, str],
     versions: bool,
     pgq_db: Database,
-    processes: Processes,
+    spark_processes: Processes,
     tmp_path: Path,
 ) -> None:
     stream = Stream(None, pgq_db, tmp_path)
@@ -67,7 +67,7 @@ def test_a_dispatcher_that_is_killed_writes_every_change_once(
 
     def run(*words: str, crash: str = "") -> Done:
         env = {"LONDISTE_CRASH": crash} if crash else {}
-        return processes.run([*command, *words], env, seconds=900)
+        return spark_processes.run([*command, *words], env, seconds=900)
 
     assert run("--register", crash="lake.published").code == -signal.SIGKILL
     first = ticks.newest(stream.conn, "q")

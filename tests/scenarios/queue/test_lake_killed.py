@@ -160,11 +160,11 @@ def kept(database: Database, processes: Processes, directory: Path, mode: str) -
 
 @pytest.mark.slow
 def test_a_lake_that_is_killed_goes_on_where_it_was(
-    pgq_db: Database, processes: Processes, tmp_path: Path
+    pgq_db: Database, spark_processes: Processes, tmp_path: Path
 ) -> None:
     import pyarrow.parquet
 
-    lake = kept(pgq_db, processes, tmp_path, "state")
+    lake = kept(pgq_db, spark_processes, tmp_path, "state")
     assert lake.run("once", crash="lake.published").code == -signal.SIGKILL
     lake.stream.write("update t set v = 'b' where id % 2 = 0", "delete from t where id % 3 = 0")
     assert lake.run("once", crash="lake.written").code == -signal.SIGKILL
@@ -188,9 +188,9 @@ def test_a_lake_that_is_killed_goes_on_where_it_was(
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["append", "history"])
 def test_a_command_that_joins_files_is_killed(
-    pgq_db: Database, processes: Processes, tmp_path: Path, mode: str
+    pgq_db: Database, spark_processes: Processes, tmp_path: Path, mode: str
 ) -> None:
-    lake = kept(pgq_db, processes, tmp_path, mode)
+    lake = kept(pgq_db, spark_processes, tmp_path, mode)
     for value in "abc":
         assert lake.run("once").code == 0
         lake.stream.write(f"update t set v = '{value}' where id % 2 = 0")
@@ -214,10 +214,10 @@ def test_a_command_that_joins_files_is_killed(
 @pytest.mark.parametrize("mode", ["append", "state", "history"])
 @pytest.mark.parametrize("seed", range(4))
 def test_whoever_is_killed_whenever_nothing_is_lost_or_twice(
-    pgq_db: Database, processes: Processes, tmp_path: Path, mode: str, seed: int
+    pgq_db: Database, spark_processes: Processes, tmp_path: Path, mode: str, seed: int
 ) -> None:
     chance = random.Random(f"{mode} {seed}")
-    lake = kept(pgq_db, processes, tmp_path, mode)
+    lake = kept(pgq_db, spark_processes, tmp_path, mode)
     moments = [(victim, point) for victim in ("driver",) for point in POINTS]
     moments += [("jvm", point) for point in STILL] + [("worker", "")] * 2
     moments += [("driver", "lake.written"), ("driver", "lake.published")]
@@ -282,9 +282,9 @@ def _kill_worker(lake: Kept) -> None:
 
 @pytest.mark.slow
 def test_a_process_that_stood_still_publishes_nothing_that_was_swept(
-    pgq_db: Database, processes: Processes, tmp_path: Path
+    pgq_db: Database, spark_processes: Processes, tmp_path: Path
 ) -> None:
-    lake = kept(pgq_db, processes, tmp_path, "state")
+    lake = kept(pgq_db, spark_processes, tmp_path, "state")
     assert lake.run("once").code == 0
     lake.stream.write("update t set v = 'b' where id % 2 = 0")
     first = lake.start("lake.written")

@@ -9,10 +9,8 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 import londiste
 from londiste.pgq import queues
@@ -62,13 +60,6 @@ class Shop(threading.Thread):
         """Waits until it has sent so many more."""
         target = self.count + tokens
         wait_for(lambda: self.count >= target, what=f"{tokens} tokens of {self.name}")
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(tmp_path)
-    yield made
-    assert not made.close()
 
 
 def run_consumers(processes: Processes, database: Database, where: str) -> list[Process]:

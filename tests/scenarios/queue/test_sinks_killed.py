@@ -186,16 +186,11 @@ def kill_in_a_round(sinks: Sinks, points: dict[str, str], note: str) -> None:
 
 
 @pytest.fixture
-def processes(processes: Processes) -> Iterator[Processes]:
-    """None that stands still is left."""
-    yield processes
-    for pid in stopped(processes):
+def sinks(pgq_db: Database, spark_processes: Processes, tmp_path: Path) -> Iterator[Sinks]:
+    yield Sinks(pgq_db, spark_processes, tmp_path, random.Random(0))
+    # None that stands still is left.
+    for pid in stopped(spark_processes):
         end(pid)
-
-
-@pytest.fixture
-def sinks(pgq_db: Database, processes: Processes, tmp_path: Path) -> Sinks:
-    return Sinks(pgq_db, processes, tmp_path, random.Random(0))
 
 
 @pytest.mark.slow

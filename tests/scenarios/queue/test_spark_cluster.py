@@ -27,9 +27,9 @@ BLOCKED = (
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 def test_a_stream_survives_an_executor_that_is_killed_while_it_reads(
-    pgq_db: Database, processes: Processes, tmp_path: Path
+    pgq_db: Database, spark_processes: Processes, tmp_path: Path
 ) -> None:
-    cluster = SparkCluster.start(processes, tmp_path)
+    cluster = SparkCluster.start(spark_processes, tmp_path)
     stream = Stream(None, pgq_db, tmp_path)
     stream.table()
     stream.write(
@@ -42,7 +42,7 @@ def test_a_stream_survives_an_executor_that_is_killed_while_it_reads(
     with pgq_db.connect() as holder, holder.transaction():
         # So both tasks stand still in the middle of their work.
         holder.execute(f"lock table {events} in access exclusive mode".encode())
-        driver = processes.start(
+        driver = spark_processes.start(
             "driver",
             [sys.executable, str(PROGRAM)],
             {

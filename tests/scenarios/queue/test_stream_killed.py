@@ -29,7 +29,7 @@ PROGRAM = Path(__file__).parents[2] / "support" / "programs" / "stream_program.p
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(3))
 def test_every_change_is_there_once(
-    pgq_db: Database, processes: Processes, tmp_path: Path, seed: int
+    pgq_db: Database, spark_processes: Processes, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
     stream = Stream(None, pgq_db, tmp_path)
@@ -44,7 +44,7 @@ def test_every_change_is_there_once(
         for _ in range(4):
             stream.write(*_statements(chance))
         known = len(list(target.glob("*.json")))
-        done = processes.run(
+        done = spark_processes.run(
             [sys.executable, str(PROGRAM)],
             {
                 "DSN": pgq_db.dsn,

@@ -65,9 +65,9 @@ class Subscribe(AtNode):
 
     def run(self, sites: Connections) -> None:
         conn = sites.at(self.at.dsn)
-        tick = self.tick()
-        if tick > newest_tick(conn, self.queue) and nodes.is_root_node(conn, self.queue):
-            raise self._diverged(f"the newest tick of the root is {newest_tick(conn, self.queue)}")
+        tick, newest = self.tick(), newest_tick(conn, self.queue)
+        if tick > newest and nodes.is_root_node(conn, self.queue):
+            raise self._diverged(tick, f"the newest tick of the root is {newest}")
         if not wait_until(
             lambda: newest_tick(conn, self.queue) >= tick, self.timeout, poll=POLL_SECONDS
         ):
@@ -79,7 +79,7 @@ class Subscribe(AtNode):
             )
         other = other_history(conn, self.queue, self.worker, self.known(), tick)
         if other is not None:
-            raise self._diverged(other)
+            raise self._diverged(tick, other)
         with sites.transaction(self.at.dsn) as conn:
             refuse_taken_name(conn, self.queue, self.at.name, self.node, self.worker)
             try:
@@ -95,10 +95,9 @@ class Subscribe(AtNode):
     def _again(self) -> str:
         return f"create it again: londiste drop-node {self.node}, then create-leaf or create-branch"
 
-    def _diverged(self, reason: str) -> StateError:
+    def _diverged(self, tick: int, reason: str) -> StateError:
         return StateError(
-            f"node {self.node} is at tick {self.tick()} and has events that {self.at.name} does not"
-            " have",
+            f"node {self.node} is at tick {tick} and has events that {self.at.name} does not have",
             detail=reason,
             hint=self._again(),
         )
