@@ -19,7 +19,7 @@ from londiste import Delivery
 from londiste.pgq import dead_letters, queues
 from tests.fixtures.cascade import Nodes
 from tests.fixtures.cluster import Database
-from tests.support.scenarios.consumer_scene import ORDINARY, QUEUE, Scene, scene
+from tests.support.programs.consumer_scene import ORDINARY, QUEUE, Scene, scene
 from tests.support.scenarios.processes import Processes
 
 #: Where each contract's process can be killed; ``:3`` is the third time.

@@ -14,7 +14,7 @@ from londiste import Delivery
 from londiste.errors import PositionLost
 from londiste.pgq import queues
 from tests.fixtures.cluster import Database
-from tests.support.scenarios.consumer_scene import ORDINARY, QUEUE, scene
+from tests.support.programs.consumer_scene import ORDINARY, QUEUE, scene
 from tests.support.scenarios.processes import Processes, is_stopped
 from tests.support.waiting import wait_for
 
