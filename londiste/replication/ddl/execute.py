@@ -17,6 +17,7 @@ from londiste.db.connection import (
     TEXT_SETTINGS,
     Connection,
     describe_dsn,
+    keep_role,
     use_own_names,
     use_script_role,
 )
@@ -77,6 +78,8 @@ def run_part(
         _check(conn, queue, name, before, node=node, event_id=event_id)
         done = "run"
     state.execute_finish(conn, queue, name)
+    # Rows of the same batch follow, in the same transaction.
+    keep_role(conn)
     return done
 
 

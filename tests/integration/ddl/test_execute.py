@@ -45,6 +45,29 @@ def test_a_script_runs_once_on_every_node_in_order_with_the_rows(tree: Tree) -> 
     assert tree.root.database.execute("select * from londiste.stale_captures(null)") == []
 
 
+def test_rows_behind_a_script_of_the_same_batch_fire_no_trigger_of_the_node(tree: Tree) -> None:
+    tree.leaf.database.execute(
+        "create table fired (id int);"
+        " create function fire() returns trigger language plpgsql as"
+        " $$ begin insert into public.fired values (new.id); return null; end $$;"
+        " create trigger fire after insert on t for each row execute function fire()"
+    )
+    root = tree.root.database
+    root.execute("insert into t values (1, 'before')")
+    # As a command does whose tick comes later than the next writer.
+    script = "insert into t values (2, 'script')"
+    root.execute(
+        f"select londiste.execute_start('{QUEUE}', 'f.sql', $${script}$$, true);"
+        " set session_replication_role = local;"
+        f" {script}; select londiste.execute_finish('{QUEUE}', 'f.sql')"
+    )
+    root.execute("insert into t values (3, 'behind')")
+    tree.catch_up()
+    assert tree.rows("select id from t order by id") == [(1,), (2,), (3,)]
+    # The script's own rows fire there as they did on the root.
+    assert tree.leaf.database.execute("select id from fired") == [(2,)]
+
+
 def test_statements_that_run_in_no_transaction_run_behind_their_batch(tree: Tree) -> None:
     tree.root.database.execute("create type mood as enum ('sad')")
     for node in (tree.branch, tree.leaf):
