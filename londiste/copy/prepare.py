@@ -16,13 +16,13 @@ from psycopg import sql
 from londiste.copy.sqlapi import attempts
 from londiste.db import catalog, ddl, owner
 from londiste.db.connection import Connection, run_stored
-from londiste.db.names import TableName, argument
+from londiste.db.names import TableName
 from londiste.db.queries import translated
 from londiste.engine.spec import Chunk
-from londiste.errors import NoKey, Superseded, UsageError
+from londiste.errors import NoKey, Superseded
 from londiste.replication import sqlapi as tables
-from londiste.replication.forwarding import combined_queue
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import copied_rows
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def empty(conn: Connection, queue: str, table: ReplicatedTable) -> None:
         now = find(conn, queue, table)
         if now is None or now.state != "in-copy":
             raise Superseded(f"table {table.name}: its copy is no longer requested")
-        _only_its_own(conn, queue, table)
+        copied_rows.only_its_own(conn, queue, table)
         owner.truncate(conn, table.dest, tree=False)
 
 
@@ -96,7 +96,7 @@ def prepare(
     drop_foreign_keys(conn, table)
     with translated(conn), conn.transaction():
         keeps_rows = "skip_truncate" in table.attrs
-        written = attempts.copy_written(conn, queue, table.name) if keeps_rows else []
+        written = copied_rows.written(conn, queue, table.name) if keeps_rows else []
         attempt = attempts.copy_start(
             conn,
             queue,
@@ -112,9 +112,9 @@ def prepare(
             raise Superseded(f"table {table.name}: its copy is no longer requested")
         earlier = now.dropped_ddl or ""
         if keeps_rows:
-            _take_back(conn, table, written, tree)
+            copied_rows.take_back(conn, table, written, tree=tree)
         else:
-            _only_its_own(conn, queue, table)
+            copied_rows.only_its_own(conn, queue, table)
             owner.truncate(conn, table.dest, tree=tree)
             if earlier and key:
                 # On an empty table that takes no time, and the key finds its place in front.
@@ -136,35 +136,10 @@ def prepare(
     return attempt
 
 
-def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
-    """Raises UsageError when others, like partitions or other queues, have rows in this table."""
-    others = combined_queue.others_filling(conn, queue, table.name, table.dest)
-    if others:
-        raise UsageError(
-            f"table {table.dest}: also filled from {', '.join(others)}",
-            detail=f"the copy of {table.name} would empty it first",
-            hint=f"londiste remove-table {argument(table.name)}; then londiste add-table"
-            f" {argument(table.name)}"
-            f" --dest-table {table.dest} --skip-truncate",
-        )
-
-
 def is_tree(conn: Connection, table: TableName) -> bool:
     """Whether the table is partitioned."""
     info = catalog.info(conn, table)
     return info is not None and info.tree
-
-
-def _take_back(
-    conn: Connection, table: ReplicatedTable, written: Sequence[int], tree: bool
-) -> None:
-    """Deletes the rows of an earlier attempt's chunks, by the transactions that wrote them."""
-    if not written:
-        return
-    xids = ", ".join(f"'{int(xid)}'::xid" for xid in written)
-    own = table.dest.own(tree).as_string(conn)
-    count = owner.run(conn, table.dest, f"delete from {own} where xmin in ({xids})")  # noqa: S608
-    log.info("table %s: deleted %d rows of an interrupted copy", table.name, count)
 
 
 def find(conn: Connection, queue: str, table: ReplicatedTable) -> ReplicatedTable | None:

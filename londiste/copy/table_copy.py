@@ -39,7 +39,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.sqlapi import StateMove
-from londiste.replication.tablesync import states
+from londiste.replication.tablesync import copied_rows, states
 from londiste.replication.tablesync.states import (
     By,
     CatchingUp,
@@ -247,6 +247,8 @@ class TableCopy:
         """Moves tables back to in-copy; those of a group leave it."""
         if not some:
             return
+        for table in some.values():
+            copied_rows.require_known(table)
         again = states.to_text(InCopy())
         self.load.leave(some)
         self._tally = step_timings.Tally()

@@ -71,11 +71,6 @@ def copy_give_up(conn: Connection, queue: str, table: TableName, attempt: int) -
     return bool(call.value(conn, "londiste.copy_give_up", queue, str(table), attempt))
 
 
-def copy_written(conn: Connection, queue: str, table: TableName) -> list[int]:
-    """The transactions of the chunks that unfinished attempts have written.  Raises LockTimeout."""
-    return call.records(conn, int, "londiste.copy_written", queue, str(table))
-
-
 @dataclass(frozen=True)
 class Stored:
     """An attempt that can be resumed; ``plan`` is what ``copy_plan`` stored."""

@@ -16,7 +16,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable, with_copy_mode
 from londiste.replication.model import copy_mode as mode_of
 from londiste.replication.patterns import Selected, require_names, select, unknown_table
-from londiste.replication.tablesync import copy_source
+from londiste.replication.tablesync import copied_rows, copy_source
 from londiste.replication.tablesync.cancel import reset_copy, terminate_work
 
 
@@ -69,15 +69,7 @@ def plan(
                 " copied",
                 hint=f"londiste change-handler {argument(name)}",
             )
-        if "skip_truncate" in mine[name].attrs and mine[name].state not in {None, "in-copy"}:
-            # Only while it is copied is known which rows came with the copy.
-            raise StateError(
-                f"table {name} was added with --skip-truncate",
-                detail="a copy would duplicate the rows of the target; nothing was changed",
-                hint=f"londiste remove-table {argument(name)}, delete the provider's rows on"
-                " this node,"
-                f" then londiste add-table {argument(name)} --skip-truncate",
-            )
+        copied_rows.require_known(mine[name])
         if copy_node:
             copy_source.find(sites.at, sites.reach, node.provider_location, queue, name, copy_node)
     steps: list[Step] = [

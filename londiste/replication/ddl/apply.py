@@ -16,12 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from psycopg import sql
+
 from londiste.changes.types import ExecuteScript
 from londiste.daemon import crash
 from londiste.db import catalog, owner
 from londiste.db.connection import Connection, run_stored
 from londiste.db.queries import translated
-from londiste.errors import BadOption, ScriptFailed
+from londiste.errors import BadOption, ScriptFailed, StateError, UsageError
 from londiste.pgq.blocks import EventBlock
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
@@ -31,6 +33,7 @@ from londiste.replication.ddl.header import Attributes, hide
 from londiste.replication.ddl.split import Statement
 from londiste.replication.ddl.sqlapi import State
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import copied_rows
 from londiste.replication.tablesync.cancel import copy_stop
 
 log = logging.getLogger(__name__)
@@ -130,7 +133,7 @@ class Scripts:
                 ask = [table for table in copied if str(table.name) not in self._asked]
                 if ask:
                     return CancelCopies(ask)
-                self._take_back_copies(copied)
+                self._take_back_copies(copied, script)
                 self._run(script)
         return None
 
@@ -233,21 +236,38 @@ class Scripts:
             and (table.dest.name in words or _taken_off(table) & words)
         ]
 
-    def _take_back_copies(self, copied: Sequence[ReplicatedTable]) -> None:
-        """Restores tables, empty, that are being copied.
+    def _take_back_copies(self, copied: Sequence[ReplicatedTable], script: ExecuteScript) -> None:
+        """Restores tables that are being copied, without the copied rows.
 
         A copy drops indexes and constraints, which the script may need.  The table is copied again
-        after the script, with its new columns.
+        after the script, with its new columns.  Raises ScriptFailed where these rows are not known.
         """
         for table in copied:
             with translated(self.conn):
-                info = catalog.info(self.conn, table.dest)
-                owner.truncate(self.conn, table.dest, tree=info is not None and info.tree)
+                try:
+                    self._take_back(table)
+                except (StateError, UsageError) as error:
+                    told = (error.message, error.detail, error.hint, script.event_id)
+                    raise failed(script.name, self.node, *told) from error
                 if table.dropped_ddl:
                     run_stored(self.conn, table.dropped_ddl)
             tables.local_set_table_struct(self.conn, self.queue, table.name, None)
             tables.local_set_table_state(self.conn, self.queue, table.name, None, None)
             log.info("table %s: copying again after the script", table.name)
+
+    def _take_back(self, table: ReplicatedTable) -> None:
+        info = catalog.info(self.conn, table.dest)
+        tree = info is not None and info.tree
+        if "skip_truncate" not in table.attrs:
+            copied_rows.only_its_own(self.conn, self.queue, table)
+            owner.truncate(self.conn, table.dest, tree=tree)
+            return
+        copied_rows.require_known(table)
+        # Waits for the chunks that are being written.
+        own = table.dest.own(tree)
+        self.conn.execute(sql.SQL("lock table {} in access exclusive mode").format(own))
+        by = copied_rows.written(self.conn, self.queue, table.name)
+        copied_rows.take_back(self.conn, table, by, tree=tree)
 
 
 def _taken_off(table: ReplicatedTable) -> set[str]:

@@ -22,12 +22,13 @@ from londiste.db.connection import (
     use_script_role,
 )
 from londiste.db.names import TableName, argument
-from londiste.errors import BadOption, ScriptFailed, TransientError, from_database
+from londiste.errors import BadOption, ScriptFailed, StateError, TransientError, from_database
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.header import Attributes, Condition, fill
 from londiste.replication.ddl.split import Statement, split
 from londiste.replication.ddl.sqlapi import Script
+from londiste.replication.tablesync import copied_rows
 
 log = logging.getLogger(__name__)
 
@@ -250,6 +251,12 @@ def _check(
     concerned = {table for table, _ in changes}
     for known in tables.get_table_list(conn, queue):
         if known.local and str(known.dest) in concerned and known.state not in (None, "ok"):
+            try:
+                copied_rows.require_known(known)
+            except StateError as error:
+                raise failed(
+                    name, node, error.message, error.detail, error.hint, event_id
+                ) from error
             copy_again(conn, queue, known.name)
 
 

@@ -22,7 +22,7 @@ from londiste.db.snapshot import Snapshot
 from londiste.errors import LockTimeout
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs
-from londiste.replication.tablesync import copy_source, scheduler
+from londiste.replication.tablesync import copied_rows, copy_source, scheduler
 from londiste.replication.tablesync import states as sync
 from londiste.replication.tablesync.cancel import left_behind
 from londiste.replication.tablesync.states import (
@@ -197,6 +197,9 @@ class Handover:
         """The tables to copy again because their source node failed."""
         names = [t.name for t in mine if isinstance(states[t.name], REPLAYING)]
         lost = left_behind(self._target, self._queue, names) if names else {}
+        for table in mine:
+            if table.name in lost:
+                copied_rows.require_known(table)
         for name, node in lost.items():
             log.warning(
                 "table %s: copying again, because its source node %s has failed", name, node
