@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,7 +102,7 @@ def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
             f"the schema of the old database contains invalid text: {error}",
             hint="create the schema by hand, then use --schema existing",
         ) from error
-    return "\n".join(for_any_release(without_captures(text).split("\n")))
+    return for_any_release(without_captures(text))
 
 
 #: Where one object ends and the next one begins in what pg_dump writes.
@@ -112,6 +111,16 @@ _CAPTURE = re.compile(
     r"\A--\n-- Name: [^\n]*; Type: TRIGGER; .*EXECUTE (?:FUNCTION|PROCEDURE)"
     rf" (?:{'|'.join(_OURS)})\.",
     re.DOTALL,
+)
+#: Comments, strings, quoted names and function bodies.
+_QUOTED = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|\b[eE]'(?:[^'\\]|''|\\.)*'|'(?:[^']|'')*'|"(?:[^"]|"")*\""""
+    r"|(\$(?:[^\W\d]\w*)?\$).*?\1",
+    re.DOTALL,
+)
+_COMMAND = re.compile(
+    r"\\(un)?restrict .*"
+    r"|SET (\w*_timeout|default_table_access_method|row_security) = [^;]*;"
 )
 _COLUMN_OPTIONS = re.compile(r"(ALTER (?:TABLE|FOREIGN TABLE) .* ALTER COLUMN .* SET )\((.*)\);")
 
@@ -126,21 +135,34 @@ def without_captures(text: str) -> str:
     return "".join(part for part in statements(text) if not _CAPTURE.match(part))
 
 
-def for_any_release(lines: Sequence[str]) -> Iterator[str]:
-    """Removes psql commands, and settings that some releases do not have."""
-    for line in lines:
-        if re.match(r"\\(un)?restrict ", line):
-            continue
-        if re.match(r"SET (\w*_timeout|default_table_access_method|row_security) = ", line):
-            continue
-        options = _COLUMN_OPTIONS.fullmatch(line)
-        if options is not None:
-            # A server may keep options of its own here, which no user may set.
-            kept = [o for o in options[2].split(", ") if o.startswith("n_distinct")]
-            if not kept:
-                continue
-            line = f"{options[1]}({', '.join(kept)});"
-        yield line
+def for_any_release(text: str) -> str:
+    """Removes psql commands, and settings that some releases do not have.
+
+    What stands in a function body, a string or a comment stays as it is.
+    """
+    found, at = [], 0
+    quoted = [match.span() for match in _QUOTED.finditer(text)][::-1]
+    for line in text.split("\n"):
+        while quoted and quoted[-1][1] <= at:
+            quoted.pop()
+        inside = bool(quoted) and quoted[-1][0] < at
+        at += len(line) + 1
+        kept = line if inside else _for_any_release(line)
+        if kept is not None:
+            found.append(kept)
+    return "\n".join(found)
+
+
+def _for_any_release(line: str) -> str | None:
+    """A line outside of quotes; None: it is removed."""
+    if _COMMAND.fullmatch(line):
+        return None
+    options = _COLUMN_OPTIONS.fullmatch(line)
+    if options is None:
+        return line
+    # A server may keep options of its own here, which no user may set.
+    kept = [o for o in options[2].split(", ") if o.startswith("n_distinct")]
+    return f"{options[1]}({', '.join(kept)});" if kept else None
 
 
 def _version(program: Path) -> int:
