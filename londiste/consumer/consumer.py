@@ -156,7 +156,10 @@ class Consumer:
         """Called once at the end, also after an error."""
 
     def reload(self) -> None:
-        """Called after SIGHUP; ``self.settings`` are the new ones."""
+        """Called after SIGHUP; ``self.settings`` are the new ones.
+
+        After an error that it raises, they are the ones of before again.
+        """
 
     # -- running ---------------------------------------------------------------------------
 
@@ -356,13 +359,18 @@ class Consumer:
 
     def _reload(self) -> None:
         fixed = ("db", "queue_name", "job_name", "consumer_name", "subconsumer_name")
+        before = self.settings, self._parts
         new = taken_over(self.settings, self._read(), fixed)
         self._parts = self.parts_class(type(self), new, self._stopping)
         self.settings = new
         if self._runner is not None:
             self._runner.close()
             self._runner = None
-        self.reload()
+        try:
+            self.reload()
+        except BaseException:
+            self.settings, self._parts = before
+            raise
 
     def _files(self) -> Sequence[int]:
         listener = self._runner.source.listener if self._runner is not None else None

@@ -20,6 +20,8 @@ from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName, quote
 from londiste.db.queries import query, translated
 from londiste.errors import BadOption, LondisteError, UsageError, from_database
 
+#: The end of the last periods that a datetime has.
+_BEHIND = "10000-01-01 00:00:00+00"
 _ARGUMENTS = "text,text,text,text,timestamp with time zone,text"
 
 
@@ -30,6 +32,21 @@ class Period(StrEnum):
     MONTH = "month"
     YEAR = "year"
     HOUR = "hour"
+
+    def next(self, start: datetime) -> datetime | None:
+        """The start of the period behind the one that starts there; None behind the year 9999."""
+        try:
+            match self:
+                case Period.HOUR:
+                    return start + timedelta(hours=1)
+                case Period.DAY:
+                    return start + timedelta(days=1)
+                case Period.MONTH:
+                    return (start + timedelta(days=32)).replace(day=1)
+                case Period.YEAR:
+                    return start.replace(year=start.year + 1)
+        except (OverflowError, ValueError):
+            return None
 
 
 class Made(Enum):
@@ -192,7 +209,8 @@ class Partitioning:
         field: str,
     ) -> dict[str, str]:
         """The values for the templates."""
-        start, end = self._bounds(time)
+        start = self._start(time)
+        end = self.period.next(start)
         return {
             "dest": parent.quoted,
             "parent": parent.quoted,
@@ -204,7 +222,7 @@ class Partitioning:
             "part_time": f"{_utc(time):%Y-%m-%d %H:%M:%S+00}",
             "period": self.period.value,
             "part_from": f"{start:%Y-%m-%d %H:%M:%S+00}",
-            "part_to": f"{end:%Y-%m-%d %H:%M:%S+00}",
+            "part_to": f"{end:%Y-%m-%d %H:%M:%S+00}" if end else _BEHIND,
         }
 
     def _obsolete(self, conn: Connection, part: TableName) -> bool:
@@ -218,18 +236,15 @@ class Partitioning:
             )
         )
 
-    def _bounds(self, time: datetime) -> tuple[datetime, datetime]:
+    def _start(self, time: datetime) -> datetime:
         start = _utc(time).replace(minute=0, second=0, microsecond=0)
         if self.period is Period.HOUR:
-            return start, start + timedelta(hours=1)
+            return start
         start = start.replace(hour=0)
         if self.period is Period.DAY:
-            return start, start + timedelta(days=1)
+            return start
         start = start.replace(day=1)
-        if self.period is Period.MONTH:
-            return start, (start + timedelta(days=32)).replace(day=1)
-        start = start.replace(month=1)
-        return start, start.replace(year=start.year + 1)
+        return start if self.period is Period.MONTH else start.replace(month=1)
 
 
 def _utc(time: datetime) -> datetime:

@@ -40,7 +40,7 @@ _COLUMNS = (
 class Group(NamedTuple):
     """Events of a slice that go into one queue.
 
-    queue -- as the events name it; '' when they name none.
+    queue -- '' when the events name none and there is no default.
     first -- id of the first of them.
     """
 

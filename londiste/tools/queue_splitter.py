@@ -59,7 +59,11 @@ class QueueSplitter(JobConsumer):
             batch,
             events,
             ctx,
-            queue=sql.Identifier(f"ev_{self.settings.queue_field}"),
+            # By the queue that they come into: events without a name keep their place there.
+            queue=sql.SQL("coalesce(nullif({}, ''), {})").format(
+                sql.Identifier(f"ev_{self.settings.queue_field}"),
+                sql.Literal(self.settings.default_queue),
+            ),
             check=lambda group: self._of_group(group, batch, ctx),
         ):
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 
 from londiste.errors import BadOption
 from londiste.handlers.partitions import Period
@@ -89,7 +89,7 @@ class Folders:
         return "".join(found)
 
     def end(self, part: str) -> datetime | None:
-        """The end of a folder's period; None for other folders."""
+        """The end of a folder's period; None for other folders, and behind year 9999."""
         pattern = ""
         for number, text in enumerate(_WORD.split(self.name)):
             pattern += f"(?P<{text}>{_DIGITS[text]})" if number % 2 else re.escape(text)
@@ -98,17 +98,10 @@ class Folders:
             return None
         words = {word: int(text) for word, text in found.groupdict().items()}
         told = {"month": 1, "day": 1, "hour": 0, **words}
+        if not MINYEAR <= told["year"] <= MAXYEAR:
+            return None
         begin = datetime(told["year"], told["month"], told["day"], told["hour"], tzinfo=UTC)
-        match self.period:
-            case Period.HOUR:
-                return begin + timedelta(hours=1)
-            case Period.DAY:
-                return begin + timedelta(days=1)
-            case Period.MONTH:
-                year, month = divmod(begin.month, 12)
-                return begin.replace(year=begin.year + year, month=month + 1)
-            case Period.YEAR:
-                return begin.replace(year=begin.year + 1)
+        return self.period.next(begin)
 
     def is_old(self, part: str, since: datetime | None) -> bool:
         """Whether a folder ends before a time; None: nothing has expired."""

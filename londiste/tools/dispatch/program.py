@@ -286,8 +286,9 @@ class Dispatcher(JobConsumer):
 
     def reload(self) -> None:
         """Takes new options."""
+        found = self._rules()
         super().reload()
-        self.rules = self._rules()
+        self.rules = found
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
         """Writes the whole batch in the transaction of the position."""
@@ -347,15 +348,19 @@ class _Here:
         """All events, as lists.  Raises EventError."""
         try:
             for chunk in events.chunks():
-                routes: dict[TableName, tuple[DispatchRoute, list[Event]]] = {}
+                # Events of different targets may change places, those of one may not.
+                targets: dict[TableName, list[tuple[DispatchRoute, Event]]] = {}
                 for event in chunk:
                     route = self._rules.route(event)
                     if route is None:
                         stats["skipped"] += 1
                         continue
-                    routes.setdefault(route.source, (route, []))[1].append(event)
-                for route, mine in routes.values():
-                    route.work.work(self._at(route.dest), mine)
+                    targets.setdefault(route.dest, []).append((route, event))
+                for routed in targets.values():
+                    for _, some in itertools.groupby(routed, key=lambda one: one[0].source):
+                        neighbours = list(some)
+                        route = neighbours[0][0]
+                        route.work.work(self._at(route.dest), [event for _, event in neighbours])
             self._applier.apply([])
         except EventError as error:
             error.queue, error.batch_id = self._batch.queue, self._batch.id

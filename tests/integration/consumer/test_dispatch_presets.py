@@ -358,3 +358,67 @@ def test_a_table_that_is_not_there_is_named(ends: Ends) -> None:
     ends.tick()
     with pytest.raises(LondisteError, match=r"public\.t"):
         dispatcher.run_once()
+
+
+@pytest.mark.parametrize("row_mode", ["keep_latest", "plain"])
+@pytest.mark.parametrize("engine", SOME)
+def test_changes_of_two_sources_come_into_one_table_in_their_order(
+    engine: str, row_mode: str, ends: Ends
+) -> None:
+    for name in ("p1", "p2", "merged"):
+        ends.table(name)
+    into = {"handler": "dispatch", "table": "public.merged", "row_mode": row_mode}
+    dispatcher = ends.dispatcher(
+        engine=engine,
+        handler="dispatch",
+        part_field=None,
+        table_mode="direct",
+        parallel_apply_min_events=3,
+        tables={"public.p1": into, "public.p2": into},
+    )
+    ends.source.execute("insert into p1 values (1, now(), 'one')")
+    ends.tick()
+    dispatcher.run_once()
+    # A row moves from one partition to the other.
+    ends.source.execute(
+        "insert into p2 values (2, now(), 'two'); delete from p1 where id = 1;"
+        " insert into p2 values (1, now(), 'x'); update p2 set v = 'moved' where id = 1"
+    )
+    ends.tick()
+    dispatcher.run_once()
+    assert ends.rows("merged") == Counter({("merged", 1, "moved"): 1, ("merged", 2, "two"): 1})
+
+
+@pytest.mark.parametrize("preset", ["hourly_field", "daily_field", "monthly_field", "yearly_field"])
+def test_a_row_at_the_end_of_time_has_a_partition(preset: str, ends: Ends) -> None:
+    ends.table("t")
+    dispatcher = ends.dispatcher(
+        handler=preset, post_part="comment on table %(part)s is '%(part_to)s'"
+    )
+    ends.source.execute("insert into t values (1, '9999-12-31 23:00+00', 'x')")
+    ends.tick()
+    dispatcher.run_once()
+    assert ends.target.execute("select id, obj_description(tableoid) from t") == [
+        (1, "10000-01-01 00:00:00+00")
+    ]
+
+
+def test_a_reload_that_fails_leaves_rules_and_filter(ends: Ends) -> None:
+    ends.table("t")
+    ends.table("secret")
+    given: dict[str, Any] = {"table_filter": ("public.t",), "tables": {}}
+    made = ends.dispatcher(**given)
+    settings = made.settings
+    made.run_once()
+    section = {"handler": "dispatch", "table": "archive.secret", "row_mode": "keepall"}
+    wrong = {"table_filter": ("public.t", "public.secret"), "tables": {"public.secret": section}}
+    made._read = lambda: settings.model_copy(update=wrong)
+    with pytest.raises(BadOption, match="keepall"):
+        made._reload()
+    assert made.settings == settings
+    ends.source.execute(
+        "insert into secret values (1, now(), 'x'); insert into t values (1, now())"
+    )
+    ends.tick()
+    made.run_once()
+    assert sum(ends.rows("t").values()) == 1 and not ends.rows("secret")

@@ -132,6 +132,20 @@ def test_a_large_batch_is_split_by_a_job(engine: str, ends: tuple[Database, Data
     assert way(target) == [("job", "")]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_events_keep_their_order_in_a_queue_that_is_named_and_the_default(
+    engine: str, ends: tuple[Database, Database]
+) -> None:
+    source, target = ends
+    splitting = splitter(
+        source, target, engine=engine, parallel_apply_min_events=100, default_queue=TARGET
+    )
+    send(source, *[("t", str(number), (None, TARGET, "")[number % 3]) for number in range(200)])
+    splitting.run_once()
+    assert [row[1] for row in arrived(target)] == [str(number) for number in range(200)]
+    assert way(target) == [("job", "")]
+
+
 def test_an_event_that_does_not_fit_is_named_though_a_job_met_it(
     ends: tuple[Database, Database],
 ) -> None:

@@ -53,3 +53,13 @@ def test_spark_formats_the_words_and_leaves_the_letters() -> None:
 def test_a_name_that_could_mean_two_periods_or_lead_elsewhere_is_refused(template: str) -> None:
     with pytest.raises(BadOption):
         Folders(Period.DAY, template)
+
+
+@pytest.mark.parametrize("period", list(Period))
+def test_a_folder_at_the_end_of_time_or_behind_it_is_never_old(period: Period) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    words = {"year": "9999", "month": "12", "day": "31", "hour": "23"}
+    folders = Folders(period)
+    for year in ("9999", "10000"):
+        assert not folders.is_old(folders.name % {**words, "year": year}, now)
+        assert not folders.is_old(folders.name % {**words, "year": year}, None)
