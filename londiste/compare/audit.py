@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 
+from londiste.applier.event_errors import stored_error
 from londiste.compare import chunks
 from londiste.compare import recheck as rows
 from londiste.compare import sqlapi as progress
@@ -33,6 +34,7 @@ from londiste.compare.context import (
     ready,
     require_one_source,
 )
+from londiste.compare.diff import RowDifference
 from londiste.compare.result import as_json
 from londiste.compare.row_diff import drill, narrow
 from londiste.daemon.loop import Loop, Trouble, as_londiste, pause, report
@@ -211,8 +213,12 @@ class Audit:
             _advance(self._settings, self._conn, self._asked, following, None, log.warning)
         except (LondisteError, psycopg.Error) as error:
             ours = as_londiste(error)
+            if ours is not error:
+                ours.__cause__ = error
+            # Log, status and notifications are read by others than those who may read the table.
+            ours.message, ours.detail = stored_error(ours), ""
             if ours.retry:
-                raise
+                raise ours from ours.__cause__
             self._rest(began)
             self._postpone(name, ours)
         else:
@@ -331,26 +337,56 @@ def _advance(
             say(f"table {name}: {count} rows differ; londiste repair {argument(name)}")
 
 
-def _look(parties: Parties, conn: Connection, asked: Asked, piece: Piece) -> int:
-    """Compares one range and stores the result.  Returns the number of differing rows."""
+@dataclass(frozen=True)
+class _Differences:
+    """What differs in a range at a tick.
+
+    rows -- of the root.  more -- the limit left rows out that differed at first.
+    """
+
+    tick: int
+    rows: int
+    found: Sequence[RowDifference]
+    more: bool
+
+
+def _differences(parties: Parties, asked: Asked, piece: Piece, limit: int) -> _Differences | None:
+    """The first ``limit`` rows that differ at two ticks; None when DDL moved the rows."""
     table: Pairing = piece.table
     with parties.aligned(asked.timeout) as at:
         (result,) = compare(at, [piece], parties.engine, 2)
         drilled = None
         if not result.moved and (result.differing or table.masked):
             (result,) = narrow(at, [result], parties.engine, 2)
-            (drilled,) = parties.engine.run(drill, [drill_task(at, result, asked.limit)], 1)
+            (drilled,) = parties.engine.run(drill, [drill_task(at, result, limit)], 1)
         tick = at.tick_id
     if result.moved or (drilled is not None and drilled.moved):
-        # It stays the oldest, and comes next.
-        return 0
-    differences = []
+        return None
+    found: Sequence[RowDifference] = ()
     if drilled is not None and drilled.suspects:
         with parties.aligned(asked.timeout) as at, both_sides(at) as (root, node):
-            differences = rows.look(root, node, table, drilled.suspects)
+            found = rows.look(root, node, table, drilled.suspects)
             if moved(root, node, table):
-                return 0
+                return None
             tick = at.tick_id
+    more = drilled is not None and drilled.more
+    return _Differences(tick, result.rows_root, found, more)
+
+
+def _look(parties: Parties, conn: Connection, asked: Asked, piece: Piece) -> int:
+    """Compares one range and stores the result.  Returns the number of differing rows."""
+    table: Pairing = piece.table
+    limit = asked.limit
+    while True:
+        seen = _differences(parties, asked, piece, limit)
+        if seen is None:
+            # It stays the oldest, and comes next.
+            return 0
+        if seen.found or not seen.more:
+            break
+        # The rows up to the limit became equal meanwhile; those behind it may differ.
+        limit *= 4
+    differences = seen.found
     findings = []
     for difference in differences[:_KEPT]:
         facts = as_json(table, difference)
@@ -362,8 +398,8 @@ def _look(parties: Parties, conn: Connection, asked: Asked, piece: Piece) -> int
         progress.AUDIT,
         table.name,
         piece.number,
-        tick=tick,
-        rows=result.rows_root,
+        tick=seen.tick,
+        rows=seen.rows,
         differs=len(differences),
         findings=findings,
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument, quote
+from londiste.engine.tasks import is_single_byte, server_encoding
 from londiste.errors import StateError, UnknownTable
 from londiste.handlers.base import ALL, TableRules
 
@@ -166,8 +167,10 @@ def pairing(
     """Reads both catalogs.
 
     only_rows -- SQL condition over the rows to compare, on both sides.
-    Raises UnknownTable when a table does not exist on one of the sides.
+    Raises UnknownTable when a table does not exist on one of the sides, StateError where texts
+    cannot be compared.
     """
+    _require_comparable(root, node)
     wants = pair.wants
     root_info, there = _columns(root, pair.table, "on the root")
     node_info, here = _columns(node, pair.dest, "on this node")
@@ -216,6 +219,21 @@ def pairing(
         root_children=root_info.tree,
         node_children=node_info.tree,
     )
+
+
+def _require_comparable(root: Connection, node: Connection) -> None:
+    """Raises StateError for two encodings in which equal texts have other bytes."""
+    sides = {server_encoding(root), server_encoding(node)}
+    # Those of one byte a character are hashed as UTF-8.
+    others = {one for one in sides if one != "UTF8" and not is_single_byte(one)}
+    if len(sides) > 1 and others:
+        raise StateError(
+            f"a database of encoding {server_encoding(root)} cannot be compared with one of"
+            f" {server_encoding(node)}",
+            detail="the servers hash texts in their own encodings",
+            hint="compare databases of the same encoding, or row counts: londiste compare"
+            " --count-only",
+        )
 
 
 def _columns(

@@ -41,7 +41,7 @@ def fetch(
     columns = table.root if root else table.node
     where = f"({table.wanted}) and " if root and table.wanted else ""
     places = [table.columns.index(name) for name in table.found_by]
-    for condition in _conditions(table, suspects, root=root):
+    for condition in _conditions(conn, table, suspects, root=root):
         statement = (
             f"copy (select {', '.join(columns)} {table.source(root=root)}"
             f" where {where}{condition}) to stdout"
@@ -53,7 +53,9 @@ def fetch(
                 yield row
 
 
-def _conditions(table: Pairing, suspects: Sequence[Suspect], *, root: bool) -> Iterator[str]:
+def _conditions(
+    conn: Connection, table: Pairing, suspects: Sequence[Suspect], *, root: bool
+) -> Iterator[str]:
     """Conditions that find every row of the keys, and each row once."""
     by_index = bool(table.key) and (table.ordered or table.same_key_types)
     found = [s for s in suspects if by_index and None not in s.values]
@@ -72,5 +74,5 @@ def _conditions(table: Pairing, suspects: Sequence[Suspect], *, root: bool) -> I
         columns = ", ".join(map(quote, table.key))
         yield f"({columns}) in (select {keys} from unnest({arrays}) as s({', '.join(names)}))"
     if rest:
-        key = key_hash(table.expressions(table.found_by, root=root))
+        key = key_hash(conn, table.expressions(table.found_by, root=root))
         yield f"{key} in ({', '.join(str(s.hash) for s in rest)})"

@@ -228,10 +228,11 @@ def _suspects(conn: Connection, table: Pairing, plan: Sequence[RepairChange]) ->
         hashes = ", ".join(
             "("
             + key_hash(
+                conn,
                 [
                     f"{'null' if v is None else literal(v)}::{t}"
                     for v, t in zip(key, types, strict=True)
-                ]
+                ],
             )
             + ")"
             for key in some

@@ -121,7 +121,7 @@ def drill_between(root: Connection, node: Connection, task: Drill) -> Drilled:
     table = task.piece.table
     found: list[Suspect] = []
     more = False
-    for condition in _passes(task):
+    for condition in _passes(task, (root, node)):
         if table.masked:
             sides = transformed_sides(root, node, table, condition)
         else:
@@ -139,14 +139,14 @@ def drill_between(root: Connection, node: Connection, task: Drill) -> Drilled:
     return Drilled(table.name, tuple(found), more, moved)
 
 
-def _passes(task: Drill) -> Iterator[tuple[str, str]]:
+def _passes(task: Drill, sides: tuple[Connection, Connection]) -> Iterator[tuple[str, str]]:
     """Conditions of each side that divide the rows of the task."""
     most = MASKED_ROWS if task.piece.table.masked else PASS_ROWS
     count = -(-task.rows // most) or 1
     for number in range(count):
         both = []
-        for root in (True, False):
-            key = key_hash(task.piece.table.expressions(task.piece.table.found_by, root=root))
+        for root, conn in ((True, sides[0]), (False, sides[1])):
+            key = key_hash(conn, task.piece.table.expressions(task.piece.table.found_by, root=root))
             where = task.piece.table.root_where if root else task.piece.table.node_where
             parts = [part for part in (task.piece.condition, where) if part]
             if task.among:
@@ -167,7 +167,7 @@ def _digests(
     columns = table.root if root else table.node
     inner = (
         f"select {', '.join(f'{part} as k{n}' for n, part in enumerate(key))},"
-        f" {key_hash(key)} as h, {row_text(columns)} as r {table.source(root=root)}"
+        f" {key_hash(conn, key)} as h, {row_text(conn, columns)} as r {table.source(root=root)}"
     )
     where = condition[0] if root else condition[1]
     statement = (

@@ -77,7 +77,7 @@ def transformed_sides(
         key = table.expressions(table.key, root=is_root)
         columns = table.root if is_root else table.node
         statement = (
-            f"copy (select {', '.join(key)}, {key_hash(key)}, {', '.join(columns)}"
+            f"copy (select {', '.join(key)}, {key_hash(conn, key)}, {', '.join(columns)}"
             f" {table.source(root=is_root)}{f' where {where}' if where else ''}) to stdout"
         )
         keys, rows = [], []

@@ -89,4 +89,5 @@ def without_values(status: Status) -> Status:
 
 def _plain_node(node: NodeStatus) -> NodeStatus:
     errors = tuple((source, masked_text(text)) for source, text in node.errors)
-    return dataclasses.replace(node, errors=errors)
+    daemons = tuple(dataclasses.replace(d, error=masked_text(d.error)) for d in node.daemons)
+    return dataclasses.replace(node, errors=errors, daemons=daemons)

@@ -39,7 +39,8 @@ from londiste.replication.model import ReplicatedTable
 
 #: Events of a consumer that are listed, and decisions and scripts of a node.
 MOST_EVENTS, MOST_CHANGES = 20, 200
-_QUOTED = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'|(?:=|contains)\s*\(.*\)')
+#: A value may contain quotes: everything from the first to the last one goes.
+_QUOTED = re.compile(r'(?s)".*"|\'.*\'|(?:=|contains)\s*\(.*\)')
 
 
 @dataclass(frozen=True)

@@ -179,9 +179,12 @@ def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
     if not spec.columns:
         statement = f"select 0, count(*), 0, 0 {source}"
     else:
-        inner, group, one, two = row_text(spec.columns) + " as r", "", *SEEDS
+        inner, group, one, two = row_text(conn, spec.columns) + " as r", "", *SEEDS
         if spec.buckets > 1:
-            inner, group = f"{inner}, {key_hash(spec.key)} & {spec.buckets - 1} as b", "group by b"
+            inner, group = (
+                f"{inner}, {key_hash(conn, spec.key)} & {spec.buckets - 1} as b",
+                "group by b",
+            )
         statement = (
             f"select {'b' if group else 0}, count(*),"  # noqa: S608 - see CompareSpec
             f" sum(hashtextextended(r, {one})), sum(hashtextextended(r, {two}))"
@@ -193,14 +196,32 @@ def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
     return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in found if row[1]}
 
 
-def row_text(columns: Sequence[str]) -> str:
-    """SQL for the text of a row of these expressions, which is compared and hashed."""
-    return f'row({", ".join(columns)})::text collate "C"'
+def row_text(conn: Connection, columns: Sequence[str]) -> str:
+    """SQL for the text of a row of these expressions, which is compared and hashed.
+
+    Its bytes are those of UTF-8, so that databases of different encodings have the same.
+    """
+    text = f"row({', '.join(columns)})::text"
+    encoding = server_encoding(conn)
+    if is_single_byte(encoding):
+        # Every byte is a character there, so that nothing is refused or changed.
+        text = f"convert_from(convert_to({text}, 'UTF8'), '{encoding}')"
+    return f'{text} collate "C"'
 
 
-def key_hash(key: Sequence[str]) -> str:
+def server_encoding(conn: Connection) -> str:
+    """The encoding of the database, in which its texts are hashed."""
+    return conn.info.parameter_status("server_encoding") or "UTF8"
+
+
+def is_single_byte(encoding: str) -> bool:
+    """Whether each character is one byte, in a known character set."""
+    return encoding.startswith(("LATIN", "ISO_8859", "WIN", "KOI8"))
+
+
+def key_hash(conn: Connection, key: Sequence[str]) -> str:
     """SQL for a 64-bit hash of the text of a key."""
-    return f"hashtextextended({row_text(key)}, {SEEDS[0]})"
+    return f"hashtextextended({row_text(conn, key)}, {SEEDS[0]})"
 
 
 def label(item: object) -> str:

@@ -7,12 +7,12 @@ it; after a difference or an error the table is applied serially, which finds th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import psycopg
 
 from londiste.applier import statements
+from londiste.applier.event_errors import format_error
 from londiste.applier.plan import Verb
 from londiste.db import owner
 from londiste.db.connection import Connection
@@ -73,7 +73,8 @@ class Merger:
             known = from_database(error, where=self._node)
             if known.retry:
                 raise known from error
-            raise MergeFailed(chunk.table, _said(error)) from error
+            reason = f"{format_error(error)} (SQLSTATE {error.sqlstate})"
+            raise MergeFailed(chunk.table, reason) from error
         if chunk.kind != Verb.UNSET and hit != chunk.rows:
             raise MergeFailed(
                 chunk.table, f"{chunk.kind} affected {hit} rows instead of {chunk.rows}"
@@ -94,11 +95,3 @@ class Merger:
                 text = text.replace(statements.PARAMETER, f"({self._staged})", 1)
             self._texts[known] = text
         return text
-
-
-def _said(error: psycopg.Error) -> str:
-    """The server's error without values of rows."""
-    text = error.diag.message_primary or type(error).__name__
-    if (error.sqlstate or "").startswith("22"):
-        text = re.sub(r'"(?:[^"]|"")*"', "***", text)
-    return f"{text} (SQLSTATE {error.sqlstate})"

@@ -21,6 +21,7 @@ from londiste.errors import StateError
 from londiste.settings import WorkerSettings
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.integration.compare.test_compare import damage
+from tests.support.scenarios.processes import is_stopped
 from tests.support.waiting import written_meanwhile
 
 SCHEMA = """
@@ -162,6 +163,70 @@ def test_a_killed_audit_continues_where_it_was(line: Line, pair: tuple[LineNode,
     for name in ("big", "small"):
         assert f"table public.{name}: 1 rows differ" in again.said()
     assert again.stop() == 0
+
+
+def test_rows_behind_the_limit_are_looked_at_when_those_before_it_are_equal_again(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    _, leaf = pair
+    damage(leaf, "update big set filler = 'wrong' where id <= 200")
+    audit = line.processes.start(
+        "audit",
+        line._argv(
+            leaf, "compare", "big", "--continuous", "--once", "--share", "1", "--limit", "5"
+        ),
+        # Its snapshots are taken there.
+        {
+            "LONDISTE_CRASH": "compare.mid-range",
+            "LONDISTE_CRASH_SIGNAL": "STOP",
+            "LONDISTE_CRASH_MARK": str(line.directory / "mark"),
+        },
+    )
+    line.wait(lambda: is_stopped(audit.pid), "the audit that stands still")
+    damage(leaf, "update big set filler = repeat(md5(id::text), 200) where id < 200")
+    audit.go_on()
+    assert audit.wait() == 3, audit.said()
+    differs = "select sum(differs) from londiste.compare_range"
+    assert leaf.database.value(differs) == 1
+
+
+def test_known_differences_stay_known_while_a_changed_table_is_compared_again(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    _, leaf = pair
+    damage(leaf, "update big set filler = 'wrong' where id in (6000, 7000)")
+    answer(line, leaf, "big", "--continuous", "--once", "--share", "1", code=3)
+    for node in pair:
+        node.database.execute("alter table big add column more int")
+    again = ("compare", "big", "--continuous", "--once", "--share", "1")
+    # The ranges are new ones, and the first of them is equal.
+    done = line.run(leaf, *again, env={"LONDISTE_CRASH": "compare.mid-range:3"})
+    assert done.code == -signal.SIGKILL, str(done)
+    checked = "select count(*) from londiste.compare_range where checked_at is not null"
+    assert leaf.database.value(checked) == 1
+    shown = line.run(leaf, "status", "--check")
+    assert shown.code == 2 and "table public.big: 2 rows differ" in shown.out, str(shown)
+    damage(
+        leaf,
+        "update big set filler = repeat(md5(id::text), 200) where id in (6000, 7000)",
+    )
+    assert answer(line, leaf, *again[1:])["coverage"]["differing"] == 0
+
+
+def test_the_error_of_an_audit_shows_no_value(line: Line, pair: tuple[LineNode, LineNode]) -> None:
+    root, leaf = pair
+    leaf.database.execute("alter table small alter v type int using 0")
+    root.database.execute(
+        'set session_replication_role = replica; update small set v = \'{"a": "secret"}\''
+    )
+    audit = ("compare", "--continuous", "--share", "1")
+    process = line.processes.start("audit", line._argv(leaf, *audit))
+    error = "select dm_error from pgq.daemon where dm_kind = 'audit'"
+    line.wait(lambda: leaf.database.value(error), "the error")
+    assert "invalid input syntax" in leaf.database.value(error)
+    assert process.stop() == 0
+    for text in (leaf.database.value(error) or "", process.said(), line.run(leaf, "status").out):
+        assert "secret" not in text
 
 
 def test_writers_during_an_audit_are_no_differences(

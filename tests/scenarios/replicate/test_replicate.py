@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 import tomllib
 from collections.abc import Sequence
 
@@ -94,6 +95,42 @@ def test_a_database_of_another_encoding_is_replicated(cascade: Cascade, cluster:
         process.send(signal.SIGINT)
         assert process.wait() == 0, process.said()
         asked = 'select * from public."étage"'
+        assert sorted(target.execute(asked)) == sorted(old.execute(asked).fetchall())
+
+
+def test_a_copy_of_another_encoding_is_compared_and_repaired(
+    cascade: Cascade, cluster: Server
+) -> None:
+    more = "encoding 'LATIN1' locale 'C' template template0"
+    source = odd_database(cascade, "shop", cluster, more)
+    target = cascade.make_database()
+    with psycopg.connect(source.dsn, client_encoding="UTF8", autocommit=True) as old:
+        # More rows than a comparison looks at one by one.
+        old.execute(
+            "create table t (id text primary key, v text); create table loose (v text);"
+            " insert into t select 'é' || g, 'ü' from generate_series(1, 3000) g;"
+            " insert into loose select 'é' || g from generate_series(1, 20) g"
+        )
+        saved = cascade.directory / "shop.toml"
+        command = Replicate(cascade, source, target)
+        process = command.start("public.*", "--save", str(saved))
+        wait_rows(target, "select count(*) from t", 3000)
+        wait_rows(target, "select count(*) from loose", 20)
+        target.execute(
+            "set session_replication_role = replica; update loose set v = 'x' where v = 'é7'"
+        )
+        (node,) = [
+            name
+            for name, keys in tomllib.loads(saved.read_text())["nodes"].items()
+            if keys["role"] == "leaf"
+        ]
+        words = [sys.executable, "-m", "londiste", "-c", str(saved), "--node", node]
+        repaired = cascade.processes.run([*words, "repair", "public.loose", "--apply"])
+        assert repaired.code == 0, repaired
+        process.send(signal.SIGINT)
+        assert process.wait() == 0, process.said()
+        assert "in sync, all tables are equal" in command.run("--once").err
+        asked = "select v from public.loose"
         assert sorted(target.execute(asked)) == sorted(old.execute(asked).fetchall())
 
 

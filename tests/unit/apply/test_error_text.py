@@ -29,8 +29,9 @@ def test_details_of_the_server_have_no_values(detail: str, stored: str) -> None:
     assert stored_error(LondisteError("refused", detail=detail)) == stored
 
 
-def test_a_value_that_a_type_refuses_is_not_stored() -> None:
-    error = LondisteError('invalid input syntax for type integer: "secret"')
+@pytest.mark.parametrize("value", ["secret", '{"name": "secret"}', 'a "secret"\n" b'])
+def test_a_value_that_a_type_refuses_is_not_stored(value: str) -> None:
+    error = LondisteError(f'invalid input syntax for type integer: "{value}"')
     error.__cause__ = psycopg.errors.InvalidTextRepresentation()
     assert stored_error(error) == "invalid input syntax for type integer: ***"
     error.__cause__ = psycopg.errors.UndefinedColumn()

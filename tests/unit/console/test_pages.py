@@ -139,6 +139,9 @@ def test_tables_are_found_by_name_state_and_node() -> None:
 def test_values_of_rows_are_not_in_texts() -> None:
     secret = "event 7: key (id, name) = (12, secret), value \"secret\" of 'secret'"
     assert "secret" not in masked_text(secret)
+    for value in ('{"name": "secret"}', 'a"secret"b', 'one\nsecret "', "it''s 'secret'"):
+        assert "secret" not in masked_text(f'invalid input syntax for type integer: "{value}"')
+        assert "secret" not in masked_text(f"event 7: value '{value}' of v")
     assert masked_text("Failing row contains (1, secret).") == "Failing row contains (…)."
     assert masked_text("Key (id)=(secret) exists") == "Key (id)=(…) exists"
     assert "key (id, name) = (…)" in masked_text(secret)
