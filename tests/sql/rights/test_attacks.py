@@ -39,6 +39,7 @@ FORGED = {
     "remove-table": ("londiste.remove-table", "public.orders", None),
     "sequence": ("londiste.update-seq", "100000", "public.s"),
     "unknown-of-table": ("hello", "x", "public.orders"),
+    "unknown-of-bare-name": ("hello", "x", "orders"),
 }
 #: Ways of a producer to write an event; %s: type, data, extra1.
 WAYS = {
