@@ -14,6 +14,8 @@ as $$
 /*
  * Locks the subscription of a main consumer until the transaction ends; all null if there is none.
  *
+ * Raises 42501 unless the session may use it, which releases the lock.
+ *
  * A session that opens or takes over batches of this consumer's workers holds this lock.
  */
 declare
@@ -29,5 +31,8 @@ begin
     select l.sub_id, l.sub_queue, l.sub_consumer, l.sub_batch, l.sub_next_tick
     into sub_id, sub_queue, sub_consumer, sub_batch, sub_next_tick
     from pgq._lock_subscription(v_place.sub_queue, v_place.sub_consumer) l;
+    if sub_consumer is not null then
+        perform pgq._require_owner(sub_queue, sub_consumer, 'use');
+    end if;
 end;
 $$;

@@ -14,6 +14,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Locks the subscription with a number and a name until the transaction ends; all null if none.
+ *
+ * Raises 42501 unless the session may use it.
  */
 declare
     v_consumer_id int4;
@@ -25,6 +27,9 @@ begin
     join pgq.consumer c on c.co_id = s.sub_consumer
     where s.sub_queue = i_queue_id and s.sub_id = i_sub_id and c.co_name = i_name;
     select l.* into v_sub from pgq._lock_subscription(i_queue_id, v_consumer_id) l;
+    if v_sub.sub_consumer is not null then
+        perform pgq._require_owner(i_queue_id, v_consumer_id, 'use');
+    end if;
     if v_sub.sub_id = i_sub_id then
         sub_consumer := v_sub.sub_consumer;
         sub_last_tick := v_sub.sub_last_tick;

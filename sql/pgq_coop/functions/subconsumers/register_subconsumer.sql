@@ -48,8 +48,6 @@ begin
                 end;
     end if;
 
-    perform pgq._require_owner(v_main.sub_queue, v_main.sub_consumer, 'use');
-
     -- The row lock keeps the name while another session unregisters it from another queue.
     loop
         select co_id into v_consumer_id from pgq.consumer where co_name = v_name for key share;
