@@ -210,6 +210,12 @@ def _list() -> dict[str, Attempt]:
             role,
             "select pgq_node.set_subscriber_watermark('q', 'branch', 2)",
         )
+        for change, number in (("watermark", "0"), ("watermark", "1"), ("since", "99")):
+            add(
+                f"subscriber-{change}-{number}-{role}",
+                role,
+                f"select pgq_node.set_subscriber_{change}('q', 'branch', {number})",
+            )
 
     # What others have written.
     secrets = ("applied_execute", "script_state", "compare_range", "copy_range", "copy_chunk")

@@ -12,6 +12,8 @@ as $$
 /*
  * Stores the tick that a subscriber and all nodes below it have finished.
  *
+ * Raises 42501 unless the session may move the subscriber's marker.
+ *
  * ret_code -- 200 moved; 100 unchanged; 404 not a subscriber; 405 backwards.
  */
 declare
@@ -29,6 +31,9 @@ begin
             || coalesce(i_node_name, 'NULL') into ret_code, ret_note;
         return;
     end if;
+    perform pgq._require_owner(q.queue_id, c.co_id, 'move')
+    from pgq.queue as q, pgq.consumer as c
+    where q.queue_name = i_queue_name and c.co_name = v_marker;
     if i_watermark < v_now then
         select 405, i_node_name || ': watermark must not be moved backwards from '
             || v_now::text || ' to ' || i_watermark::text into ret_code, ret_note;
