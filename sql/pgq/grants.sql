@@ -227,6 +227,7 @@ grant execute on function
     pgq._way_value(pgq.queue),
     pgq._compress_event_table(text),
     pgq._rotation_due(text),
+    pgq._txid_bound(),
     pgq.explain_rebase(),
     pgq.rebase_queues(),
     pgq._require_read_committed(),

@@ -9,7 +9,15 @@ import pytest
 
 from londiste.db.connection import Connection
 from tests.fixtures.cluster import Database
-from tests.support.queue_steps import queue_with_consumer, value
+from tests.support.queue_steps import (
+    consume,
+    insert,
+    queue_with_consumer,
+    refused_like,
+    rotate,
+    tick,
+    value,
+)
 
 
 @pytest.fixture
@@ -160,3 +168,46 @@ def test_granting_on_an_unknown_queue_is_refused(queue: Database) -> None:
         "LD001",
         "Queue not found",
     )
+
+
+@pytest.mark.parametrize("txid", [9_000_000_000_000_000_000, 9_223_372_036_854_775_807])
+def test_an_id_that_no_transaction_has_had_keeps_no_event_table(
+    queue: Database, stranger: str, txid: int
+) -> None:
+    conn = queue.connect()
+    conn.execute("select pgq.set_queue_config('q', 'ntables', '4')")
+    conn.execute("select pgq.grant_produce('q', %s)", [stranger])
+    with session_of(queue, stranger) as producer:
+        for nr in range(4):
+            producer.execute(
+                f"insert into pgq.event_1_{nr} (ev_id, ev_time, ev_txid, ev_type)"
+                " values (7, now(), %s, 'x')".encode(),
+                [txid],
+            )
+    for nr in range(5):
+        insert(conn, str(nr))
+        tick(conn)
+        assert consume(conn) == [str(nr)]
+        assert rotate(conn)
+        newest = "select queue_history_txid <= txid_current() from pgq.queue"
+        assert value(conn, newest) in {None, True}
+    with session_of(queue, stranger) as producer:
+        producer.execute(
+            "insert into pgq.event_1_3 (ev_id, ev_time, ev_txid, ev_type)"
+            " values (7, now(), %s, 'x')",
+            [txid],
+        )
+    assert rotate(conn) is False
+    insert(conn, "last")
+    tick(conn)
+    assert consume(conn) == ["last"]
+    assert value(conn, "select pgq.set_queue_config('q', 'ntables', '3')") == 1
+    assert value(conn, "select queue_history_txid <= txid_current() from pgq.queue") is True
+    conn.execute(f"drop owned by {stranger}")
+
+
+def test_tables_are_dropped_only_by_a_session_that_sees_all_events(queue: Database) -> None:
+    conn = queue.connect(autocommit=False)
+    conn.execute("set transaction isolation level repeatable read")
+    with refused_like("LD100", "ticks and rotation need a transaction in isolation level.*"):
+        conn.execute("select pgq.set_queue_config('q', 'ntables', '2')")

@@ -8,6 +8,7 @@ as $$
  *
  * A table is dropped only when it is neither the current nor the previous one and no consumer has
  * events in it to read; otherwise LD100, and nothing is changed.  Waits for no lock on a table.
+ * As for rotation, an event with an ev_txid that no transaction has had does not keep the table.
  */
 declare
     v_queue pgq.queue;
@@ -17,7 +18,9 @@ declare
     v_table text;
     v_reason text;
     v_newest int8;
+    v_bound int8;
 begin
+    perform pgq._require_read_committed();
     -- Rotation, ticks and registrations wait until this is committed.
     select * into v_queue from pgq.queue where queue_name = i_queue_name for update;
     for v_nr in v_queue.queue_ntables .. i_ntables - 1 loop
@@ -35,6 +38,8 @@ begin
     for v_nr in i_ntables .. v_queue.queue_ntables - 1 loop
         v_table := pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_nr);
         execute format('lock table %s in access exclusive mode nowait', v_table);
+        perform pgq._require_home();
+        v_bound := pgq._txid_bound();
         if v_nr = v_queue.queue_cur_table then
             v_reason := 'it takes the events now';
         elsif v_nr = v_previous then
@@ -43,11 +48,12 @@ begin
             execute format(
                 'select ''consumers have not read all of it'' where exists ('
                 '   select 1 from only %s'
-                '   where ev_txid >= $1 and not txid_visible_in_snapshot(ev_txid, $2))',
+                '   where ev_txid >= $1 and ev_txid < $3'
+                '       and not txid_visible_in_snapshot(ev_txid, $2))',
                 v_table
             )
             into v_reason
-            using txid_snapshot_xmin(v_lowest.tick_snapshot), v_lowest.tick_snapshot;
+            using txid_snapshot_xmin(v_lowest.tick_snapshot), v_lowest.tick_snapshot, v_bound;
         end if;
         if v_reason is not null then
             raise exception using
@@ -57,7 +63,9 @@ begin
                 hint = format('again after the next rotation: select pgq.set_queue_config(%L, %L, %L)',
                               i_queue_name, 'ntables', i_ntables);
         end if;
-        execute 'select max(ev_txid) from only ' || v_table into v_newest;
+        execute format('select max(ev_txid) from only %s where ev_txid < $1', v_table)
+        into v_newest
+        using v_bound;
         execute 'drop table ' || v_table;
         update pgq.queue
         set queue_history_txid = greatest(queue_history_txid, v_newest + 1)

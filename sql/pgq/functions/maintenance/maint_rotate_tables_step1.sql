@@ -11,7 +11,8 @@ as $$
  *
  * A table is truncated only when every consumer is after the previous switch.  Then all events of
  * the table that follows the current one are older than any position.  Late events of a
- * transaction (see batch_event_tables) are checked for, and keep the table.
+ * transaction (see batch_event_tables) are checked for, and keep the table.  An event with an ev_txid
+ * that no transaction has had does not keep it.
  *
  * The function waits for no lock, because writers would queue up after it.
  */
@@ -20,6 +21,7 @@ declare
     v_lowest pgq.tick;
     v_next int4;
     v_table text;
+    v_bound int8;
     v_needed boolean;
     v_emptied int8;
 begin
@@ -45,21 +47,25 @@ begin
         v_next := (v_queue.queue_cur_table + 1) % v_queue.queue_ntables;
         v_table := pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_next);
         execute format('lock table %s in access exclusive mode nowait', v_table);
+        -- No session can be writing there now, so these checks miss nothing.
+        v_bound := pgq._txid_bound();
         if v_lowest.tick_id is not null then
-            -- No session can be writing there now, so this check misses nothing.
             execute format(
                 'select exists ('
                 '   select 1 from only %s'
-                '   where ev_txid >= $1 and not txid_visible_in_snapshot(ev_txid, $2))',
+                '   where ev_txid >= $1 and ev_txid < $3'
+                '       and not txid_visible_in_snapshot(ev_txid, $2))',
                 v_table
             )
             into v_needed
-            using txid_snapshot_xmin(v_lowest.tick_snapshot), v_lowest.tick_snapshot;
+            using txid_snapshot_xmin(v_lowest.tick_snapshot), v_lowest.tick_snapshot, v_bound;
             if v_needed then
                 return 0;
             end if;
         end if;
-        execute 'select max(ev_txid) from only ' || v_table into v_emptied;
+        execute format('select max(ev_txid) from only %s where ev_txid < $1', v_table)
+        into v_emptied
+        using v_bound;
         execute 'truncate only ' || v_table;
         perform pgq._compress_event_table(v_table);
     exception
