@@ -25,6 +25,18 @@ declare
     v_tick int8;
     v_sub pgq.registration;
 begin
+    -- A session that may not use the consumer gets this answer without a lock that its owner would wait for.
+    if x_tick_pos is null and exists (
+        select
+        from pgq.queue as q
+            join pgq.registration as r on r.sub_queue = q.queue_id
+            join pgq.consumer as c on c.co_id = r.sub_consumer
+        where q.queue_name = x_queue_name
+            and c.co_name = x_consumer_name
+            and not pgq._may_consume(q.queue_id, c.co_id, 'use')
+    ) then
+        return 0;
+    end if;
     -- Rotation, which deletes ticks, waits until this registration is committed.
     select queue_id into v_queue_id from pgq.queue where queue_name = x_queue_name for key share;
     if not found then
