@@ -228,6 +228,7 @@ grant execute on function
     pgq._compress_event_table(text),
     pgq._rotation_due(text),
     pgq._txid_bound(),
+    pgq._is_applied(text),
     pgq.explain_rebase(),
     pgq.rebase_queues(),
     pgq._require_read_committed(),

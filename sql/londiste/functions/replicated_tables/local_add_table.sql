@@ -27,8 +27,8 @@ as $$
  *
  * ret_code -- 200 added, or added before with the same attributes; 301 added, but another
  *     trigger fires before Londiste's trigger; 400 no key, no node of this queue, or bad flag; 404
- *     no such table, or not in the queue; 405 options or sources that conflict; 410 added before
- *     with other attributes.
+ *     no such table, or not in the queue; 405 options or sources that conflict, or delayed events
+ *     that name the table and would stop subscribers; 410 added before with other attributes.
  *
  * On a code of 400 or above the caller must roll back; then nothing is changed.
  */
@@ -44,6 +44,7 @@ declare
     v_attrs text := i_table_attrs;
     v_state text;
     v_node pgq_node.node_info;
+    v_delayed int8;
     v_combined_type text;
     v_known londiste.table_info;
     v_sibling record;
@@ -121,6 +122,19 @@ begin
     end if;
 
     if v_node.node_type = 'root' then
+        -- Producers were free to write them while the table was not replicated (_require_producer).
+        select count(*) into v_delayed
+        from pgq.delayed_event as e join pgq.queue as q on q.queue_id = e.ev_queue
+        where q.queue_name = i_queue_name
+            and londiste.make_fqname(e.ev_extra1) = v_table
+            and not pgq._is_applied(e.ev_type);
+        if v_delayed > 0 then
+            select 405, format('Queue has %s delayed events that name the table and would stop subscribers: '
+                'select pgq.cancel_delayed_event(%L, ev_id) from pgq.delayed_event_list(%L)'
+                ' where londiste.make_fqname(ev_extra1) = %L',
+                v_delayed, i_queue_name, i_queue_name, v_table) into ret_code, ret_note;
+            return;
+        end if;
         v_state := 'ok';
         perform londiste.global_add_table(i_queue_name, v_table);
         perform londiste.root_notify_change(i_queue_name, 'londiste.add-table', v_table);
