@@ -292,3 +292,27 @@ def test_the_owner_of_the_capture_may_lose_the_schema_of_the_table(app: Session)
     finally:
         app.execute("reset role; drop owned by capture_owner_without_schema cascade")
         app.execute("drop role capture_owner_without_schema")
+
+
+def test_a_table_without_columns_gets_no_capture(app: Session) -> None:
+    app.execute("create table empty ()")
+    for options in ("{}", "{form=row}", "{backup}"):
+        with pytest.raises(psycopg.Error, match="Table has no columns") as caught:
+            app.execute("select londiste.create_capture('q', 'empty', %s)", [options])
+        assert caught.value.sqlstate == "LD100"
+    # Writes are refused there without a column, too.
+    app.execute("select londiste.create_capture('q', 'empty', '{deny}')")
+
+
+def test_a_table_that_has_lost_its_columns_keeps_no_script_from_running(app: Session) -> None:
+    capture(app, "row")
+    app.execute("create table other (id int4 primary key)")
+    app.execute("select londiste.create_capture('q', 'other')")
+    app.execute("alter table t drop id, drop v, drop n")
+    app.execute("alter table other add v text")
+    refresh = "select * from londiste.refresh_captures()"
+    assert app.execute(refresh).fetchall() == [("public.other",)]
+    with pytest.raises(psycopg.Error, match="Table has no columns"):
+        app.execute("select londiste.refresh_capture('q', 't')")
+    app.execute("alter table t add id int8 primary key")
+    assert app.execute(refresh).fetchall() == [("public.t",)]

@@ -89,6 +89,8 @@ def test_adding_twice_is_fine_and_adding_differently_is_not(root: Database) -> N
         (("q", "nope"), (404, "Table does not exist: public.nope")),
         (("q", "a_view"), (404, "Table does not exist: public.a_view")),
         (("q", "keyless"), (400, "Primary key missing on table: public.keyless")),
+        (("q", "empty"), (400, "Table has no columns: public.empty")),
+        (("q", "empty", ["whole_row"]), (400, "Table has no columns: public.empty")),
         (("nothing", "t"), (400, "No such set: nothing")),
         (
             ("q", "t", ["merge_all", "no_merge"]),
@@ -103,6 +105,7 @@ def test_adding_twice_is_fine_and_adding_differently_is_not(root: Database) -> N
 def test_unsupported_relation_is_refused_with_reason(
     root: Database, args: tuple[Any, ...], answer: tuple[int, str]
 ) -> None:
+    root.execute("create table empty ()")
     with psycopg.connect(root.dsn) as conn:
         placeholders = ", ".join(["%s"] * len(args))
         found = conn.execute(f"select * from {ADD}({placeholders})", args).fetchone()

@@ -18,8 +18,9 @@ as $$
  * i_event_table -- name of the table in its events; null (default): the name in this database.
  *
  * The function replaces an existing capture with the same names.  The caller must own the table and
- * have the right to create functions in schema londiste_capture.  A warning names columns of pkey= that
- * may be NULL: the capture refuses changes of a row with such a key.
+ * have the right to create functions in schema londiste_capture.  The table needs a column (LD100), because
+ * subscribers could not apply rows without values.  A warning names columns of pkey= that may be NULL:
+ * the capture refuses changes of a row with such a key.
  */
 declare
     v_event_table text := londiste._full_name(coalesce(i_event_table, i_table_name));
@@ -54,6 +55,13 @@ begin
         perform pgq._raise_no_queue('No such queue', i_queue_name);
     end if;
     v_columns := array(select c.name from pgq._row_columns(v_relid) as c);
+    if v_columns = '{}' then
+        raise exception using
+            errcode = 'LD100',
+            message = format('Table has no columns: %s', londiste._full_name(i_table_name)),
+            detail = 'subscribers cannot apply rows without values',
+            hint = 'add a column first';
+    end if;
     select n.name into v_missing
     from unnest(pgq._column_list(v_options.key_columns, v_columns)) as n (name)
     where n.name <> all (v_columns);

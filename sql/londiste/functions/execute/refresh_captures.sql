@@ -6,7 +6,7 @@ as $$
 /*
  * Recreates all captures of this database whose tables have changed.  Returns the table names.
  *
- * Call it in the transaction of the change, which already locks the table.
+ * A table that has lost all its columns keeps its capture as it is.  Call it in the transaction of the change, which already locks the table.
  */
 declare
     v_capture record;
@@ -16,6 +16,7 @@ begin
         from londiste._captures(null::text) c
             join pg_proc p on p.oid = c.function_id
         where position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
+            and exists (select from pgq._row_columns(c.relid))
     loop
         perform londiste.create_capture(v_capture.args[1], v_capture.name, v_capture.args[3:], v_capture.args[2]);
         table_name := v_capture.name;

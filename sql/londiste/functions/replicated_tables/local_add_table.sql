@@ -26,7 +26,7 @@ as $$
  * i_dest_table -- name of the table in this database, when it differs.
  *
  * ret_code -- 200 added, or added before with the same attributes; 301 added, but another
- *     trigger fires before Londiste's trigger; 400 no key, no node of this queue, or bad flag; 404
+ *     trigger fires before Londiste's trigger; 400 no columns, no key, no node of this queue, or bad flag; 404
  *     no such table, or not in the queue; 405 options or sources that conflict, or delayed events
  *     that name the table and would stop subscribers; 410 added before with other attributes.
  *
@@ -78,6 +78,11 @@ begin
             select 405, v_note into ret_code, ret_note;
             return;
         end if;
+    end if;
+
+    if not v_virtual and londiste.find_column_types(v_dest) is null then
+        select 400, 'Table has no columns: ' || v_dest into ret_code, ret_note;
+        return;
     end if;
 
     if not v_virtual
