@@ -20,7 +20,6 @@ declare
     v_newest int8;
     v_bound int8;
 begin
-    perform pgq._require_read_committed();
     -- Rotation, ticks and registrations wait until this is committed.
     select * into v_queue from pgq.queue where queue_name = i_queue_name for update;
     for v_nr in v_queue.queue_ntables .. i_ntables - 1 loop
@@ -36,6 +35,7 @@ begin
             select min(sub_last_tick) from pgq.subscription where sub_queue = v_queue.queue_id
         );
     for v_nr in i_ntables .. v_queue.queue_ntables - 1 loop
+        perform pgq._require_read_committed();
         v_table := pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_nr);
         execute format('lock table %s in access exclusive mode nowait', v_table);
         perform pgq._require_home();
