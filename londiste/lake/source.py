@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +14,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from londiste.db import catalog
 from londiste.db import relation as shapes
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.engine.spark.stream.options import CHANGE_NAMES, GapPolicy, Mode, Options, Start
 from londiste.engine.spark.stream.types import StreamColumn, shape_of
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.lake.settings import LakeSettings
 from londiste.pgq import queues
-from londiste.pgq.consumers import ConsumerKind
+from londiste.pgq.consumers import ConsumerKind, get_consumer_kinds
+
+log = logging.getLogger(__name__)
 
 
 def options(settings: LakeSettings, table: TableName) -> Options:
@@ -119,9 +122,45 @@ def require_key(conn: Connection, table: TableName, described: Described) -> Non
             )
 
 
-def capture_is_seen(conn: Connection, queue: str, table: TableName) -> bool:
-    """Whether a trigger of the table names the queue."""
-    return any(f"'{queue}'" in trigger.definition for trigger in catalog.triggers(conn, table))
+def warn_unless_captured(conn: Connection, queue: str, table: TableName) -> None:
+    """Logs a warning unless a trigger of the table names the queue."""
+    if not any(f"'{queue}'" in trigger.definition for trigger in catalog.triggers(conn, table)):
+        log.warning(
+            "table %s: no trigger for queue %s; unless its events come from another node,"
+            " the lake gets no changes (londiste add-table, or check)",
+            table,
+            queue,
+        )
+
+
+def require_start(conn: Connection, options: Options, directory: str) -> None:
+    """Checks whether a directory without a table may get one.
+
+    Raises StateError if rows of this consumer were published elsewhere, and rows of now would
+    leave a gap after them.
+    """
+    known = next(iter(queues.get_consumer_info(conn, options.queue, options.consumer)), None)
+    if known is None:
+        return
+    what = f"consumer {options.consumer} is registered at tick {known.last_tick}"
+    if options.mode is not Mode.SNAPSHOT_THEN_CHANGES:
+        log.warning(
+            "table %s: the directory contains no table: %s; %s: a new table continues there",
+            options.table,
+            directory,
+            what,
+        )
+    elif (options.queue, options.consumer) in get_consumer_kinds(conn, options.queue):
+        setting = (
+            "with_copy = 0" if options.kind is ConsumerKind.DISPATCH else "lake_start = latest"
+        )
+        again = f"londiste queue unregister {argument(options.queue)} {argument(options.consumer)}"
+        raise StateError(
+            f"table {options.table}: the directory contains no table, but {what}",
+            detail=directory,
+            hint=f"mount the directory; or read all rows again: {again}; or write the changes"
+            f" after that tick into a new table: {setting}",
+        )
 
 
 def make_tick(conn: Connection, queue: str) -> None:

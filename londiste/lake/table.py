@@ -192,13 +192,8 @@ class LakeTable:
                     detail="modes state and history start with the rows of the table",
                     hint="remove lake_start",
                 )
-        if not source.capture_is_seen(conn, settings.queue_name, self.table):
-            log.warning(
-                "table %s: no trigger for queue %s; unless its events come from another node,"
-                " the lake gets no changes (londiste add-table, or check)",
-                self.table,
-                settings.queue_name,
-            )
+        source.require_start(conn, self.options, self.store.place.uri)
+        source.warn_unless_captured(conn, settings.queue_name, self.table)
         new = replace(
             self._empty(),
             key=described.key,

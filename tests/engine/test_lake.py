@@ -16,7 +16,8 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError, LondisteError, NodeBusy, StateError
 from londiste.lake import compare as comparing
 from londiste.lake.table import LakeTable
-from londiste.pgq import ticks
+from londiste.lake.worker import LakeWorker
+from londiste.pgq import queues, ticks
 from tests.fixtures.lake import COLUMNS, Lake, statements
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -231,6 +232,28 @@ def test_column_added_and_dropped_is_excluded_on_request(lake: Lake, mode: str) 
     lake.once(unknown_columns="ignore")
     assert lake.compare().equal
     assert {r["v"] for r in lake.rows(lake.stream.spark).collect()} == {"a", "b", "c"}
+
+
+def test_directory_that_is_absent_does_not_move_the_consumer(lake: Lake) -> None:
+    lake.stream.table()
+    lake.stream.write("insert into t values (1, 'a')")
+    with LakeWorker(lake.settings()) as worker:
+        worker.once()
+        first = lake.version()
+        lake.stream.write("insert into t values (2, 'b')")
+        lake.stream.write("insert into t values (3, 'c')")
+        away = lake.directory.with_name("unmounted")
+        lake.directory.rename(away)
+        # Neither the process that runs nor another one starts again with the rows of now.
+        with pytest.raises(StateError, match=f"is registered at tick {first.tick}") as refused:
+            worker.step()
+    assert "londiste queue unregister q lake.public.t" in refused.value.hint
+    with pytest.raises(StateError, match="the directory contains no table"):
+        lake.once()
+    (consumer,) = queues.get_consumer_info(lake.stream.conn, "q")
+    assert consumer.last_tick == first.tick and not lake.directory.exists()
+    away.rename(lake.directory)
+    assert lake.once().number == first.number + 1 and lake.compare().equal
 
 
 def test_second_lake_process_is_refused(lake: Lake) -> None:

@@ -79,3 +79,22 @@ def test_files_are_paused_go_on_and_are_forgotten(archive: Archive) -> None:
     archive.says("--register", "1 table registered")
     (again,) = queues.get_consumer_info(archive.stream.conn, "q")
     assert again.last_tick == first.last_tick and again.pending_events
+
+
+def test_another_directory_continues_at_the_position_of_the_consumer(
+    archive: Archive, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = archive.stream
+    archive.says("--register", "1 table registered")
+    (first,) = queues.get_consumer_info(stream.conn, "q")
+    stream.write("insert into t values (1, 'a')")
+    stream.write("insert into t values (2, 'b')")
+    there = Path(archive.settings["target_path"])
+    there.rename(there.with_name("unmounted"))
+    archive.says("--register", "1 table registered")
+    (again,) = queues.get_consumer_info(stream.conn, "q")
+    assert again.last_tick == first.last_tick and again.pending_events
+    with archive.worker() as worker:
+        version = worker.tables[0].store.newest()
+    assert version is not None and version.tick == first.last_tick
+    assert f"is registered at tick {first.last_tick}: a new table continues there" in caplog.text

@@ -186,6 +186,32 @@ def test_a_lake_that_is_killed_goes_on_where_it_was(
 
 
 @pytest.mark.slow
+def test_first_rows_that_were_never_published_are_read_again(
+    pgq_db: Database, spark_processes: Processes, tmp_path: Path
+) -> None:
+    lake = kept(pgq_db, spark_processes, tmp_path, "append")
+    assert lake.run("once", crash="lake.snapshot-held").code == -signal.SIGKILL
+    (consumer,) = queues.get_consumer_info(lake.stream.conn, "q", "lake.public.t")
+    lake.stream.write("update t set v = 'b' where id % 2 = 0")
+    assert lake.store.newest() is None and consumer.last_tick is not None
+    done = lake.run("once")
+    assert done.code == 0, done
+    lake.check()
+    # Without the directory, the consumer stays where it is.
+    version = lake.store.newest()
+    assert version is not None
+    lake.stream.write("update t set v = 'c' where id % 2 = 0")
+    there = Path(lake.store.place.uri)
+    there.rename(tmp_path / "unmounted")
+    assert lake.run("once").code == 3
+    (consumer,) = queues.get_consumer_info(lake.stream.conn, "q", "lake.public.t")
+    assert consumer.last_tick == version.tick
+    (tmp_path / "unmounted").rename(there)
+    assert lake.run("once").code == 0
+    lake.check()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["append", "history"])
 def test_a_command_that_joins_files_is_killed(
     pgq_db: Database, spark_processes: Processes, tmp_path: Path, mode: str

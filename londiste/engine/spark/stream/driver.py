@@ -44,6 +44,7 @@ class Driver:
         self._beat = Beat(options.kind.value, options.queue, options.consumer)
         self._begun = False
         self._is_new = False
+        self._noted = False
         #: Up to where the query may go at most; None: no limit.
         self._target: Tick | None = None
         #: The snapshot whose rows come first, until Spark has them.
@@ -76,7 +77,7 @@ class Driver:
             )
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             tick = self._newest()
-        elif known is not None and known.last_tick is not None and not options.start.given:
+        elif known is not None and known.last_tick is not None and self._continues:
             (tick,) = ticks.between(conn, options.queue, known.last_tick, known.last_tick) or (
                 self._lost(known.last_tick)
             )
@@ -84,7 +85,7 @@ class Driver:
             tick = self._start()
         batches.register_consumer_at(conn, options.queue, options.consumer, tick.id)
         self._is_new = known is None
-        self._begin_with()
+        self._begin_with(is_first=options.mode is Mode.SNAPSHOT_THEN_CHANGES)
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             return BEFORE_SNAPSHOT
         return self._offset(tick)
@@ -96,7 +97,7 @@ class Driver:
         if self._is_new:
             with contextlib.suppress(LondisteError):
                 batches.unregister_consumer(self.conn, options.queue, options.consumer)
-            self._begun = self._is_new = False
+            self._begun = self._is_new = self._noted = False
 
     def latest(self, start: Offset | None, *, limited: bool) -> Offset:
         """Where the batch that begins at ``start`` ends; ``start`` itself when nothing came.
@@ -164,6 +165,7 @@ class Driver:
         if offset.tick is None:
             return
         self._let_go()
+        self._is_new = False
         queue, consumer = self.options.queue, self.options.consumer
         found = queues.get_consumer_info(self.conn, queue, consumer)
         if not found:
@@ -171,6 +173,7 @@ class Driver:
         known = found[0]
         if known.last_tick is None or known.last_tick < offset.tick:
             batches.register_consumer_at(self.conn, queue, consumer, offset.tick)
+        self._note()
 
     # -- what that needs --------------------------------------------------------------------------
 
@@ -246,13 +249,21 @@ class Driver:
         if not self._begun:
             options = self.options
             batches.register_consumer_at(self.conn, options.queue, options.consumer, None)
-            self._begin_with()
+            self._begin_with(is_first=True)
 
-    def _begin_with(self) -> None:
-        """The consumer is registered."""
-        options = self.options
-        note_consumer_kind(self.conn, options.queue, options.consumer, options.kind)
+    def _begin_with(self, *, is_first: bool = False) -> None:
+        """The consumer is registered.  is_first -- none of its rows have arrived yet."""
+        # A lake reads its first rows again until its kind is recorded.
+        if not is_first or self.options.kind is ConsumerKind.STREAM:
+            self._note()
         self._begun = True
+
+    def _note(self) -> None:
+        """Records the kind of the consumer, once."""
+        if not self._noted:
+            options = self.options
+            note_consumer_kind(self.conn, options.queue, options.consumer, options.kind)
+            self._noted = True
 
     def _table_parts(self, end: Offset) -> Sequence[TablePart]:
         if self._held is None or self._held.seen != end.seen or not self._held.is_alive:
@@ -293,6 +304,12 @@ class Driver:
         batches.register_consumer_at(self.conn, self.options.queue, self.options.consumer, tick.id)
         self._begin_with()
         return self._offset(tick)
+
+    @property
+    def _continues(self) -> bool:
+        """Whether a registered consumer continues at its position."""
+        # The start of a lake applies to a new consumer: its settings stay as they are.
+        return not self.options.start.given or self.options.kind is not ConsumerKind.STREAM
 
     def _start(self) -> Tick:
         return bounds.starting_tick(self.conn, self.options, otherwise="latest")
