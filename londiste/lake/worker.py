@@ -56,7 +56,7 @@ class LakeWorker:
         for table in self.tables:
             with contextlib.suppress(LondisteError):
                 table.driver.stop_at_newest()
-        failure: LondisteError | None = None
+        failures = _Failures()
         for table in self.tables:
             try:
                 while not stopping() and table.work():
@@ -64,19 +64,15 @@ class LakeWorker:
                 if not stopping():
                     table.tidy()
             except Exception as error:
-                ours = as_londiste(error)
-                if failure is not None:
-                    log.error("%s", describe(failure))
-                failure = ours
-        if failure is not None:
-            raise failure
+                failures.add(error)
+        failures.end()
 
     def step(self) -> bool:
         """One epoch of each table; whether there was something new.
 
         A table that stops does not keep the others.  Raises the last of their errors.
         """
-        more, failure = False, None
+        more, failures = False, _Failures()
         for table in self.tables:
             started, before = time.monotonic(), table.changes
             try:
@@ -86,19 +82,15 @@ class LakeWorker:
                         self.observe(table.changes - before, time.monotonic() - started)
                     table.tidy()
             except Exception as error:
-                ours = as_londiste(error)
-                if isinstance(ours, Superseded):
-                    raise ours from error
-                if failure is not None:
-                    log.error("%s", describe(failure))
-                failure = ours
-                table.close()
+                failures.add(error, table)
         if time.monotonic() - self._vacuumed > _VACUUM:
-            for table in self.tables:
-                table.vacuum()
             self._vacuumed = time.monotonic()
-        if failure is not None:
-            raise failure
+            for table in self.tables:
+                try:
+                    table.vacuum()
+                except Exception as error:
+                    failures.add(error, table)
+        failures.end()
         return more
 
     def run(self, signals: Signals) -> None:
@@ -110,6 +102,35 @@ class LakeWorker:
             longest_pause=self.settings.max_retry_delay,
             on_reload=_refuse_reload,
         ).run()
+
+
+class _Failures:
+    """The errors of tables in one step: the last one is raised, the others are logged."""
+
+    def __init__(self) -> None:
+        # A table that cannot be opened fails in the same words when it is vacuumed.
+        self._found: dict[str, LondisteError] = {}
+
+    def add(self, error: Exception, table: LakeTable | None = None) -> None:
+        """Adds an error; closes its table, if given.  Raises Superseded at once."""
+        ours = as_londiste(error)
+        if table is not None:
+            if isinstance(ours, Superseded):
+                self._log(list(self._found))
+                raise ours from error
+            table.close()
+        self._found[describe(ours)] = ours
+
+    def end(self) -> None:
+        """Raises the last error, if there is one."""
+        texts = list(self._found)
+        if texts:
+            self._log(texts[:-1])
+            raise self._found[texts[-1]]
+
+    def _log(self, texts: list[str]) -> None:
+        for text in texts:
+            log.error("%s", text)
 
 
 def _refuse_reload() -> None:
