@@ -171,6 +171,14 @@ def columns(conn: Connection, table: TableName, known: TableInfo | None = None) 
     return _of_table(conn, Column, "table_columns", table, known)
 
 
+def filled(conn: Connection, oid: int) -> frozenset[str]:
+    """Names of columns whose first default may be in rows that are older than the column.
+
+    A table that is rewritten forgets it; its ``filenode`` changes then.
+    """
+    return frozenset(row["name"] for row in fetch(conn, "filled_columns", oid=oid))
+
+
 def constraints(
     conn: Connection, table: TableName, known: TableInfo | None = None
 ) -> list[Constraint]:

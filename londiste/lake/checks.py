@@ -7,6 +7,8 @@ from typing import Any
 
 from londiste.db.names import TableName, argument
 from londiste.errors import EventError, StateError
+from londiste.lake.columns import Evolved
+from londiste.lake.source import Described
 from londiste.lake.versions import Version
 
 
@@ -46,6 +48,45 @@ def require_key(table: TableName, version: Version, key: Sequence[str]) -> None:
             hint=f"mode state: londiste lake resync {argument(table)}; mode history: start with"
             " another lake_path",
         )
+
+
+def require_same_rows(
+    table: TableName, version: Version, described: Described, evolved: Evolved
+) -> None:
+    """Raises StateError if rows may have changed without an event."""
+    resync = f"londiste lake resync {argument(table)}"
+    if described.oid != version.oid:
+        raise StateError(
+            f"table {table}: was dropped and created again since it was read",
+            detail="no event reports the deletion of its rows",
+            hint=f"read its rows again: {resync}",
+        )
+    filled = _filled(version, described, evolved)
+    if filled:
+        raise StateError(
+            f"table {table}: no event contains the values of new columns in older rows:"
+            f" {', '.join(filled)}",
+            detail="it has or had a default, is NOT NULL, was renamed, generated or excluded, or"
+            " the table was rewritten",
+            hint=f"read the rows again: {resync}; or exclude it: skip_columns ="
+            f" {table}.{filled[0]}",
+        )
+
+
+def _filled(version: Version, described: Described, evolved: Evolved) -> list[str]:
+    """New columns that can have values in rows that no event contains.  Pure."""
+    # A rewrite stores the first default of a new column in its rows, and forgets it.
+    rewritten = version.filenode not in (0, described.filenode)
+    numbers = {column.name: column.number for column in evolved.columns}
+    return [
+        name
+        for name in evolved.added
+        if rewritten
+        or name in evolved.filled
+        or name in described.filled
+        # It existed before: the lake did not read it.
+        or numbers[name] <= version.highest
+    ]
 
 
 def require_mergeable(table: TableName, facts: Any, passed_scripts: Collection[int]) -> None:

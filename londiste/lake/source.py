@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -19,6 +19,7 @@ from londiste.engine.spark.stream.options import CHANGE_NAMES, GapPolicy, Mode, 
 from londiste.engine.spark.stream.types import StreamColumn, shape_of
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.lake.settings import LakeSettings
+from londiste.lake.versions import Version
 from londiste.pgq import queues
 from londiste.pgq.consumers import ConsumerKind, get_consumer_kinds
 
@@ -63,14 +64,23 @@ def tables(settings: LakeSettings) -> list[TableName]:
 class Described:
     """A table of the database as the lake sees it now.
 
+    filenode -- as in ``catalog.TableInfo``, 0 for none.
+    filled -- as ``catalog.filled`` finds them.
     key -- the primary key; unread -- columns that events have and the lake has not.
     """
 
     oid: int
+    filenode: int
     columns: tuple[StreamColumn, ...]
     details: tuple[catalog.Column, ...]
+    filled: frozenset[str]
     key: tuple[str, ...]
     unread: frozenset[str]
+
+    def noted(self, version: Version) -> Version:
+        """A version that contains what was noted of the table itself."""
+        highest = max((column.number for column in self.details), default=0)
+        return replace(version, oid=self.oid, filenode=self.filenode, highest=highest)
 
 
 def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Described:
@@ -97,8 +107,15 @@ def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Desc
             hint="remove them from skip_columns: the lake finds rows by the key",
         )
     _refuse_names(table, shape.columns, settings.lake_change_feed)
+    unread = shape.unread | frozenset(skipped)
     return Described(
-        info.oid, shape.columns, tuple(details), key, shape.unread | frozenset(skipped)
+        info.oid,
+        info.filenode or 0,
+        shape.columns,
+        tuple(details),
+        catalog.filled(conn, info.oid),
+        key,
+        unread,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from londiste.daemon import crash
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, argument
+from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Written
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.driver import Driver
@@ -110,13 +110,13 @@ class LakeTable:
             )
         if version.mode == "state":
             fresh = columns.first(described.columns, described.details)
-            found = replace(version, columns=fresh, key=described.key, oid=described.oid)
+            found = replace(described.noted(version), columns=fresh, key=described.key)
             now = replace(found, feed=self.settings.lake_change_feed)
         else:
             evolved = columns.evolve(
                 self.table, version.columns, described.columns, described.details, end.tick
             )
-            now = replace(version, columns=evolved.columns, oid=described.oid)
+            now = replace(described.noted(version), columns=evolved.columns)
         return self._rows(now, described, end, "resync")
 
     def vacuum(self) -> tuple[int, int]:
@@ -195,9 +195,8 @@ class LakeTable:
         source.require_start(conn, self.options, self.store.place.uri)
         source.warn_unless_captured(conn, settings.queue_name, self.table)
         new = replace(
-            self._empty(),
+            described.noted(self._empty()),
             key=described.key,
-            oid=described.oid,
             columns=columns.first(described.columns, described.details),
         )
         try:
@@ -343,33 +342,20 @@ class LakeTable:
         newest = ticks.newest(conn, self.settings.queue_name)
         assert newest is not None and start.tick is not None
         described = self._describe(conn)
-        resync = f"londiste lake resync {argument(table)}"
         if version.by_key:
             checks.require_key(self.table, version, described.key)
-        if version.is_whole and described.oid != version.oid:
-            raise StateError(
-                f"table {table}: was dropped and created again since it was read",
-                detail="no event reports the deletion of its rows",
-                hint=f"read its rows again: {resync}",
-            )
         evolved = columns.evolve(
             table, version.columns, described.columns, described.details, newest.id
         )
-        if evolved.filled and version.is_whole:
-            raise StateError(
-                f"table {table}: no event contains the values of new columns in older rows:"
-                f" {', '.join(evolved.filled)}",
-                detail="it has a default, is NOT NULL, or was renamed",
-                hint=f"read the rows again: {resync}; or exclude it: skip_columns ="
-                f" {table}.{evolved.filled[0]}",
-            )
+        if version.is_whole:
+            checks.require_same_rows(table, version, described, evolved)
         for name in evolved.added:
             log.warning("table %s: new column in the lake: %s", table, name)
         for name in evolved.dropped:
             log.warning(
                 "table %s: column %s was dropped; the lake keeps it, NULL in new rows", table, name
             )
-        known = replace(version, columns=evolved.columns, oid=described.oid)
+        known = replace(described.noted(version), columns=evolved.columns)
         return (
             known,
             columns.shape(evolved.columns, start.tick, described.unread),

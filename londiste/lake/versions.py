@@ -33,6 +33,7 @@ class Version:
 
     position -- offset of the stream, as ``offsets.write`` creates it.
     key -- columns; empty without one.  oid -- of the table.
+    filenode -- of the table; highest -- number of its newest column; 0: not known.
     complete -- it began with the rows of the table.
     buckets -- parts by key; what -- why there is this version: ``begin``, ``rows``, ``changes``,
         ``resync``, ``vacuum``, or the operation of another program.
@@ -49,6 +50,8 @@ class Version:
     buckets: int
     position: dict[str, Any]
     oid: int = 0
+    filenode: int = 0
+    highest: int = 0
     complete: bool = True
     columns: tuple[LakeColumn, ...] = ()
     files: tuple[File, ...] = ()

@@ -184,6 +184,34 @@ def test_added_and_dropped_columns_are_followed(lake: Lake) -> None:
     assert lake.compare().equal and len(lake.version().columns) == 2
 
 
+def test_new_columns_that_have_values_in_older_rows_stop_a_state(lake: Lake) -> None:
+    lake.stream.table(
+        "id int primary key, v text, old text, g int generated always as (id * 2) stored"
+    )
+    lake.more["skip_columns"] = "public.t.old"
+    lake.stream.write("insert into t values (1, 'a', 'o'), (2, 'b', 'o')")
+    lake.once()
+    plain = "alter table t alter {0} drop default, alter {0} drop not null"
+    for name, changes, more in (
+        ("old", (), {"skip_columns": ""}),
+        ("g", ("alter table t alter g drop expression",), {}),
+        ("c", ("alter table t add column c int not null default 5", plain), {}),
+        ("d", ("alter table t add column d float default random()", plain), {}),
+        ("f", ("alter table t add column f int default 5", plain, "vacuum full t"), {}),
+    ):
+        number = lake.version().number
+        lake.stream.write(*(one.format(name) for one in changes), "update t set v = v")
+        with pytest.raises(StateError, match=f"columns in older rows: {name}\n") as stopped:
+            lake.once(**more)
+        assert "londiste lake resync public.t" in stopped.value.hint
+        assert lake.version().number == number
+        resync(lake, **more)
+    # One that is NULL in older rows continues.
+    lake.stream.write("alter table t add column e int", "update t set e = 1 where id = 1")
+    lake.once()
+    assert lake.compare().equal
+
+
 def test_names_equal_for_spark_are_refused_with_a_hint(lake: Lake) -> None:
     lake.stream.table('id int primary key, v text, "V" text, "_Row" int')
     with pytest.raises(BadOption, match="_Row is reserved by the lake") as refused:
