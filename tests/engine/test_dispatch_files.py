@@ -103,12 +103,16 @@ def records(path: Path, form: str) -> list[dict[str, Any]]:
                 return list(csv.DictReader(file))
 
 
-def test_scripts_in_the_queue_are_passed_over(stream: Stream, work: Work) -> None:
+def test_events_that_change_no_row_are_ignored(stream: Stream, work: Work) -> None:
     options = {"handler": "daily_field", "part_field": "at", "row_mode": "keep_all"}
     work(**options)
     stream.write(
         "insert into t values (1, '2024-01-01', 'a', 's')",
         "select pgq.insert_event('q', 'EXECUTE', 'select 1', 'add.sql', null, null, null)",
+        # Events of an application.
+        "select pgq.insert_event('q', 'signup', 'x')",
+        "select pgq.insert_event('q', '{\"a\": 1}', 'x', 'public.t', null, null, null)",
+        "select pgq.insert_event('q', null, 'x')",
         "insert into t values (2, '2024-01-01', 'b', 's')",
     )
     work(**options)

@@ -364,6 +364,8 @@ def test_script_stops_the_lake_until_confirmed(lake: Lake) -> None:
     lake.stream.write("insert into t values (1, 'a')")
     lake.once()
     event = queues_insert(lake)
+    # An event of an application is no script.
+    lake.stream.database.execute("select pgq.insert_event('q', 'signup', 'x')")
     lake.stream.write("insert into t values (2, 'b')")
     with pytest.raises(EventError, match=f"script event {event}"):
         lake.once()

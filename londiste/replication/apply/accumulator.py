@@ -21,9 +21,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from londiste.applier.plan import TableChange
-from londiste.changes import jsonrow
 from londiste.changes.decode import decode_all, singles
 from londiste.changes.keyed import KeyedType, columns_digest, read_type
+from londiste.changes.kinds import is_message, is_truncate
 from londiste.changes.types import Change, Malformed, Op, RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
@@ -414,21 +414,6 @@ def _left(event: Event, skips: Collection[tuple[int, int]]) -> Iterable[Event]:
     except EventError as error:
         # Whether its values are meant to come here is not known yet.
         raise _veiled(event, error) from None
-
-
-def is_message(kind: str | None) -> bool:
-    """Whether events of this type are messages of the cascade; a script is one too."""
-    return kind is not None and (kind == "EXECUTE" or kind.startswith(("pgq.", "londiste.")))
-
-
-def is_truncate(kind: str | None) -> bool:
-    """Whether events of this type empty their table."""
-    if kind == "R":
-        return True
-    try:
-        return kind is not None and kind[:1] == "{" and jsonrow.header(kind).op is None
-    except Malformed:
-        return False
 
 
 def _names(pairs: list[tuple[str, object]]) -> tuple[str, ...]:

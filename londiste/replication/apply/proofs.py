@@ -19,13 +19,13 @@ from typing import NamedTuple
 from psycopg.pq import TransactionStatus
 
 from londiste.changes.decode import shown
+from londiste.changes.kinds import is_message
 from londiste.changes.types import SystemEvent
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import first
 from londiste.errors import ApplyError, EventError
 from londiste.pgq import queues
 from londiste.pgq.blocks import EventBlock
-from londiste.replication.apply.accumulator import is_message
 
 _WORDS = re.compile(rb"\t(?:EXECUTE\t|pgq\.|londiste\.)")
 #: Bytes in which the first fields of an event are, up to such a type.

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from londiste.cascade.model import WorkerState
 from londiste.changes.decode import decode_all
+from londiste.changes.kinds import is_message, is_truncate
 from londiste.changes.types import SystemEvent, Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
@@ -25,7 +26,7 @@ from londiste.pgq import batches, queues
 from londiste.pgq.batches import Opened
 from londiste.pgq.blocks import EventBlock, unescaped
 from londiste.replication.apply import errors
-from londiste.replication.apply.accumulator import LARGE, is_message, is_truncate
+from londiste.replication.apply.accumulator import LARGE
 from londiste.replication.apply.control_messages import SystemEvents
 from londiste.replication.apply.errors import Open
 from londiste.replication.apply.proofs import Proofs, control_events

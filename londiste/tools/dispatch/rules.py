@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from londiste.changes.decode import decode_all
+from londiste.changes.kinds import is_change
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.errors import BadOption, LondisteError
 from londiste.handlers import registry
 from londiste.handlers.dispatch import PRESETS, Dispatch, Dispatching
 from londiste.pgq.types import Event
-from londiste.replication.apply.accumulator import is_message, is_truncate
 
 #: The handlers that dispatch.
 HANDLERS: tuple[type[Dispatch], ...] = (Dispatch, *PRESETS)
@@ -154,16 +154,6 @@ def text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return str(value)
-
-
-@functools.lru_cache(maxsize=4096)
-def is_change(kind: str | None) -> bool:
-    """Whether an event of this type is a row change of one of the triggers."""
-    if kind is None or is_message(kind):
-        return False
-    if kind.startswith("{"):
-        return '"op"' in kind
-    return is_truncate(kind) or kind in {"I", "U", "D"} or kind[:2] in {"I:", "U:", "D:"}
 
 
 @functools.lru_cache(maxsize=4096)

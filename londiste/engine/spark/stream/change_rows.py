@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from londiste.changes.decode import decode_all
+from londiste.changes.kinds import is_change
 from londiste.changes.types import ExecuteScript, Op, RowChange, SystemEvent, Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
@@ -18,6 +19,7 @@ from londiste.engine.spark.stream.options import GapPolicy, Net, Options
 from londiste.engine.spark.stream.rows import Rows, batches
 from londiste.errors import EventError
 from londiste.pgq import blocks
+from londiste.pgq.consumers import ConsumerKind
 from londiste.pgq.types import Event, Tick
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class ChangeRows(Rows):
         return self._net is not None or self.options.preimages
 
     def of(self, event: Event, tick: Tick) -> Iterator[tuple[int, Sequence[Any]]]:
+        if self._ignores(event.type):
+            return
         size = len(event.data or "")
         for change in decode_all(event):
             if isinstance(change, SystemEvent):
@@ -66,6 +70,11 @@ class ChangeRows(Rows):
             else:
                 self._net.add(event, tick, change)
             size = 0
+
+    def _ignores(self, kind: str | None) -> bool:
+        """Whether events of this type are no concern of a lake or dispatcher; a stream fails."""
+        mine = self.options.kind in (ConsumerKind.LAKE, ConsumerKind.DISPATCH)
+        return mine and kind != "EXECUTE" and not is_change(kind)
 
     def batches(self, conn: Connection, result: Any) -> Iterator[pa.RecordBatch]:
         if self.one_by_one:
