@@ -274,6 +274,10 @@ def test_the_files_begin_with_the_rows_of_the_table(stream: Stream, work: Work) 
     )
     options = {"handler": "monthly_field", "part_field": "at", "row_mode": "plain"}
     options |= {"event_types": ("I", "U")}
+    stream.write("insert into t values (9, null, 'v', 's')")
+    with pytest.raises(StateError, match="a row of the copy has no time in column at"):
+        work(**options, with_copy=True)
+    stream.write("delete from t where id = 9")
     work(**options, with_copy=True)
     stream.write(
         "update t set v = 'w' where id = 2", "insert into t values (4, '2026-02-01', 'v', 's')"

@@ -22,7 +22,7 @@ from londiste.db.queries import query
 from londiste.engine.spark.lake.file_writer import Written
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.options import CHANGE_NAMES
-from londiste.errors import BadOption, EventError, InstallError, StateError
+from londiste.errors import BadOption, EventError, InstallError, LondisteError, StateError
 from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
 from londiste.lake import source
 from londiste.lake.settings import LakeSettings
@@ -35,7 +35,7 @@ from londiste.pgq.consumers import ConsumerKind
 from londiste.replication import sqlapi as captures
 from londiste.settings import load
 from londiste.tools.dispatch.first_copy import require_copyable
-from londiste.tools.dispatch.folders import Folders
+from londiste.tools.dispatch.folders import Folders, timeless
 from londiste.tools.dispatch.rules import Rules
 from londiste.tools.dispatch.settings import DispatchBase
 
@@ -343,14 +343,8 @@ class FileTable(LakeTable):
                 hint=f"set row_mode = keep_all, which needs no key: {_ELSEWHERE}",
             )
 
-    def _timeless(self, event: int) -> EventError:
-        return EventError(
-            f"event {event}: table {self.table}: no time in column {self.rule.work.part_field}",
-            detail="its value is NULL or missing; it selects the folder",
-            hint="capture the table by row, so that DELETE events contain it: on the root londiste"
-            f" change-form {self.table} row; or skip deletes: event_types=I,U",
-            event_id=event,
-        )
+    def _timeless(self, event: int) -> LondisteError:
+        return timeless(self.table, self.rule.work.part_field, event)
 
     def _time(self) -> str | datetime:
         match self.rule.work.part_mode:

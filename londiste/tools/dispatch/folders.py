@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 
-from londiste.errors import BadOption
+from londiste.db.names import TableName, argument, quote
+from londiste.errors import BadOption, EventError, LondisteError, StateError
 from londiste.handlers.partitions import Period
 
 _USUAL = {
@@ -107,3 +108,24 @@ class Folders:
         """Whether a folder ends before a time; None: nothing has expired."""
         end = self.end(part)
         return since is not None and end is not None and end <= since
+
+
+def timeless(table: TableName, field: str, event: int) -> LondisteError:
+    """The error of a row without the time that selects its folder.
+
+    event -- of the row; 0: it is a row of a first copy.
+    """
+    if not event:
+        return StateError(
+            f"table {table}: a row of the copy has no time in column {field}",
+            detail="its value is NULL; it selects the folder",
+            hint=f"set a time in such rows (where {quote(field)} is null), or choose another column"
+            " as part_field",
+        )
+    return EventError(
+        f"event {event}: table {table}: no time in column {field}",
+        detail="its value is NULL or missing; it selects the folder",
+        hint="capture the table by row, so that DELETE events contain it: on the root londiste"
+        f" change-form {argument(table)} row; or skip deletes: event_types=I,U",
+        event_id=event,
+    )

@@ -78,6 +78,18 @@ def test_changes_before_a_truncate_are_left_out_and_missing_times_are_reported()
     assert rows == [] and facts.timeless == 17
 
 
+def test_a_row_of_a_table_without_a_time_is_reported() -> None:
+    without = batch([None, datetime(2026, 1, 31)], pa.timestamp("us"), ("insert",))
+    ids = pa.nulls(2, pa.int64())
+    at = without.schema.get_field_index("_event_id")
+    rows, facts = placed(without.set_column(at, "_event_id", ids), plan())
+    assert rows == [] and facts.timeless == 0
+    # It counts before events, whichever comes first.
+    for known in (without.set_column(at, "_event_id", ids), without):
+        list(direct._placed([known], plan(), facts))
+    assert facts.timeless == 0
+
+
 def test_a_task_writes_few_files_at_a_time(tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     batches = [

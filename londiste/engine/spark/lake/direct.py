@@ -52,7 +52,7 @@ class DirectPlan:
 
 @dataclass
 class _Facts:
-    """What a task has read; timeless -- the first event without a time."""
+    """What a task has read; timeless -- the first event without a time, 0: a row of the table."""
 
     changes: int = 0
     truncate: int | None = None
@@ -71,7 +71,8 @@ def write(
 ) -> tuple[FileFacts, int | None, list[Written]]:
     """Reads parts into files, which no commit names yet.
 
-    Returns what they contain, the first event without a time, and the files.
+    Returns what they contain, the first event without a time (0: a row of the table), and the
+    files.
     """
     result = schema.schema(Payload.TYPED, shape.columns, timed=options.timed)
     given = (options, list(parts), shape, result, place, form, plan)
@@ -117,8 +118,10 @@ def _placed(
         rows = batch.filter(keep)
         parts = _folders(rows, plan)
         if parts.null_count:
-            first = pc.min(rows.filter(parts.is_null()).column("_event_id")).as_py()
-            facts.timeless = min(first, facts.timeless or first)
+            # A row of the table comes from no event.
+            ids = pc.fill_null(rows.filter(parts.is_null()).column("_event_id"), 0)
+            found = [pc.min(ids).as_py(), facts.timeless]
+            facts.timeless = min(one for one in found if one is not None)
             continue
         columns = dataframes.fitted(rows, wanted, names)
         fields = [*wanted, pyarrow.field("_part", pyarrow.string())]
