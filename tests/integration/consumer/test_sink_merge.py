@@ -126,6 +126,21 @@ def test_what_does_not_tell_the_last_change_stops_and_nothing_is_done(pgq_db: Da
     assert rows(pgq_db) == [(1, "a"), (2, "b")]
 
 
+def test_a_delete_and_an_insert_of_one_key_need_an_order(pgq_db: Database) -> None:
+    pgq_db.execute("create table t (id int primary key, v text)")
+    plain = Query(pgq_db, "id int, v text, _change_type text", table="t")
+    for change in ([(1, "a", "insert")], [(1, None, "delete")]):
+        with pytest.raises(StateError, match="several rows with one key") as caught:
+            plain.run(0, [(2, "b", "insert"), *change], [(1, "a", "insert"), (1, None, "delete")])
+        assert "_commit_version" in (caught.value.hint or "")
+    assert rows(pgq_db) == []
+    # Two deletes are one, and with an order a row may be deleted and inserted in one place.
+    plain.run(0, [(2, "b", "insert"), (3, None, "delete")], [(3, None, "delete")])
+    feed = Query(pgq_db, f"id int, v text, {FEED}", table="t")
+    feed.run(1, [(1, None, "delete", 1, 1), (1, "c", "insert", 1, 1)])
+    assert rows(pgq_db) == [(1, "c"), (2, "b")]
+
+
 def test_every_type_comes_out_as_it_was(pgq_db: Database) -> None:
     pgq_db.execute("create domain name_d as text not null")
     pgq_db.execute(
