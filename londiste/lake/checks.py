@@ -7,7 +7,7 @@ from typing import Any
 
 from londiste.db.names import TableName, argument
 from londiste.errors import EventError, StateError
-from londiste.lake.columns import Evolved
+from londiste.lake.columns import Evolved, retyped
 from londiste.lake.source import Described
 from londiste.lake.versions import Version
 
@@ -60,6 +60,14 @@ def require_same_rows(
             f"table {table}: was dropped and created again since it was read",
             detail="no event reports the deletion of its rows",
             hint=f"read its rows again: {resync}",
+        )
+    changed = retyped(version.columns, evolved.columns)
+    if changed is not None:
+        before, now = changed
+        raise StateError(
+            f"table {table}: column {now.name} changed its type: {now.type}, was {before.type}",
+            detail="no event contains the values that ALTER TABLE has changed",
+            hint=f"read the rows again: {resync}",
         )
     filled = _filled(version, described, evolved)
     if filled:

@@ -5,6 +5,7 @@ A column is never removed here: what is dropped there is NULL in rows that are w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -125,6 +126,46 @@ def evolve(
             filled.append(column.name)
         made.append(column)
     return Evolved(tuple(made), tuple(added), tuple(dropped), tuple(filled))
+
+
+def retyped(
+    known: Sequence[LakeColumn], now: Sequence[LakeColumn]
+) -> tuple[LakeColumn, LakeColumn] | None:
+    """The first column whose change of type may have changed values: before and now.  Pure."""
+    found = {column.name: column for column in now}
+    for column in known:
+        other = found[column.name]
+        same = column.dropped is other.dropped is None and column.number == other.number
+        if same and not keeps_values(column.type, other.type):
+            return column, other
+    return None
+
+
+def keeps_values(old: str, new: str) -> bool:
+    """Whether values of a type are the same in another one, with the same texts.  Pure."""
+    if old == new:
+        return True
+    one, other = _TYPE.fullmatch(old), _TYPE.fullmatch(new)
+    if one is None or other is None:
+        return False
+    if _base(one) != _base(other):
+        return False
+    if other["size"] is None:
+        return True
+    wider = one["size"] is not None and int(one["size"]) <= int(other["size"])
+    return wider and int(one["scale"] or 0) == int(other["scale"] or 0)
+
+
+#: Types that restrict their values by a length or precision; without it they take every value.
+_TYPE = re.compile(
+    r"(?P<name>text|character varying|bit varying|numeric|time|timestamp|interval)"
+    r"(?:\((?P<size>\d+)(?:,(?P<scale>-?\d+))?\))?(?P<rest>(?: with(?:out)? time zone)?(?:\[\])?)"
+)
+
+
+def _base(type: re.Match[str]) -> tuple[str, str]:
+    name = "text" if type["name"] == "character varying" else type["name"]
+    return name, type["rest"]
 
 
 def shape(columns: Sequence[LakeColumn], tick: int, unread: frozenset[str]) -> StreamShape:

@@ -210,6 +210,14 @@ def test_new_columns_that_have_values_in_older_rows_stop_a_state(lake: Lake) -> 
     lake.stream.write("alter table t add column e int", "update t set e = 1 where id = 1")
     lake.once()
     assert lake.compare().equal
+    # So do values that a new type has changed.
+    lake.stream.write("alter table t alter v type varchar(9) using upper(v)")
+    with pytest.raises(StateError, match=r"v changed its type: character varying\(9\), was text"):
+        lake.once()
+    resync(lake)
+    lake.stream.write("alter table t alter v type varchar(99)", "update t set e = 2 where id = 1")
+    lake.once()
+    assert lake.compare().equal
 
 
 def test_names_equal_for_spark_are_refused_with_a_hint(lake: Lake) -> None:

@@ -1,0 +1,56 @@
+"""Columns of a lake: changes of a type that keep all values, and those that may not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from londiste.lake.columns import LakeColumn, keeps_values, retyped
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("character varying(10)", "character varying(20)"),
+        ("character varying(10)", "character varying"),
+        ("character varying(10)", "text"),
+        ("text", "character varying"),
+        ("character varying(10)[]", "text[]"),
+        ("numeric(10,2)", "numeric(12,2)"),
+        ("numeric(10,2)", "numeric"),
+        ("timestamp(3) with time zone", "timestamp with time zone"),
+        ("public.mood", "public.mood"),
+    ],
+)
+def test_wider_types_keep_values(old: str, new: str) -> None:
+    assert keeps_values(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("character varying(20)", "character varying(10)"),
+        ("text", "character varying(10)"),
+        ("text", "text[]"),
+        ("numeric(10,2)", "numeric(12,3)"),
+        ("numeric", "numeric(12,3)"),
+        ("timestamp with time zone", "timestamp(3) with time zone"),
+        ("timestamp without time zone", "timestamp with time zone"),
+        ("character(3)", "character(5)"),
+        ("json", "jsonb"),
+        ("uuid", "text"),
+        ("public.mood", "public.other"),
+    ],
+)
+def test_other_types_may_change_values(old: str, new: str) -> None:
+    assert not keeps_values(old, new)
+
+
+def test_a_column_that_was_replaced_has_no_other_type() -> None:
+    known = LakeColumn("v", "text", "string", number=2)
+    other = replace(known, type="json")
+    assert retyped([known], [other]) == (known, other)
+    assert retyped([known], [replace(other, number=3)]) is None
+    assert retyped([known], [replace(other, dropped=7)]) is None
+    assert retyped([replace(known, dropped=5)], [replace(other, dropped=5)]) is None
