@@ -150,7 +150,9 @@ def warn_unless_captured(conn: Connection, queue: str, table: TableName) -> None
         )
 
 
-def require_start(conn: Connection, options: Options, directory: str) -> None:
+def require_start(
+    conn: Connection, settings: LakeSettings, options: Options, directory: str
+) -> None:
     """Checks whether a directory without a table may get one.
 
     Raises StateError if rows of this consumer were published elsewhere, and rows of now would
@@ -168,15 +170,16 @@ def require_start(conn: Connection, options: Options, directory: str) -> None:
             what,
         )
     elif (options.queue, options.consumer) in get_consumer_kinds(conn, options.queue):
-        setting = (
-            "with_copy = 0" if options.kind is ConsumerKind.DISPATCH else "lake_start = latest"
-        )
         again = f"londiste queue unregister {argument(options.queue)} {argument(options.consumer)}"
+        more = ""
+        if settings.lake_mode == "append":
+            files = options.kind is ConsumerKind.DISPATCH
+            setting = "with_copy = 0" if files else "lake_start = latest"
+            more = f"; or write the changes after that tick into a new table: {setting}"
         raise StateError(
             f"table {options.table}: the directory contains no table, but {what}",
             detail=directory,
-            hint=f"mount the directory; or read all rows again: {again}; or write the changes"
-            f" after that tick into a new table: {setting}",
+            hint=f"mount the directory; or read all rows again: {again}{more}",
         )
 
 

@@ -192,7 +192,7 @@ class LakeTable:
                     detail="modes state and history start with the rows of the table",
                     hint="remove lake_start",
                 )
-        source.require_start(conn, self.options, self.store.place.uri)
+        source.require_start(conn, settings, self.options, self.store.place.uri)
         source.warn_unless_captured(conn, settings.queue_name, self.table)
         new = replace(
             described.noted(self._empty()),

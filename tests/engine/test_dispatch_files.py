@@ -294,6 +294,10 @@ def test_the_files_begin_with_the_rows_of_the_table(stream: Stream, work: Work) 
         ],
         "month=2026-02": [(4, "v", "insert")],
     }
+    # Rows of now would leave a gap after the files.
+    with pytest.raises(StateError, match="the directory contains no table") as refused:
+        work(**options, with_copy=True, target_path=str(stream.directory / "other"))
+    assert refused.value.hint.endswith("with_copy = 0")
 
 
 @pytest.mark.slow

@@ -283,7 +283,7 @@ def test_directory_that_is_absent_does_not_move_the_consumer(lake: Lake) -> None
         # Neither the process that runs nor another one starts again with the rows of now.
         with pytest.raises(StateError, match=f"is registered at tick {first.tick}") as refused:
             worker.step()
-    assert "londiste queue unregister q lake.public.t" in refused.value.hint
+    assert refused.value.hint.endswith("londiste queue unregister q lake.public.t")
     with pytest.raises(StateError, match="the directory contains no table"):
         lake.once()
     (consumer,) = queues.get_consumer_info(lake.stream.conn, "q")
