@@ -310,25 +310,6 @@ def test_removing_on_a_leaf_keeps_the_table_registered(leaf: Database) -> None:
     assert ret(leaf, "londiste.global_remove_table", "q", "t")[0] == 400
 
 
-def test_removing_a_copying_table_empties_and_restores_it(leaf: Database) -> None:
-    leaf.execute("create table mine (id int, v text)")
-    ret(leaf, "londiste.global_add_table", "q", "t")
-    leaf.execute("alter table mine add primary key (id)")
-    ret(leaf, ADD, "q", "t", [], None, "mine")
-    leaf.execute("alter table mine drop constraint mine_pkey")
-    state = "londiste.local_set_table_state"
-    struct = "londiste.local_set_table_struct"
-    assert ret(leaf, state, "q", "public.t", None, "in-copy")[0] == 200
-    ddl = "alter table public.mine add constraint mine_pkey primary key (id)"
-    assert ret(leaf, struct, "q", "public.t", ddl)[0] == 200
-    with pytest.raises(psycopg.errors.CheckViolation):
-        ret(leaf, state, "q", "public.t", None, "ok")
-    leaf.execute("set session_replication_role = replica; insert into mine values (1, 'x')")
-    assert ret(leaf, "londiste.local_remove_table", "q", "t")[0] == 200
-    assert leaf.value("select count(*) from mine") == 0
-    assert leaf.value("select londiste.find_column_types('mine')") == "kv"
-
-
 def test_unknown_tables_have_no_state(leaf: Database) -> None:
     for function, *rest in (
         ("local_set_table_state", None, "ok"),

@@ -12,18 +12,16 @@ as $$
 declare
     v_dest text;
     v_ddl text;
-    v_half boolean;
+    v_copying boolean;
+    v_half boolean := false;
     v_keeps_rows boolean;
     v_written xid[];
     v_seq text;
     v_own text;
 begin
-    select coalesce(t.dest_table, t.table_name), t.dropped_ddl,
-           t.dropped_ddl is not null or t.merge_state = 'in-copy' and exists (
-               select from londiste.copy_attempt a
-               where a.queue_name = t.queue_name and a.table_name = t.table_name and a.resumes),
+    select coalesce(t.dest_table, t.table_name), t.dropped_ddl, t.merge_state is distinct from 'ok',
            coalesce('&' || t.table_attrs || '&' like '%&skip\_truncate=%', false)
-        into v_dest, v_ddl, v_half, v_keeps_rows
+        into v_dest, v_ddl, v_copying, v_keeps_rows
     from londiste.table_info t
     where t.queue_name = i_queue_name and t.table_name = i_table_name and t.local
     for update;
@@ -31,23 +29,37 @@ begin
         return;
     end if;
 
-    perform londiste.drop_table_triggers(i_queue_name, i_table_name);
-    -- The stored statements create keys, which an incomplete copy could violate: delete it first.
+    -- Waits for running tasks, before the table is locked: then their rows and marks are visible.
+    perform 1
+    from londiste.copy_attempt a
+    where a.queue_name = i_queue_name and a.table_name = i_table_name
+    for update;
     if v_keeps_rows then
         -- Existing rows, and rows of other tables, stay.
         v_written := array(select londiste.copy_written(i_queue_name, i_table_name));
-        delete from londiste.copy_attempt
-        where queue_name = i_queue_name and table_name = i_table_name;
-        delete from londiste.copy_chunk
-        where queue_name = i_queue_name and table_name = i_table_name;
+    else
+        -- A table without indexes, or one with partitions, has nothing to restore.
+        v_half := v_ddl is not null or v_copying and exists (
+            select from londiste.copy_attempt a
+                join londiste.copy_chunk c using (queue_name, table_name, attempt)
+            where a.queue_name = i_queue_name and a.table_name = i_table_name);
     end if;
+    delete from londiste.copy_attempt
+    where queue_name = i_queue_name and table_name = i_table_name;
+    delete from londiste.copy_chunk
+    where queue_name = i_queue_name and table_name = i_table_name;
+    delete from londiste.copy_range
+    where queue_name = i_queue_name and table_name = i_table_name;
+
+    perform londiste.drop_table_triggers(i_queue_name, i_table_name);
+    -- The stored statements create keys, which an incomplete copy could violate: delete it first.
     if londiste.find_table_oid(v_dest) is not null then
         v_own := case when londiste.find_rel_oid(v_dest, 'r') is not null then 'only ' else '' end
             || londiste.quote_fqname(v_dest);
         if cardinality(v_written) > 0 then
             execute 'delete from ' || v_own
                 || ' where xmin = any($1)' using v_written;
-        elsif v_half and not v_keeps_rows then
+        elsif v_half then
             execute 'truncate ' || v_own;
         end if;
         if v_ddl is not null then
