@@ -42,6 +42,7 @@ from londiste.errors import (
     StateError,
     Superseded,
     TableChanged,
+    UnknownNode,
     UnknownTable,
 )
 from londiste.pgq.liveness import Beat
@@ -351,6 +352,9 @@ class CopyProcess:
                 self._end.wait(_POLL_SECONDS)
             except Exception as error:
                 failure = loop.as_londiste(error)
+                if isinstance(failure, UnknownNode) and self._is_dropped():
+                    log.warning("%s: the copy ends, the node was dropped", name)
+                    return
                 if isinstance(failure, TableChanged):
                     changes += 1
                     failure = _with_count(failure, changes)
@@ -370,6 +374,13 @@ class CopyProcess:
                 # A table that has not begun yet takes the place at once.
                 signals.wake()
                 self._end.wait(self._rest(trouble.failures, took))
+
+    def _is_dropped(self) -> bool:
+        """Whether the target database is no node any more; the provider may be none, too."""
+        with contextlib.suppress(LondisteError, psycopg.Error):
+            with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+                return nodes.find_node_info(conn, self.job.queue) is None
+        return False
 
     def _rest(self, failures: int, took: float) -> float:
         """Seconds until a table that has failed, after ``took`` seconds of work, is tried again."""

@@ -8,7 +8,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.cascade.own_consumers import GRAVESTONE, consumer_kind
 from londiste.cascade.switching import failover as lost
-from londiste.cascade.switching import operation_log
+from londiste.cascade.switching import operation_log, release
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import AtNode, Begin, NodeAddress, Ticket
@@ -231,16 +231,24 @@ class DropNode(AtNode):
     def run(self, sites: Connections) -> None:
         if self.at.name == self.name:
             # It locks every table of the node, and its queue: writers go first.
-            retry_locked(sites, self.at.dsn, self._drop)
+            keys = retry_locked(
+                sites,
+                self.at.dsn,
+                self._drop,
+                before=lambda: release.stop_copies(sites.at(self.at.dsn), self.queue),
+            )
+            release.report(keys)
         else:
             with sites.transaction(self.at.dsn) as conn:
                 self._forget(conn)
 
-    def _drop(self, conn: Connection) -> None:
+    def _drop(self, conn: Connection) -> list[release.ReleasedKey]:
         for sink in admin.sinks_of(conn, self.queue):
             spark_epochs.forget_sink(conn, sink.sink)
+        keys = release.release_tables(conn, self.queue)
         nodes.drop_node(conn, self.queue, self.name)
         self._end_note(conn)
+        return keys
 
     def _forget(self, conn: Connection) -> None:
         for copying in self._copies(conn):

@@ -33,7 +33,10 @@ def drop_node(
     drop_consumers: bool,
     how: options.Execution,
 ) -> None:
-    """Remove a node from the cascade. Its tables keep their rows."""
+    """Remove a node from the cascade. Its tables keep their rows.
+
+    Tables that are being copied get their indexes and keys back, without the rows of the copy.
+    """
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings)

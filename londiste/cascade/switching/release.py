@@ -1,0 +1,68 @@
+"""Tables of a node that is dropped while they are copied become ordinary tables again.
+
+A copy drops indexes, keys and foreign keys of its table, and stores how to restore them.  The
+stored statements are lost with the node, so they run before it is dropped, in its transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import fetch, first
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReleasedKey:
+    """A foreign key that needs an operator; fields as in ``londiste.release_tables``."""
+
+    from_table: str
+    fkey_name: str
+    statement: str
+    reason: str | None
+
+    def __str__(self) -> str:
+        key = f"table {self.from_table}: foreign key {self.fkey_name}"
+        if self.reason is None:
+            return f"{key} is restored, its older rows are not validated: {self.statement};"
+        return f"{key} is not restored ({self.reason}): {self.statement};"
+
+
+def stop_copies(conn: Connection, queue: str) -> None:
+    """Asks the copies of a node to release their tables; ends what they build there."""
+    if not _is_there(conn):
+        return
+    for row in fetch(conn, "stop_copies", queue=queue):
+        dest = TableName.parse(row["dest"])
+        fetch(conn, "cancel_table_work", schema=dest.schema, name=dest.name)
+
+
+def release_tables(conn: Connection, queue: str) -> list[ReleasedKey]:
+    """Restores what the copies of a node have dropped, in the open transaction.
+
+    Returns the keys to report when it is committed.
+    """
+    if not _is_there(conn):
+        return []
+    row = first(conn, "unfinished_copies", queue=queue)
+    if row is None or not row[0]:
+        return []
+    return call.records(conn, ReleasedKey, "londiste.release_tables", queue)
+
+
+def report(keys: Sequence[ReleasedKey]) -> None:
+    """Logs each key with the statement that an operator may run."""
+    for key in keys:
+        log.warning("%s", key)
+
+
+def _is_there(conn: Connection) -> bool:
+    """Whether the database has tables of Londiste; an older version cannot release them."""
+    row = first(conn, "function_exists", function="londiste.release_tables(text)")
+    return row is not None and bool(row[0])
