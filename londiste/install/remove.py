@@ -63,7 +63,7 @@ def plan(
 
 
 def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
-    """Consumers, nodes, positions and epochs of sinks that would be lost, as sentences."""
+    """Consumers, nodes, foreign keys, positions and epochs that would be lost, as sentences."""
     schemas = {one.schema for one in removals if isinstance(one, DropSchema)}
     found: list[str] = []
     with conn.transaction():
@@ -71,6 +71,11 @@ def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
             found += [
                 f"node {node} of queue {queue} is in this database"
                 for queue, node in conn.execute(query("uninstall_nodes"))
+            ]
+        if "londiste" in schemas:
+            found += [
+                f"foreign key {key} of table {table} is not restored after a copy: {statement};"
+                for table, key, statement in conn.execute(query("uninstall_fkeys"))
             ]
         if "pgq" in schemas:
             found += [
@@ -129,8 +134,8 @@ def uninstall(
                     lost[0] + (f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""),
                     detail="; ".join(lost),
                     hint=(
-                        "drop nodes and consumers first, or accept their loss: londiste"
-                        " uninstall --allow-data-loss"
+                        "drop nodes and consumers and add the keys first, or accept their loss:"
+                        " londiste uninstall --allow-data-loss"
                     ),
                 )
             schemas = [one.schema for one in removals if isinstance(one, DropSchema)]

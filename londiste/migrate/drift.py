@@ -80,6 +80,7 @@ def differences(root: ObservedTable, other: ObservedTable, names: tuple[str, str
         mine = there.get(structure.name)
         if mine is not None and structure.bound is None:
             found += _table(structure, mine, root, other, names[1])
+    found += _pending(other, names[1])
     found += _sequences(root, other, names[1])
     return sorted(found, key=lambda one: -one.severity)
 
@@ -119,6 +120,18 @@ def _table(
                 f"drop it in the {name} database, or create it in the other one: {part.text}",
                 "",
             )
+
+
+def _pending(other: ObservedTable, name: str) -> Iterator[Finding]:
+    for table, key in sorted(other.pending):
+        yield Finding(
+            Severity.WARNING,
+            "structure",
+            f"table {table}: foreign key {key} is not restored yet in the {name} database",
+            "a copy has dropped it; the worker restores it when both tables are in sync",
+            "wait; londiste migrate switch restores keys of tables that are not replicated",
+            "",
+        )
 
 
 def _otherwise(table: TableName, part: _Part, known: _Part, name: str) -> Finding:

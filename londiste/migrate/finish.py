@@ -14,10 +14,11 @@ from londiste.migrate.databases import NEW, Pair
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
+from londiste.replication.commands import fkeys
 
 
 def nodes_left(sites: Connections, pair: Pair, *, abandon: bool) -> list[Step]:
-    """The steps that drop the two nodes, the branch first.
+    """The steps that drop the two nodes, the branch first, after foreign keys are restored.
 
     abandon -- proceed if the old database takes the writes: gives the migration up.
     Raises StateError while a switch is under way.
@@ -48,6 +49,9 @@ def nodes_left(sites: Connections, pair: Pair, *, abandon: bool) -> list[Step]:
             f" {argument(others[0])}",
         )
     steps: list[Step] = []
+    if not abandon:
+        for side, _ in found.values():
+            steps += fkeys.plan_end(sites, side.name, side.dsn, pair.queue)
     for side, info in found.values():
         if info.type is not NodeType.ROOT:
             steps += drop_node.drop(sites, scene, side.name, force=False, note=False)

@@ -1,6 +1,7 @@
 """``migrate switch`` and ``migrate back``: a switchover with checks and materialized views.
 
-Before it all objects of the root must be replicated, and materialized views are refreshed.  After
+Before it all objects of the root must be replicated; foreign keys that no worker restores are
+restored, and materialized views are refreshed.  After
 it they are refreshed again, with the rows of the last tick, while writes continue.
 """
 
@@ -27,6 +28,7 @@ from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
+from londiste.replication.commands import fkeys
 from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
 
@@ -121,12 +123,15 @@ def prepare(
             _require_all(sites, pair, here)
         _require_structure(sites, here, to, force=force, warn=warn)
         _require_successor(sites, seen, to, here, force=force, warn=warn)
+    keys = fkeys.plan(sites, to.dsn, pair.queue)
+    for line in keys.skipped:
+        warn(line)
     refresh = Refresh(to, collect.materialized_views(sites.at(to.dsn)), warn)
     # Before the notes are taken off: interrupted, it is part of what is left.
     ends = [step for step in switch.after if isinstance(step, End)]
     rest = [step for step in switch.after if not isinstance(step, End)]
     whole = replace(switch, after=[*rest, refresh, *ends])
-    return Switch([] if switch.begun else [refresh], whole)
+    return Switch([] if switch.begun else [*([] if force else keys.steps), refresh], whole)
 
 
 def refuse_under_way(pair: Pair, seen: ClusterState, to: Side | None = None) -> None:

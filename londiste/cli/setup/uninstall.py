@@ -18,7 +18,7 @@ from londiste.install import remove
 @options.explain
 @options.flag(
     "--allow-data-loss",
-    "Proceed even if consumers, nodes or positions are lost.",
+    "Proceed even if consumers, nodes, positions or foreign keys are lost.",
     earlier="--force",
 )
 @options.json_output(Steps)

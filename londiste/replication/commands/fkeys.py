@@ -167,6 +167,19 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
     return CommandPlan(tuple(steps), skipped=tuple(skipped))
 
 
+def plan_end(sites: Connections, node: str, dsn: str, queue: str) -> list[Step]:
+    """The steps that restore all keys before the node is dropped; no worker restores them later.
+
+    Includes keys that the worker is validating.  Keys of tables in copy are left to ``DropNode``.
+    """
+    steps: list[Step] = []
+    for one in collect(sites.at(dsn), queue):
+        if one.pending and not _reasons(one):
+            key = (node, dsn, TableName.parse(one.from_table), one.name)
+            steps += [MakeKey(*key), CheckKey(*key)]
+    return steps
+
+
 @dataclass(frozen=True)
 class _KeyStep:
     """A key, and the node of its table."""
@@ -205,7 +218,8 @@ class MakeKey(_KeyStep):
             if text and " VALIDATE CONSTRAINT " not in text:
                 conn.execute(text.encode())
 
-        with_table(sites, self.dsn, self.table, self.node, work)
+        with sites.at_length():
+            with_table(sites, self.dsn, self.table, self.node, work)
 
 
 class CheckKey(_KeyStep):
@@ -227,7 +241,8 @@ class CheckKey(_KeyStep):
                 tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
 
         try:
-            with_table(sites, self.dsn, self.table, self.node, work)
+            with sites.at_length():
+                with_table(sites, self.dsn, self.table, self.node, work)
         except LondisteError as error:
             if not isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
                 raise

@@ -365,3 +365,18 @@ def test_londiste3_consumers_get_a_hint_with_grants(pgq_db: Database) -> None:
         finally:
             for name in names:
                 conn.execute(f"drop role {name}")
+
+
+def test_keys_that_only_the_sql_remembers_forbid_its_removal(pgq_db: Database) -> None:
+    pgq_db.execute(
+        "create table a (id int primary key); create table b (id int);"
+        " select londiste.add_pending_fkey('public.b', 'public.a', 'b_to_a',"
+        " 'ALTER TABLE ONLY public.b ADD CONSTRAINT b_to_a FOREIGN KEY (id) REFERENCES public.a');"
+        " select londiste.add_pending_fkey('public.b', 'public.gone', 'b_to_gone', 'alter table')"
+    )
+    conn = pgq_db.connect()
+    with pytest.raises(StateError) as caught:
+        remove.uninstall(conn)
+    assert "ADD CONSTRAINT b_to_a FOREIGN KEY (id) REFERENCES public.a;" in caught.value.detail
+    assert "b_to_gone" not in caught.value.detail
+    assert remove.uninstall(conn, force=True)

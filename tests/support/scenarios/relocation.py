@@ -191,13 +191,18 @@ class Move:
         seconds: float = 120.0,
         process: Process | None = None,
     ) -> None:
-        """Until so many tables of the new database are in step; ``process`` must not end before."""
+        """Until so many tables of the new database are in step, and their foreign keys are there.
+
+        ``process`` must not end before.
+        """
 
         def reached() -> bool:
             assert process is None or process.running, process.said()
             with contextlib.suppress(psycopg.errors.UndefinedTable):
                 ok = database.value(
                     "select count(*) from londiste.table_info where local and merge_state = 'ok'"
+                    " and not exists (select from pgq_node.node_info n,"
+                    " londiste.get_valid_pending_fkeys(n.queue_name))"
                 )
                 return bool(ok == count)
             return False

@@ -46,6 +46,13 @@ def test_a_sequence_that_is_missing_stops_and_one_that_ends_earlier_warns() -> N
     assert "to 100 by 1" in found.what
 
 
+def test_a_key_that_is_not_restored_warns() -> None:
+    other = drift.ObservedTable(pending=frozenset({("public.cart", "cart_order_id_fkey")}))
+    (found,) = drift.differences(drift.ObservedTable(), other, NAMES)
+    assert found.severity is Severity.WARNING
+    assert "public.cart: foreign key cart_order_id_fkey" in found.what
+
+
 def test_a_column_of_one_side_stops() -> None:
     table = collect.Table(TableName("public", "t"))
     more = replace(table, columns=(*table.columns, collect.ColumnFacts("note", "text")))
