@@ -3,6 +3,8 @@
 before    the state ``running`` is in the database
 again     the remains of an interrupted run are found by name: an invalid index is dropped and
           built again; a valid one, or a dropped one, is done
+refused   an index of somebody else has the name: nothing was begun, so that a repeated run does
+          not take it for its own
 after     the script counts as applied, in one transaction with its consequences
 """
 
@@ -26,6 +28,14 @@ from londiste.replication.ddl.split import Statement
 from londiste.replication.ddl.sqlapi import State
 
 log = logging.getLogger(__name__)
+
+#: The object to create exists, or that to drop does not: the statement has changed nothing, and
+#: what its repetition finds is somebody else's.
+_REFUSED = (
+    psycopg.errors.DuplicateTable,
+    psycopg.errors.UndefinedObject,
+    psycopg.errors.UndefinedTable,
+)
 
 
 def run_alone(
@@ -63,17 +73,20 @@ def run_alone(
         )
         _do(conn, statement, name, node, again=again)
     except ScriptFailed as error:
-        state.set_script_state(
-            conn,
-            queue,
-            name,
-            State.FAILED,
-            StatementTiming.AFTER,
-            text,
-            attrs,
-            statement=statement.number,
-            error="; ".join(filter(None, [error.message, error.detail])),
-        )
+        with conn.transaction():
+            state.set_script_state(
+                conn,
+                queue,
+                name,
+                State.FAILED,
+                StatementTiming.AFTER,
+                text,
+                attrs,
+                statement=statement.number,
+                error="; ".join(filter(None, [error.message, error.detail])),
+            )
+            if isinstance(error.__cause__, _REFUSED):
+                state.script_left_nothing(conn, queue, name)
         raise
     except psycopg.Error as error:
         raise from_database(error, where=describe_dsn(conn.info.dsn)) from error

@@ -105,6 +105,11 @@ def set_script_state(
     )
 
 
+def script_left_nothing(conn: Connection, queue: str, name: str) -> None:
+    """Records that a statement was refused: objects that its repetition finds are not its own."""
+    call.value(conn, "londiste.script_left_nothing", queue, name)
+
+
 def decide_script(conn: Connection, queue: str, name: str, decision: str) -> str:
     """Stores the operator's decision: retry, skip or mark-done; returns a message.
 

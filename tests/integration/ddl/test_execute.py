@@ -236,6 +236,39 @@ def test_a_build_that_fails_on_the_root_is_repeated_by_the_command(tree: Tree) -
     assert tree.execute("n.sql", text).code == 0
 
 
+@pytest.mark.parametrize(
+    ("before", "text", "said"),
+    [
+        ("create index t_v on t (id)", "create index concurrently t_v on t (v)", "already exists"),
+        ("", "drop index concurrently t_v", "does not exist"),
+    ],
+)
+def test_a_statement_that_is_refused_is_refused_again(
+    tree: Tree, before: str, text: str, said: str
+) -> None:
+    if before:
+        tree.root.database.execute(before)
+    for _ in range(2):
+        failed = tree.execute("r.sql", text)
+        assert failed.code == 5, str(failed)
+        assert said in failed.err
+    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
+
+
+def test_a_build_that_was_done_when_it_was_killed_counts_when_repeated(tree: Tree) -> None:
+    text = "create index concurrently t_v on t (v)"
+    killed = tree.line.run(
+        tree.root,
+        "execute",
+        tree.script("s.sql", text),
+        env={"LONDISTE_CRASH": "script.alone-done"},
+    )
+    assert killed.code != 0
+    assert tree.root.database.value("select to_regclass('t_v') is not null")
+    assert tree.execute("s.sql", text).code == 0
+    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 1
+
+
 @contextmanager
 def leaf_worker(tree: Tree, *copy: str) -> Iterator[Worker]:
     """The worker of the leaf, to be driven unit by unit; ``copy`` is its copy process."""
