@@ -12,9 +12,15 @@ from londiste.monitor.status import Status
 from londiste.monitor.verdict import Allowed
 
 #: Findings of a node that exist once per object, which their text begins with.
-_PER_OBJECT = frozenset(
-    {"halted", "error", "copy", "capture", "partition", "rewritten", "follow", "drift"}
-)
+_PER_OBJECT = frozenset({"halted", "error", "copy", "drift"})
+#: Those whose text begins with their kind, and then the object: their end of its name.
+_AFTER_KIND = {
+    "capture": ": ",
+    "partition": "; hint: ",
+    "subscribers": ": ",
+    "rewritten": ": ",
+    "follow": " cannot be added: ",
+}
 #: Findings that need an answer of the root.
 _NEEDS_ROOT = frozenset({"lag"})
 
@@ -105,9 +111,8 @@ def of_failure(error: LondisteError, queue: str) -> Look:
 
 def _observed(finding: Finding, node: str) -> Observed:
     text = _short(finding.what.removeprefix(f"node {node}: "))
-    thing = text.partition(": ")[0] if finding.kind in _PER_OBJECT else ""
     return Observed(
-        _key(finding.queue, node, finding.kind, finding.consumer, thing),
+        _key(finding.queue, node, finding.kind, finding.consumer, _object(finding.kind, text)),
         finding.kind,
         int(finding.severity),
         finding.queue,
@@ -116,6 +121,13 @@ def _observed(finding: Finding, node: str) -> Observed:
         _short(finding.why),
         finding.do,
     )
+
+
+def _object(kind: str, text: str) -> str:
+    """What a finding is about, if a node can have several of its kind."""
+    if kind in _AFTER_KIND:
+        return text.removeprefix(f"{kind}: ").partition(_AFTER_KIND[kind])[0]
+    return text.partition(": ")[0] if kind in _PER_OBJECT else ""
 
 
 def _short(text: str) -> str:

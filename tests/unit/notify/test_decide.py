@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,6 +150,40 @@ def test_another_failed_event_is_another_finding_and_no_value_of_a_row_is_shown(
     assert {o.kind for o in first.found} == {"halted", "error"}
     assert len({o.key for o in (*first.found, *second.found)}) == 3
     assert all("(5)" not in o.what + o.why for o in first.found)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("capture", "table {} has lost its capture trigger: its changes are not replicated: x"),
+        ("capture", "table {} was renamed to public.z, events carry the old name: x"),
+        ("partition", "table {}: partition public.p was attached with rows; hint: y: z"),
+        ("partition", "table public.p: partition {} was detached with rows; hint: y: z"),
+        ("subscribers", "table {} was changed, the nodes below have not copied it again: x"),
+        ("rewritten", "table {} was rewritten by DDL on this node alone, compare it: x"),
+        ("follow", "{} cannot be added: it has no key"),
+    ],
+)
+def test_the_same_error_of_another_table_is_another_finding(source: str, text: str) -> None:
+    a, b = (source, text.format("public.a")), (source, text.format("public.b"))
+
+    def look(*errors: tuple[str, str]) -> Look:
+        return of_status(cascade(NodeStatus("n", "leaf", errors=errors)), Allowed(), 1)
+
+    state, events = State(), []
+    looks = [*[look(a)] * 5, *[look(a, b)] * 5, *[look(b)] * 5, *[look()] * 5]
+    for now, seen in enumerate(looks):
+        state, messages = step(state, seen, 10 * now, RULES)
+        events += [(one.event, "public.a" in one.finding.key) for one in messages]
+    assert events == [(BEGINS, True), (BEGINS, False), (ENDS, True), (ENDS, False)]
+
+
+def test_an_error_keeps_its_key_when_only_its_reason_changes() -> None:
+    found = [
+        of_status(cascade(NodeStatus("n", "leaf", errors=(("follow", text),))), Allowed(), 1)
+        for text in ("public.a cannot be added: waits for 7", "public.a cannot be added: for 8")
+    ]
+    assert len({one.key for look in found for one in look.found}) == 1
 
 
 def test_a_node_that_is_silent_and_a_cascade_without_answer() -> None:
