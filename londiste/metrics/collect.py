@@ -42,10 +42,14 @@ class NodeMeasures:
 
 @dataclass(frozen=True)
 class Cascade:
-    """A cascade, or one node of it; measures -- by name, of the nodes that answered."""
+    """A cascade, or one node of it.
+
+    measures -- by name, of the nodes that answered.  only -- nodes that are shown; empty: all.
+    """
 
     status: Status
     measures: dict[str, NodeMeasures]
+    only: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,5 @@ def counting(collect: Callable[[], Cascade]) -> Callable[[], Counted]:
 
 
 def only(found: Cascade, names: Iterable[str]) -> Cascade:
-    """The cascade without the other nodes."""
-    chosen = set(names)
-    nodes = tuple(one for one in found.status.nodes if one.name in chosen)
-    return dataclasses.replace(found, status=dataclasses.replace(found.status, nodes=nodes))
+    """The cascade of which only these nodes are shown; the others tell their lag."""
+    return dataclasses.replace(found, only=frozenset(names))

@@ -12,6 +12,7 @@ from londiste.metrics.cache import Cache, Outcome
 from londiste.metrics.catalog import Sample
 from londiste.metrics.collect import Cascade, Counted, Databases
 from londiste.metrics.endpoint import Response, Routes
+from londiste.monitor import verdict
 from londiste.monitor.status import NodeStatus
 from londiste.monitor.verdict import Allowed
 
@@ -104,7 +105,11 @@ def not_ready(outcome: Outcome[Counted], max_lag: float) -> list[str]:
     if outcome.value is None or not outcome.ok:
         return ["the databases do not answer"]
     found: Cascade = outcome.value.cascade
-    return [line for node in found.status.nodes for line in _not_ready(node, max_lag)]
+    nodes = verdict.chosen(found.status, found.only)
+    lines = [line for node in nodes for line in _not_ready(node, max_lag)]
+    return lines + [
+        f"node {name}: not in the cascade" for name in verdict.missing(found.status, found.only)
+    ]
 
 
 def _not_ready(node: NodeStatus, max_lag: float) -> Iterator[str]:

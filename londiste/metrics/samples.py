@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from londiste import __version__
@@ -13,8 +13,8 @@ from londiste.metrics.catalog import MOST_CONSUMERS, OTHERS, Sample
 from londiste.metrics.collect import Counted, Databases, NodeMeasures
 from londiste.monitor import verdict
 from londiste.monitor.queues import rules
-from londiste.monitor.queues.model import ConsumerFacts, Limits, MonitorFacts
-from londiste.monitor.status import NodeStatus, Status
+from londiste.monitor.queues.model import ConsumerFacts, Finding, Limits, MonitorFacts
+from londiste.monitor.status import NodeStatus
 from londiste.monitor.verdict import Allowed
 
 #: States of tables; each has a series, also with 0.
@@ -35,13 +35,17 @@ def cascade(found: Counted, allowed: Allowed | None = None) -> Iterator[Sample]:
     """Samples of the nodes of a cascade, and of their queues."""
     status = found.cascade.status
     allowed = allowed or Allowed()
-    problems = verdict.findings(status, allowed)
-    if len(status.nodes) > 1 or status.nodes[0].type == "root":
+    only = found.cascade.only
+    if any(node.type == "root" for node in status.nodes) or len(status.nodes) != 1:
+        problems = verdict.findings(status, allowed, only)
         yield Sample("londiste_status", rules.worst(problems), {"queue": status.queue})
+    for name in verdict.missing(status, only):
+        yield Sample("londiste_node_up", 0, {"queue": status.queue, "node": name})
+        yield from _findings(status.queue, name, [verdict.of_missing(name, status)])
     seen = set()
-    for node in status.nodes:
+    for node in verdict.chosen(status, only):
         measures = found.cascade.measures.get(node.name)
-        yield from _findings(node, status, allowed)
+        yield from _findings(status.queue, node.name, verdict.of_node(node, status, allowed))
         yield from _node(node, status.queue, measures)
         if found.copied is not None and node.name in found.copied:
             labels = {"queue": status.queue, "node": node.name}
@@ -52,10 +56,10 @@ def cascade(found: Counted, allowed: Allowed | None = None) -> Iterator[Sample]:
                 yield from queues(measures.database, measures.facts.queues)
 
 
-def _findings(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Sample]:
-    found = Counter((one.kind, one.severity.word) for one in verdict.of_node(node, status, allowed))
+def _findings(queue: str, node: str, problems: Iterable[Finding]) -> Iterator[Sample]:
+    found = Counter((one.kind, one.severity.word) for one in problems)
     for (kind, severity), number in sorted(found.items()):
-        labels = {"queue": status.queue, "node": node.name, "kind": kind, "severity": severity}
+        labels = {"queue": queue, "node": node, "kind": kind, "severity": severity}
         yield Sample("londiste_findings", number, labels)
 
 

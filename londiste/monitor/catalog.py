@@ -25,6 +25,11 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "No root answers: new changes do not arrive, and lag is unknown.",
             "Start the root, or replace it: londiste takeover.",
         ),
+        "unknown-node": (
+            "A node that was chosen with --node (run, notify) is not in the cascade: it was dropped"
+            " or renamed, or the name is wrong.",
+            "londiste members shows the nodes; name one of them.",
+        ),
         "halted": (
             "An event cannot be applied. Nothing after it is applied until it is decided.",
             "londiste events show prints the event, its row, and the commands that decide it.",

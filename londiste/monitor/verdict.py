@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from londiste.cascade.daemons import Life, Running
@@ -36,26 +36,61 @@ class Allowed:
     held: float = 900.0
 
 
-def findings(status: Status, allowed: Allowed | None = None) -> list[Finding]:
-    """Pure: all findings about a cascade, the worst first."""
+def findings(
+    status: Status, allowed: Allowed | None = None, only: Collection[str] = ()
+) -> list[Finding]:
+    """Pure: all findings about a cascade, the worst first.
+
+    only -- nodes that are looked at; empty: all.
+    """
     allowed = allowed or Allowed()
-    found = [one for node in status.nodes for one in of_node(node, status, allowed)]
-    if not any(node.type == "root" for node in status.nodes):
-        found.append(
-            _finding(
-                Severity.CRITICAL,
-                "no-root",
-                f"queue {status.queue}: no root answers",
-                "new changes do not arrive, and lag is unknown",
-                "londiste status; then start the root, or: londiste takeover",
-                status.queue,
-            )
-        )
+    found = [one for node in chosen(status, only) for one in of_node(node, status, allowed)]
+    found += [of_missing(name, status) for name in missing(status, only)]
+    found += of_cascade(status)
     return sorted(found, key=lambda one: (-one.severity.rank, _ORDER.get(one.kind, 9), one.what))
 
 
+def chosen(status: Status, only: Collection[str] = ()) -> list[NodeStatus]:
+    """Pure: the nodes that are looked at; all if none is named."""
+    return [node for node in status.nodes if not only or node.name in only]
+
+
+def missing(status: Status, only: Collection[str]) -> list[str]:
+    """Pure: names of nodes that are looked at and that the cascade does not have."""
+    return sorted(set(only) - {node.name for node in status.nodes})
+
+
+def of_missing(name: str, status: Status) -> Finding:
+    """Pure: the finding about a node that the cascade does not have."""
+    what = f"is not in the cascade of queue {status.queue}"
+    why = "it was dropped or renamed, or the name is wrong: nobody watches it"
+    do = "londiste members; then name one of these nodes with --node"
+    return _finding(Severity.CRITICAL, "unknown-node", what, why, do, status.queue, name)
+
+
+def of_cascade(status: Status) -> Iterator[Finding]:
+    """Pure: the findings about a whole cascade."""
+    if not any(node.type == "root" for node in status.nodes):
+        yield _finding(
+            Severity.CRITICAL,
+            "no-root",
+            f"queue {status.queue}: no root answers",
+            "new changes do not arrive, and lag is unknown",
+            "londiste status; then start the root, or: londiste takeover",
+            status.queue,
+        )
+
+
 #: The cause before what follows from it.
-_ORDER = {"unreachable": 0, "no-root": 1, "halted": 2, "worker": 3, "error": 4, "lag": 8}
+_ORDER = {
+    "unknown-node": 0,
+    "unreachable": 0,
+    "no-root": 1,
+    "halted": 2,
+    "worker": 3,
+    "error": 4,
+    "lag": 8,
+}
 
 
 def _finding(

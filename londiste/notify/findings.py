@@ -75,16 +75,17 @@ def of_status(status: Status, allowed: Allowed, severity: int, only: Collection[
 
     only -- nodes that are looked at; empty: all.
     """
-    nodes = [one for one in status.nodes if not only or one.name in only]
+    nodes = verdict.chosen(status, only)
     found = [
         _observed(one, node.name)
         for node in nodes
         for one in verdict.of_node(node, status, allowed)
     ]
-    rootless = not any(node.type == "root" for node in status.nodes)
-    if rootless:
-        everything = verdict.findings(status, allowed)
-        found += [_observed(one, "") for one in everything if one.kind == "no-root"]
+    for name in verdict.missing(status, only):
+        found.append(_observed(verdict.of_missing(name, status), name))
+    of_cascade = [_observed(one, "") for one in verdict.of_cascade(status)]
+    found += of_cascade
+    rootless = any(one.kind == "no-root" for one in of_cascade)
     return Look(
         tuple(_worst_of_each(one for one in found if rank(one) >= Severity(severity).rank)),
         frozenset(node.name for node in nodes if node.unreachable),

@@ -18,7 +18,14 @@ from londiste.copy.progress import Progress
 from londiste.metrics import samples
 from londiste.metrics.cache import Cache, Outcome
 from londiste.metrics.catalog import BY_NAME, METRICS, MOST_CONSUMERS, OTHERS, Kind, Sample
-from londiste.metrics.collect import Cascade, CopiedBytes, Counted, Databases, NodeMeasures
+from londiste.metrics.collect import (
+    Cascade,
+    CopiedBytes,
+    Counted,
+    Databases,
+    NodeMeasures,
+    only,
+)
 from londiste.metrics.pages import consumer_not_ready, not_ready, of_ticker
 from londiste.metrics.tally import ConsumerTally, TickerTally, WorkerTally
 from londiste.monitor.alarms import DatabaseFacts
@@ -192,6 +199,36 @@ def test_nothing_is_ready_without_an_answer() -> None:
     silent = ["the databases do not answer"]
     assert not_ready(Outcome(None, False, 1.0, 0.1), 10.0) == silent
     assert not_ready(Outcome(counted(ROOT), False, 1.0, 0.1), 10.0) == silent
+
+
+def test_a_chosen_node_that_the_cascade_does_not_have_is_down_and_not_ready() -> None:
+    found = counted(ROOT, replace(LEAF, behind=Behind(0, 0, 0.0), tables=TableCounts(2, 0, 4)))
+    for names, lines in (
+        ({"leaf"}, []),
+        ({"gone"}, ["node gone: not in the cascade"]),
+        ({"leaf", "gone"}, ["node gone: not in the cascade"]),
+    ):
+        chosen = Counted(only(found.cascade, names), found.copied)
+        assert not_ready(Outcome(chosen, True, 1.0, 0.1), 10.0) == lines
+        shown = list(samples.cascade(chosen))
+        assert values(shown, "node_up") == {name: name != "gone" for name in names}
+        kinds = {"unknown-node": 1} if lines else {}
+        assert values(shown, "findings", "kind") == kinds
+        assert values(shown, "status", "queue") == {"q": 2 if lines else 0}
+
+
+def test_a_cascade_of_which_nothing_is_known_has_samples() -> None:
+    shown = list(samples.cascade(counted()))
+    assert values(shown, "status", "queue") == {"q": 2}
+
+
+def test_nodes_that_are_not_chosen_tell_whether_the_position_of_a_chosen_one_has_expired() -> None:
+    found = only(counted(ROOT, replace(LEAF, behind=None)).cascade, ["leaf"])
+    shown = list(samples.cascade(Counted(found)))
+    assert values(shown, "findings", "kind") == {"lag": 1}
+    assert values(shown, "status", "queue") == {"q": 2}
+    # There is a root, although it is not shown.
+    assert values(shown, "node_up") == {"leaf": True}
 
 
 def test_bytes_of_copies_grow_over_their_ends_and_new_starts() -> None:

@@ -186,6 +186,13 @@ def test_an_error_keeps_its_key_when_only_its_reason_changes() -> None:
     assert len({one.key for look in found for one in look.found}) == 1
 
 
+def test_a_chosen_node_that_the_cascade_does_not_have_is_a_finding() -> None:
+    look = of_status(cascade(NodeStatus("n", "leaf")), Allowed(), 1, only=["gone"])
+    assert [(o.kind, o.node, o.severity) for o in look.found] == [("unknown-node", "gone", 2)]
+    assert look.found[0].what == "is not in the cascade of queue q"
+    assert of_status(cascade(NodeStatus("n", "leaf")), Allowed(), 1, only=["n"]).found == ()
+
+
 def test_a_node_that_is_silent_and_a_cascade_without_answer() -> None:
     gone = NodeStatus("n", "dead", unreachable="refused")
     look = of_status(cascade(gone), Allowed(), 1)
