@@ -86,7 +86,7 @@ METRICS = (
     Metric(
         "londiste_findings",
         Group.CASCADE,
-        "Findings of status --check, by kind and severity.",
+        "Findings of status --check, by kind and severity; about the cascade: node is empty.",
         (*_NODE, "kind", "severity"),
     ),
     Metric("londiste_node_up", Group.CASCADE, "1 if the node answers.", _NODE),

@@ -39,6 +39,7 @@ def cascade(found: Counted, allowed: Allowed | None = None) -> Iterator[Sample]:
     if any(node.type == "root" for node in status.nodes) or len(status.nodes) != 1:
         problems = verdict.findings(status, allowed, only)
         yield Sample("londiste_status", rules.worst(problems), {"queue": status.queue})
+        yield from _findings(status.queue, "", verdict.of_cascade(status))
     for name in verdict.missing(status, only):
         yield Sample("londiste_node_up", 0, {"queue": status.queue, "node": name})
         yield from _findings(status.queue, name, [verdict.of_missing(name, status)])

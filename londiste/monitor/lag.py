@@ -96,8 +96,8 @@ _WORST = {
 }
 
 
-def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Position]:
-    """The ticks that the root's queue has, by id; none if the root does not answer."""
+def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Position] | None:
+    """The ticks that the root's queue has, by id; None if the root does not answer."""
     try:
         with session(
             reach(root_dsn, f"connect_timeout={topology.CONNECT_SECONDS}"),
@@ -107,7 +107,7 @@ def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Posi
         ) as conn:
             return positions_at(conn, queue, ticks)
     except (LondisteError, psycopg.Error):
-        return {}
+        return None
 
 
 def positions_at(conn: Connection, queue: str, ticks: Iterable[int]) -> dict[int, Position]:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeVar
 
 from psycopg import conninfo
 
@@ -20,13 +19,13 @@ from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.cascade.switching import operation_log as operation
 from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
-from londiste.errors import InstallError, LondisteError
-from londiste.monitor import consumers, exposure, partitions
+from londiste.errors import LondisteError
+from londiste.monitor import consumers, exposure, node_errors
 from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.lag import Behind, Latency, Position, find_root, positions
-from londiste.monitor.nodes.rules import REWRITTEN, STALE_BELOW
+from londiste.monitor.node_errors import known
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
@@ -35,13 +34,9 @@ from londiste.replication import coverage
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors as apply_errors
 from londiste.replication.coverage import Audited
-from londiste.replication.model import COPY_BELOW, ReplicatedTable, decode_attrs
+from londiste.replication.model import ReplicatedTable, decode_attrs
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.sqlapi import LargeBatch
-
-_T = TypeVar("_T")
-#: The command with more about a line of status.
-CHECK = "londiste check shows what to do"
 
 
 @dataclass(frozen=True)
@@ -177,6 +172,7 @@ class Status:
 
     large_from, engine -- settings of the local node: the number of events from which on an engine
         job applies a batch (0: never), and the engine.
+    root_answers -- whether the root has told its ticks; it may not be among the nodes.
     """
 
     queue: str
@@ -184,6 +180,7 @@ class Status:
     nodes: tuple[NodeStatus, ...]
     large_from: int | None = None
     engine: str = ""
+    root_answers: bool = False
 
     def node(self, name: str) -> NodeStatus:
         """By name; KeyError."""
@@ -245,43 +242,11 @@ def collect(
 
     def question(conn: Connection, member: Member) -> _Answer:
         info = topology.own_info(conn, queue, member, asker)
-        errors = [
-            (c.name, c.cur_error.splitlines()[0])
-            for c in nodes.get_consumer_info(conn, queue)
-            if c.cur_error
-        ]
         missing: list[str] = []
-        lost = (
-            _known(missing, lambda: tables.lost_captures(conn, queue))
-            if info.type is NodeType.ROOT
-            else []
-        )
-        if info.type is NodeType.ROOT:
-            for changed in _known(missing, lambda: partitions.find(conn, queue)) or ():
-                do = partitions.remedy(changed.table, queue)
-                errors.append(("partition", f"{changed.message}; hint: {do}"))
-        renamed = _known(missing, lambda: tables.renamed_tables(conn, queue)) or {}
-        for old, now in renamed.items():
-            errors.append(
-                (
-                    "capture",
-                    f"table {old} was renamed to {now}, events carry the old name: {CHECK}",
-                )
-            )
-        for name, reason in lost or ():
-            if name not in renamed:
-                end = f"its changes are not replicated: {CHECK}"
-                errors.append(("capture", f"table {name} {reason}: {end}"))
-        for rewritten in _known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
-            errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
-        for followed, why in _known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():
-            errors.append(("follow", f"{followed} cannot be added: {why}"))
-        listed = _known(missing, lambda: tables.get_table_list(conn, queue))
-        for table in listed or ():
-            if COPY_BELOW in table.attrs:
-                errors.append(("subscribers", f"table {table.name} {STALE_BELOW}: {CHECK}"))
-        large = _known(missing, lambda: attempts.get_large_batch(conn, queue))
-        under_way = _known(missing, lambda: operation.find(conn, queue))
+        listed = known(missing, lambda: tables.get_table_list(conn, queue))
+        errors = node_errors.collect(conn, queue, info, listed or (), missing)
+        large = known(missing, lambda: attempts.get_large_batch(conn, queue))
+        under_way = known(missing, lambda: operation.find(conn, queue))
         keeper = None
         below = []
         if info.type is not NodeType.LEAF:
@@ -302,7 +267,7 @@ def collect(
         return _Answer(
             info,
             None if listed is None else count_tables(listed),
-            tuple(errors),
+            errors,
             large,
             bool(missing),
             keeper,
@@ -312,7 +277,7 @@ def collect(
             _daemons(conn, queue, info, large),
             tuple(
                 Halted(e.address, e.consumer, e.table or "?", e.op or "", tuple(e.key or ()))
-                for e in _known(missing, lambda: apply_errors.get_apply_errors(conn, queue)) or ()
+                for e in known(missing, lambda: apply_errors.get_apply_errors(conn, queue)) or ()
                 if e.state == "halted"
             ),
             () if limits is None or facts is None else alarms(facts, limits),
@@ -322,19 +287,10 @@ def collect(
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
     found = [_node(member, answers[member.name]) for member in members]
     met = [replace(m, name=node.name) for m, node in zip(members, found, strict=True)]
-    return Status(queue, local.name, tuple(_with_lag(found, met, dsn, local, queue, extra)))
-
-
-def _known(missing: list[str], ask: Callable[[], _T]) -> _T | None:
-    """The result of a query; None, recorded in ``missing``, where the node's schemas lack it.
-
-    A node with the schemas of Londiste 3 or of an older version is shown as running.
-    """
-    try:
-        return ask()
-    except InstallError as error:
-        missing.append(error.message)
-        return None
+    told = _positions(found, met, dsn, local, queue, extra)
+    at = told or {}
+    placed = [n if n.tick not in at else _placed(n, at[n.tick]) for n in found]
+    return Status(queue, local.name, tuple(placed), root_answers=told is not None)
 
 
 def count_tables(known: Sequence[ReplicatedTable]) -> TableCounts:
@@ -413,14 +369,15 @@ def _underway(found: Operation | None, at: str) -> Underway | None:
     return Underway(found.describe(), found.command(at), found.operator, found.started_at)
 
 
-def _with_lag(
+def _positions(
     found: Sequence[NodeStatus],
     members: Sequence[Member],
     dsn: str,
     local: NodeInfo,
     queue: str,
     extra: str,
-) -> list[NodeStatus]:
+) -> dict[int, Position] | None:
+    """Ticks of the root, by id; None if it does not answer."""
     root = next((n.name for n in found if n.type == NodeType.ROOT.value), None)
     if root == local.name:
         root_dsn: str | None = dsn
@@ -431,9 +388,8 @@ def _with_lag(
     else:
         root_dsn = None
     if root_dsn is None:
-        return list(found)
-    at = positions(root_dsn, queue, [n.tick for n in found if n.tick is not None])
-    return [n if n.tick not in at else _placed(n, at[n.tick]) for n in found]
+        return None
+    return positions(root_dsn, queue, [n.tick for n in found if n.tick is not None])
 
 
 def _placed(node: NodeStatus, position: Position) -> NodeStatus:

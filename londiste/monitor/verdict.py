@@ -14,7 +14,7 @@ from londiste.monitor.status import NodeStatus, Status
 #: Findings that one line names.
 _NAMED = 3
 #: Sources of ``NodeStatus.errors`` that are no consumers, and their severity.
-_SOURCES = {
+SOURCES = {
     "capture": Severity.CRITICAL,
     "partition": Severity.CRITICAL,
     "subscribers": Severity.CRITICAL,
@@ -118,8 +118,8 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
     halting = {one.consumer for one in node.halted}
     for source, text in node.errors:
         if source not in halting:
-            severity = _SOURCES.get(source, Severity.CRITICAL)
-            kind = source if source in _SOURCES else "copy" if ".copy." in source else "error"
+            severity = SOURCES.get(source, Severity.CRITICAL)
+            kind = source if source in SOURCES else "copy" if ".copy." in source else "error"
             yield add(severity, kind, f"{source}: {text}", text, "londiste check")
     if unknown := _unknown(node):
         yield add(Severity.UNKNOWN, "unknown", f"unknown: {', '.join(unknown)}", *_OLD)
@@ -183,7 +183,8 @@ def _lag(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Finding
     do = f"londiste status; check the log of the worker of {node.name}"
     behind = node.behind
     if behind is None:
-        if node.tick is not None and any(one.behind is not None for one in status.nodes):
+        answers = status.root_answers or any(one.behind is not None for one in status.nodes)
+        if node.tick is not None and answers:
             what = f"its tick {node.tick} is no longer in the root's queue"
             why = "the events after it may be gone"
             yield _finding(Severity.CRITICAL, "lag", what, why, do, status.queue, node.name)

@@ -20,6 +20,7 @@ RULES = {
     "worker": "LondisteDaemonDown",
     "ticker": "LondisteDaemonDown",
     "lag": "LondisteLag",
+    "no-root": "LondisteNoRoot",
     "drift": "LondisteDrift",
 }
 

@@ -1,0 +1,78 @@
+"""Errors that the database of a node knows: of consumers, captures, partitions and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db.connection import Connection
+from londiste.errors import InstallError
+from londiste.monitor import partitions
+from londiste.monitor.nodes.rules import REWRITTEN, STALE_BELOW
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import COPY_BELOW, ReplicatedTable
+
+_T = TypeVar("_T")
+#: The command with more about a line of status.
+CHECK = "londiste check shows what to do"
+
+
+def collect(
+    conn: Connection,
+    queue: str,
+    info: NodeInfo,
+    listed: Sequence[ReplicatedTable],
+    missing: list[str],
+) -> tuple[tuple[str, str], ...]:
+    """Source and text of each, as ``NodeStatus.errors`` has them.
+
+    listed -- tables of the node.  missing -- takes what its older schemas lack.
+    """
+    errors = [
+        (c.name, c.cur_error.splitlines()[0])
+        for c in nodes.get_consumer_info(conn, queue)
+        if c.cur_error
+    ]
+    lost = (
+        known(missing, lambda: tables.lost_captures(conn, queue))
+        if info.type is NodeType.ROOT
+        else []
+    )
+    if info.type is NodeType.ROOT:
+        for changed in known(missing, lambda: partitions.find(conn, queue)) or ():
+            do = partitions.remedy(changed.table, queue)
+            errors.append(("partition", f"{changed.message}; hint: {do}"))
+    renamed = known(missing, lambda: tables.renamed_tables(conn, queue)) or {}
+    for old, now in renamed.items():
+        errors.append(
+            (
+                "capture",
+                f"table {old} was renamed to {now}, events carry the old name: {CHECK}",
+            )
+        )
+    for name, reason in lost or ():
+        if name not in renamed:
+            end = f"its changes are not replicated: {CHECK}"
+            errors.append(("capture", f"table {name} {reason}: {end}"))
+    for rewritten in known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
+        errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
+    for followed, why in known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():
+        errors.append(("follow", f"{followed} cannot be added: {why}"))
+    for table in listed:
+        if COPY_BELOW in table.attrs:
+            errors.append(("subscribers", f"table {table.name} {STALE_BELOW}: {CHECK}"))
+    return tuple(errors)
+
+
+def known(missing: list[str], ask: Callable[[], _T]) -> _T | None:
+    """The result of a query; None, recorded in ``missing``, where the node's schemas lack it.
+
+    A node with the schemas of Londiste 3 or of an older version is shown as running.
+    """
+    try:
+        return ask()
+    except InstallError as error:
+        missing.append(error.message)
+        return None
