@@ -91,6 +91,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "The copy of a table fails; it retries.",
             "Read the message, correct the cause: londiste copy status.",
         ),
+        "copies-paused": (
+            "An operator paused the copies of a node, and tables are not in sync.",
+            "londiste copy resume, with the settings of the node.",
+        ),
         "capture": (
             "Changes of a table are not captured, or commands do not find it.",
             "londiste check names the table and the command that restores its capture.",

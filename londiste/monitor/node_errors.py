@@ -1,4 +1,4 @@
-"""Errors that the database of a node knows: of consumers, captures, partitions and tables."""
+"""What stops tables of a node: errors of consumers, captures and partitions; paused copies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TypeVar
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
-from londiste.errors import InstallError
+from londiste.db.queries import tuples
+from londiste.errors import InstallError, LondisteError
 from londiste.monitor import partitions
 from londiste.monitor.nodes.rules import REWRITTEN, STALE_BELOW
 from londiste.replication import sqlapi as tables
@@ -64,6 +65,15 @@ def collect(
         if COPY_BELOW in table.attrs:
             errors.append(("subscribers", f"table {table.name} {STALE_BELOW}: {CHECK}"))
     return tuple(errors)
+
+
+def copies_paused(conn: Connection, queue: str) -> bool:
+    """Whether an operator paused the copies; False where older schemas or rights do not tell."""
+    try:
+        ((paused,),) = tuples(conn, "copies_paused", queue=queue)
+    except LondisteError:
+        return False
+    return bool(paused)
 
 
 def known(missing: list[str], ask: Callable[[], _T]) -> _T | None:

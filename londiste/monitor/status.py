@@ -25,7 +25,7 @@ from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.lag import Behind, Latency, Position, find_root, positions
-from londiste.monitor.node_errors import known
+from londiste.monitor.node_errors import copies_paused, known
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
@@ -74,6 +74,7 @@ class NodeStatus:
     halted -- events that stop a consumer of the node.
     alarms -- findings of its database, if they were asked for.
     tick -- that it has reached.  applied_events -- of the queue, up to that tick; about.
+    copies_paused -- by ``copy pause``; False also where this role cannot see it.
     errors -- (consumer, first line of its message); (``capture``, what is not captured);
         (``subscribers``, tables that the nodes below have to copy again);
         (``follow``, tables of auto_add_tables that cannot be added).
@@ -99,6 +100,7 @@ class NodeStatus:
     lag: float | None = None
     tick: int | None = None
     paused: bool = False
+    copies_paused: bool = False
     uptodate: bool = True
     attrs: dict[str, str] = field(default_factory=dict)
     errors: tuple[tuple[str, str], ...] = ()
@@ -205,6 +207,7 @@ class _Answer:
     halted: tuple[Halted, ...]
     alarms: tuple[Finding, ...] = ()
     audit: Audited | None = None
+    copies_paused: bool = False
 
 
 #: Takes the session of a node, its name, and the facts of its database.
@@ -282,6 +285,7 @@ def collect(
             ),
             () if limits is None or facts is None else alarms(facts, limits),
             coverage.summed(covered) if covered else None,
+            copies_paused(conn, queue),
         )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
@@ -321,6 +325,7 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         tables=answer.tables,
         tick=info.last_tick,
         paused=info.paused,
+        copies_paused=answer.copies_paused,
         # Nothing waits for the worker of a root that never ran.
         uptodate=info.uptodate or root,
         attrs=decode_attrs(info.attrs),

@@ -124,7 +124,10 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     if node.unreachable:
         facts.append(paint(f"ERR: {node.unreachable}"))
     if node.tables is not None:
-        facts.append(f"Tables: {node.tables}" + ("" if node.current else paint(" (not current)")))
+        text = f"Tables: {node.tables}" + ("" if node.current else paint(" (not current)"))
+        if node.copies_paused and node.tables.half:
+            text += ", COPIES PAUSED"
+        facts.append(text)
     if node.tick is not None:
         lag, late = _lag(node)
         text = f"Lag: {paint(lag) if late else lag}, Tick: {node.tick}"

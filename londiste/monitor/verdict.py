@@ -132,6 +132,11 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
     if node.paused:
         do = f"londiste resume --node {node.name}"
         yield add(Severity.WARNING, "paused", "the worker is paused", "it applies nothing", do)
+    if node.copies_paused and node.tables is not None and node.tables.half:
+        what = f"copies are paused; tables not in sync: {node.tables.half}"
+        why = "tables are not copied until they are resumed"
+        do = f"with the settings of {node.name}: londiste copy resume"
+        yield add(Severity.WARNING, "copies-paused", what, why, do)
     if node.operation is not None:
         what, do = node.operation.what, node.operation.command
         yield add(Severity.WARNING, "operation", f"under way: {what}", "it is unfinished", do)

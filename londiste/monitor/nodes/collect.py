@@ -9,6 +9,7 @@ from londiste.db.connection import Connection
 from londiste.db.queries import tuples
 from londiste.db.relation import shapes
 from londiste.errors import LondisteError
+from londiste.monitor.node_errors import copies_paused
 from londiste.monitor.nodes.rules import NodeFacts, TableFacts
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
@@ -62,6 +63,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
             name=node.worker,
             start=f"londiste -c FILE worker (settings of node {node.name})",
         ),
+        copies_paused(conn, queue),
     )
 
 

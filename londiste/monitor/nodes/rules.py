@@ -41,6 +41,7 @@ class NodeFacts:
     errors -- of the worker and other consumers of the node: name and first line.
     paused -- whether its worker is paused.  operation -- an unfinished change of the cascade, and
         the command that finishes it.  worker -- that of the node; None: not asked.
+    copies_paused -- by ``copy pause``.
     """
 
     name: str
@@ -54,6 +55,7 @@ class NodeFacts:
     paused: bool = False
     operation: tuple[str, str] | None = None
     worker: Running | None = None
+    copies_paused: bool = False
 
 
 def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Finding]:
@@ -121,14 +123,8 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
             continue
         severity = Severity.CRITICAL if table.error else Severity.WARNING
         what = f"table {name} is not in sync ({table.state or 'waits for its copy'})"
-        do = (
-            "correct that; the copy continues automatically"
-            if table.error
-            else "londiste copy status"
-        )
-        found.append(
-            _finding(severity, "state", node, what, table.error or "its copy is running", do, queue)
-        )
+        why, do = _copy_state(node, table)
+        found.append(_finding(severity, "state", node, what, why, do, queue))
     for kind, table_name, detail in node.doubts:
         if kind == "always" and node.type == "root":
             # Nothing is replicated to it.
@@ -151,6 +147,18 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
             )
         )
     return found
+
+
+def _copy_state(node: NodeFacts, table: TableFacts) -> tuple[str, str]:
+    """Why a table is not in sync, and what to do."""
+    if table.error:
+        return table.error, "correct that; the copy continues automatically"
+    if node.copies_paused:
+        return "copies are paused", f"with the settings of {node.name}: londiste copy resume"
+    return (
+        "its copy is running" if table.state else "its copy has not begun",
+        "londiste copy status",
+    )
 
 
 _OFF = {

@@ -65,6 +65,42 @@ def test_every_node_is_shown_with_its_tables_and_position(
     assert names == ["leaf", "root"]
 
 
+def test_copies_that_are_paused_are_a_warning_and_checked_tables_name_it(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    root.db.execute("create table a (id int primary key); create table b (id int primary key)")
+    londiste(root.db, "add-table", "--all")
+    londiste(leaf.db, "add-table", "--all", "--create", "--expect-sync")
+    assert "COPIES PAUSED" not in londiste(leaf.db, "status").out
+    assert londiste(leaf.db, "copy", "pause").code == 0
+    # No table waits for a copy.
+    assert not found_kinds(londiste(root.db, "status", "--check", "--json").json, "copies-paused")
+    assert londiste(leaf.db, "resync", "a").code == 0
+    checked = londiste(root.db, "status", "--check", "--json")
+    (paused,) = found_kinds(checked.json, "copies-paused")
+    assert paused["severity"] == "warning"
+    assert paused["what"] == "node leaf: copies are paused; tables not in sync: 1"
+    assert "Tables: 1/1/0" in londiste(root.db, "status").out
+    assert "COPIES PAUSED" in londiste(root.db, "status").out
+    answer = londiste(leaf.db, "check", "--json").json
+    (waits,) = found_kinds(answer, "state")
+    assert (waits["why"], waits["do"].endswith("londiste copy resume")) == (
+        "copies are paused",
+        True,
+    )
+    assert londiste(leaf.db, "copy", "resume").code == 0
+    assert not found_kinds(londiste(root.db, "status", "--check", "--json").json, "copies-paused")
+    (waits,) = found_kinds(londiste(leaf.db, "check", "--json").json, "state")
+    assert waits["why"] == "its copy has not begun"
+
+
+def found_kinds(document: Any, kind: str) -> list[dict[str, Any]]:
+    found = document["findings"] if isinstance(document, dict) else document
+    return [one for one in found if one["kind"] == kind]
+
+
 def test_tables_that_are_no_longer_captured_are_shown(
     nodes_of: Nodes, londiste: CommandLine
 ) -> None:

@@ -99,6 +99,18 @@ def worker_is_paused(watched: Watched) -> Iterator[None]:
     watched.leaf.database.execute(pause, QUEUE, False)
 
 
+@outage(1, "copies-paused", "copies are paused; tables not in sync: 1", shown="COPIES PAUSED")
+def copies_are_paused(watched: Watched) -> Iterator[None]:
+    for words in (("copy", "pause"), ("resync", "other")):
+        done = watched.line.run(watched.leaf, *words)
+        assert done.code == 0, str(done)
+    yield
+    done = watched.line.run(watched.leaf, "copy", "resume")
+    assert done.code == 0, str(done)
+    state = "select merge_state = 'ok' from londiste.table_info where table_name = 'public.other'"
+    watched.line.wait(lambda: watched.leaf.database.value(state), "the copy", 60)
+
+
 CONSUMER = """
 import sys, londiste
 class Reader(londiste.Consumer):

@@ -86,6 +86,13 @@ def test_lag_has_a_limit_and_ten_times_that(
     assert about(ROOT, replace(LEAF, behind=behind)) == expected
 
 
+def test_copies_that_are_paused_are_a_warning_while_tables_wait() -> None:
+    waits = replace(LEAF, tables=TableCounts(1, 2, 0))
+    assert about(ROOT, waits) == []
+    assert about(ROOT, replace(LEAF, copies_paused=True)) == []
+    assert about(ROOT, replace(waits, copies_paused=True)) == [("copies-paused", Severity.WARNING)]
+
+
 def test_a_backlog_has_a_limit() -> None:
     node = replace(LEAF, behind=Behind(1, 1001, 1.0))
     assert about(ROOT, node, allowed=Allowed(backlog=1000)) == [("lag", Severity.WARNING)]

@@ -18,7 +18,7 @@ from londiste.monitor.alarms import DatabaseFacts, drift_findings
 from londiste.monitor.lag import Behind
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.retention import Retention
-from londiste.monitor.status import NodeStatus, Status, Underway
+from londiste.monitor.status import NodeStatus, Status, TableCounts, Underway
 from londiste.monitor.verdict import Allowed
 from tests.unit.metrics.test_samples import HALTED, LEAF, ROOT, SHARE, promtool
 
@@ -67,6 +67,7 @@ CAUSES = {
     "unknown": beside(daemons=(Running("worker", "w", Life.UNKNOWN),)),
     "unknown, tables": beside(tables=None),
     "paused": beside(paused=True),
+    "copies-paused": beside(copies_paused=True, tables=TableCounts(2, 1, 4)),
     "operation": beside(operation=Underway("switchover", "londiste switchover", "me", AT)),
     "held": beside(held=Retention(1, 9999.0, "c", "consumer c", "start it")),
     "lag": beside(behind=Behind(9, 9, 600.0)),
