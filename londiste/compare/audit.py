@@ -134,8 +134,8 @@ def outgrown(ranges: Sequence[progress.ComparedRange], now: int) -> bool:
 
 def once(
     settings: WorkerSettings, asked: Asked, *, share: float, say: Callable[[str], None]
-) -> None:
-    """Compares every range once.
+) -> bool:
+    """Compares every range once; False if a signal stopped it before.
 
     share -- part of the time that is spent reading.
     """
@@ -148,11 +148,12 @@ def once(
                     started = server_now(conn)
                 following = _following(settings, conn, asked, started)
                 if following is None:
-                    return
+                    return True
                 _advance(settings, conn, asked, following, started, say)
             took = time.monotonic() - began
             if share < 1.0:
                 signals.wait(took / share - took)
+        return False
 
 
 @dataclass

@@ -111,7 +111,9 @@ def compare(
         output.show(EXPLAINED, plans, json_wanted=as_json, columns=columns)
         return 0
     if continuous and once:
-        audit.once(settings, asked, share=share, say=output.message)
+        if not audit.once(settings, asked, share=share, say=output.message):
+            output.message("not all ranges were compared; what was: londiste compare --status")
+            raise KeyboardInterrupt
         return _status(settings, tables, as_json)
     if continuous:
         with context.process(settings, announced=False) as signals:

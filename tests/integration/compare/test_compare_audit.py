@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -90,6 +91,25 @@ def test_a_killed_comparison_holds_nothing_and_goes_on(
     assert 1 <= found["differs"] < 3
     found = answer(line, leaf, "big", code=3)["tables"][0]
     assert (found["ranges_known"], found["differs"]) == (0, 3)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_an_audit_that_is_stopped_does_not_say_that_all_rows_are_equal(
+    line: Line, pair: tuple[LineNode, LineNode], stop: signal.Signals, options: tuple[str, ...]
+) -> None:
+    _, leaf = pair
+    argv = [sys.executable, "-m", "londiste", "-c", str(leaf.config), "compare", "--continuous"]
+    audit = line.processes.start("audit", [*argv, "--once", "--share", "0.001", *options])
+    split = "select count(*) from londiste.compare_ranges(%s, 'audit')"
+    # It rests for long after it has split the first table.
+    line.wait(lambda: leaf.database.value(split, QUEUE), "the first ranges")
+    audit.send(stop)
+    assert audit.wait(60) == 130
+    assert "not all ranges were compared" in audit.said()
+    if options:
+        assert '"equal"' not in audit.said()
+        assert '"interrupted"' in audit.said()
 
 
 def test_an_audit_covers_every_range_and_shows_what_it_found(
