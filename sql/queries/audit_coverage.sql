@@ -3,6 +3,7 @@
  *
  * %(queue)s -- the queue.
  * recent, recent_rows -- ranges that were compared in the last 24 hours, and their rows on the root.
+ * A table that is not in sync counts as not compared; what was found to differ stays known.
  * rows -- of all ranges; the catalog's estimate for those that were never compared.
  */
 with ranges as materialized (
@@ -25,14 +26,14 @@ found as (
 select
     t.table_name,
     coalesce(f.ranges, 0) as ranges,
-    coalesce(f.compared, 0) as compared,
-    coalesce(f.recent, 0) as recent,
+    case when t.merge_state = 'ok' then coalesce(f.compared, 0) else 0 end as compared,
+    case when t.merge_state = 'ok' then coalesce(f.recent, 0) else 0 end as recent,
     (
         coalesce(f.rows, 0)
         + greatest(coalesce(c.reltuples, 0), 0)::numeric
             * case when f.ranges > 0 then 1.0 - f.compared::numeric / f.ranges else 1.0 end
     )::int8 as rows,
-    coalesce(f.recent_rows, 0)::int8 as recent_rows,
+    case when t.merge_state = 'ok' then coalesce(f.recent_rows, 0) else 0 end::int8 as recent_rows,
     coalesce(f.differing, 0)::int8 as differing,
     f.oldest
 from londiste.get_table_list(%(queue)s) as t

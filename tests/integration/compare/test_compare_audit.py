@@ -155,6 +155,40 @@ def test_an_audit_covers_every_range_and_shows_what_it_found(
     assert answer(line, leaf, "--status")["coverage"] is None
 
 
+def test_a_table_that_is_copied_again_is_not_verified_until_it_is_compared_again(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    _, leaf = pair
+    damage(leaf, "update big set filler = 'wrong' where id = 7000")
+    once = ("--continuous", "--once", "--share", "1")
+    assert answer(line, leaf, *once, code=3)["coverage"]["verified"] == 1.0
+
+    def together() -> dict[str, Any]:
+        shown = json.loads(line.run(leaf, "status", "--json").out)["nodes"]
+        found: dict[str, Any] = next(one["audit"] for one in shown if one["name"] == "leaf")
+        return found
+
+    assert line.run(leaf, "copy", "pause").code == 0
+    assert line.run(leaf, "resync", "big").code == 0
+    during = together()
+    assert during["verified"] == pytest.approx(10 / 12_010, abs=1e-4)
+    assert (during["complete"], during["tables"], during["oldest"]) == (1, 2, None)
+    # Its rows have not been replaced yet.
+    assert during["differing"] == 1
+    checked = json.loads(line.run(leaf, "status", "--check", "--json").out)["findings"]
+    assert [one["kind"] for one in checked if one["kind"] == "drift"] == ["drift"]
+    assert line.run(leaf, "copy", "resume").code == 0
+    state = "select merge_state from londiste.table_info where table_name = 'public.big'"
+    # The copy catches up from tick to tick.
+    line.wait(lambda: line.tick() and leaf.database.value(state) == "ok", "the copy")
+    leaf.database.execute("analyze big")
+    after = together()
+    assert after["verified"] == pytest.approx(10 / 12_010, abs=1e-4)
+    assert (after["complete"], after["differing"]) == (1, 0)
+    again = answer(line, leaf, *once)
+    assert (again["equal"], again["coverage"]["verified"]) == (True, 1.0)
+
+
 def test_a_killed_audit_continues_where_it_was(line: Line, pair: tuple[LineNode, LineNode]) -> None:
     _, leaf = pair
     leaf.database.execute(
