@@ -334,7 +334,7 @@ class RowWriter:
                 change,
                 shape,
                 "an update needs a key",
-                hint=f"give the provider's table a primary key: alter table {shape.name}"
+                hint=f"give the provider's table a primary key: alter table {shape.name.quoted}"
                 " add primary key (…)",
             )
         replace = change.op is not Op.DELETE and must_replace(shape, columns, key)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument
 from londiste.monitor.queues.model import Finding, Severity
 
@@ -37,7 +38,7 @@ def remedy(table: TableName, queue: str) -> str:
     return (
         f"on the nodes below: londiste resync {argument(table)} (or change the rows there,"
         f" and londiste compare); then on this node:"
-        f" select londiste.settle_partitions('{queue}', '{table}')"
+        f" select londiste.settle_partitions({literal(queue)}, {literal(str(table))})"
     )
 
 

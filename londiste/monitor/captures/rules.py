@@ -127,7 +127,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 "no-key",
                 "it has no primary key",
                 "only INSERT and TRUNCATE can be replicated; UPDATE and DELETE are refused",
-                f"alter table {one.table} add primary key (…)",
+                f"alter table {TableName.parse(one.table).quoted} add primary key (…)",
             )
         )
     if one.nullable:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from londiste.cascade.daemons import Life, Running
+from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
 from londiste.monitor.queues.model import Finding, Severity
 
@@ -197,11 +198,16 @@ def _doubt(
         case "unlogged":
             what = f"table {table} is unlogged"
             why = "a crash of this server truncates it without an event"
-            return Severity.WARNING, what, why, f"alter table {table} set logged"
+            return (
+                Severity.WARNING,
+                what,
+                why,
+                f"alter table {TableName.parse(table).quoted} set logged",
+            )
         case "rewritten":
             what = f"table {table} {REWRITTEN}, found {detail}"
             why = "such DDL sends no event: other nodes may have other values in old rows"
-            accept = f"select londiste.accept_rewrite('{queue}', '{table}')"
+            accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
             here = (
                 f"londiste compare {argument(table)}, and londiste resync {argument(table)}"
                 " where it differs"
