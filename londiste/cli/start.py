@@ -12,7 +12,7 @@ from pathlib import Path
 from londiste.cli import errors
 from londiste.dsn import describe_dsn
 from londiste.monitor.place import Place, of_file
-from londiste.settings import cascade_file
+from londiste.settings import NodeSettings, cascade_file
 
 #: The first has asked all nodes; --node of the second is the node that is switched.
 _NO_OFFER = ("status", "change-provider")
@@ -25,6 +25,11 @@ def places(config: Path | None, node: str | None, overrides: Mapping[str, str]) 
     """
     file = None if config is None or node is not None else cascade_file.read(config)
     return [] if file is None else of_file(file, overrides)
+
+
+def place(config: Path | None, settings: NodeSettings) -> Place:
+    """The node of these settings, with the names of all nodes if they are from a cascade's file."""
+    return Place.of(settings, None if config is None else cascade_file.read(config))
 
 
 def offer_another(config: Path | None, command: str, dsn: str) -> None:

@@ -57,7 +57,12 @@ class Collector:
                 found[name] = node
 
         status = monitor.collect(
-            place.dsn, place.queue, extra=place.extra, limits=Limits(), visit=visit
+            place.dsn,
+            place.queue,
+            extra=place.extra,
+            limits=Limits(),
+            visit=visit,
+            in_file=place.in_file,
         )
         if not self._show_values:
             status = without_values(status)

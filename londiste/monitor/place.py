@@ -16,22 +16,27 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Place:
-    """A node that is asked for its cascade; extra -- ``remote_extra_connstr``."""
+    """A node that is asked for its cascade.
+
+    extra -- ``remote_extra_connstr``.  in_file -- nodes that the file of the cascade has.
+    """
 
     dsn: str = field(repr=False)
     queue: str
     extra: str = field(default="", repr=False)
+    in_file: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: NodeSettings) -> Place:
-        """The node of these settings."""
-        return cls(settings.db, settings.queue_name, settings.remote_extra_connstr)
+    def of(cls, settings: NodeSettings, file: CascadeFile | None = None) -> Place:
+        """The node of these settings; file -- of its cascade, if they are from one."""
+        names = () if file is None else tuple(file.nodes)
+        return cls(settings.db, settings.queue_name, settings.remote_extra_connstr, names)
 
 
 def of_file(file: CascadeFile, overrides: Mapping[str, str]) -> list[Place]:
     """The nodes of a cascade's file, the root first: the first one that answers knows the rest."""
     return [
-        Place.of(reading.load(WorkerSettings, file.path, overrides, node=name))
+        Place.of(reading.load(WorkerSettings, file.path, overrides, node=name), file)
         for name in file.nodes
     ]
 

@@ -174,6 +174,7 @@ class Status:
 
     large_from, engine -- settings of the local node: the number of events from which on an engine
         job applies a batch (0: never), and the engine.
+    in_file -- nodes that the file of the cascade has: commands name them (--node).
     root_answers -- whether the root has told its ticks; it may not be among the nodes.
     """
 
@@ -183,6 +184,7 @@ class Status:
     large_from: int | None = None
     engine: str = ""
     root_answers: bool = False
+    in_file: tuple[str, ...] = ()
 
     def node(self, name: str) -> NodeStatus:
         """By name; KeyError."""
@@ -222,12 +224,14 @@ def collect(
     limits: Limits | None = None,
     only_local: bool = False,
     visit: Visit | None = None,
+    in_file: tuple[str, ...] = (),
 ) -> Status:
     """Asks the node at ``dsn`` for the members, and then all of them.
 
     extra -- connection parameters added to every location.
     limits -- also collect ``alarms``, by these limits.
     only_local -- ask no other node, except the root for the lag.
+    in_file -- nodes that the file of the cascade has.
     visit -- with ``limits``: called with the facts of each node that answers, in several threads.
     Raises UnknownNode and NodeUnreachable for the first node only.
     """
@@ -294,7 +298,7 @@ def collect(
     told = _positions(found, met, dsn, local, queue, extra)
     at = told or {}
     placed = [n if n.tick not in at else _placed(n, at[n.tick]) for n in found]
-    return Status(queue, local.name, tuple(placed), root_answers=told is not None)
+    return Status(queue, local.name, tuple(placed), root_answers=told is not None, in_file=in_file)
 
 
 def count_tables(known: Sequence[ReplicatedTable]) -> TableCounts:

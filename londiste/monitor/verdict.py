@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
@@ -114,13 +115,15 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         return
     for halted in node.halted:
         why = "nothing after it is applied until it is decided"
-        yield add(Severity.CRITICAL, "halted", str(halted), why, "londiste events show")
+        do = _at(node, status, "londiste events show")
+        yield add(Severity.CRITICAL, "halted", str(halted), why, do)
     halting = {one.consumer for one in node.halted}
     for source, text in node.errors:
         if source not in halting:
             severity = SOURCES.get(source, Severity.CRITICAL)
             kind = source if source in SOURCES else "copy" if ".copy." in source else "error"
-            yield add(severity, kind, f"{source}: {text}", text, "londiste check")
+            do = _at(node, status, "londiste check")
+            yield add(severity, kind, f"{source}: {text}", text, do)
     if unknown := _unknown(node):
         yield add(Severity.UNKNOWN, "unknown", f"unknown: {', '.join(unknown)}", *_OLD)
     for one in node.daemons:
@@ -135,7 +138,7 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
     if node.copies_paused and node.tables is not None and node.tables.half:
         what = f"copies are paused; tables not in sync: {node.tables.half}"
         why = "tables are not copied until they are resumed"
-        do = f"with the settings of {node.name}: londiste copy resume"
+        do = _at(node, status, "londiste copy resume")
         yield add(Severity.WARNING, "copies-paused", what, why, do)
     if node.operation is not None:
         what, do = node.operation.what, node.operation.command
@@ -145,7 +148,17 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         yield add(Severity.WARNING, "held", what, "its tables do not rotate", node.held.do)
     yield from _lag(node, status, allowed)
     for alarm in node.alarms:
-        yield replace(alarm, what=f"node {node.name}: {alarm.what}")
+        do = _at(node, status, alarm.do) if alarm.kind == "drift" else alarm.do
+        yield replace(alarm, what=f"node {node.name}: {alarm.what}", do=do)
+
+
+def _at(node: NodeStatus, status: Status, command: str) -> str:
+    """A command that has to run with the settings of a node, as it can be pasted."""
+    if node.name in status.in_file:
+        return command.replace("londiste ", f"londiste --node {shlex.quote(node.name)} ", 1)
+    if node.name == status.local:
+        return command
+    return f"with the settings of {node.name}: {command}"
 
 
 #: Why something is unknown, and what to do.

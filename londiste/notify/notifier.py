@@ -100,7 +100,9 @@ def look(task: Task) -> Look:
     try:
         status = first_answer(
             task.places,
-            lambda at: monitor.collect(at.dsn, at.queue, extra=at.extra, limits=Limits()),
+            lambda at: monitor.collect(
+                at.dsn, at.queue, extra=at.extra, limits=Limits(), in_file=at.in_file
+            ),
         )
     except LondisteError as error:
         return of_failure(error, task.places[0].queue)

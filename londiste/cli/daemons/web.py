@@ -121,7 +121,7 @@ def _places(context: options.Context) -> Callable[[], Sequence[Place]]:
     file = None if context.config is None else cascade_file.read(context.config)
     if file is not None and context.node is None:
         return lambda: of_file(context.cascade_file(), context.overrides)
-    found = [Place.of(context.settings(WorkerSettings))]
+    found = [Place.of(context.settings(WorkerSettings), file)]
     return lambda: found
 
 

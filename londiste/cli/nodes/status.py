@@ -185,13 +185,17 @@ def shown(lines: Iterable[str], *, colour: bool) -> list[str]:
 
 def _places(context: options.Context, settings: WorkerSettings) -> list[Place]:
     """The nodes to ask, in this order: those of a cascade's file, or the one of the settings."""
-    return start.places(context.config, context.node, context.overrides) or [Place.of(settings)]
+    named = start.places(context.config, context.node, context.overrides)
+    return named or [start.place(context.config, settings)]
 
 
 def _asked(places: Sequence[Place]) -> Status:
     """The cascade as the first node that answers knows it."""
     return first_answer(
-        places, lambda at: monitor.collect(at.dsn, at.queue, extra=at.extra, limits=Limits())
+        places,
+        lambda at: monitor.collect(
+            at.dsn, at.queue, extra=at.extra, limits=Limits(), in_file=at.in_file
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from londiste.monitor.nodes import rules
 from londiste.monitor.queues.model import Severity
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.retention import Retention
-from londiste.monitor.status import NodeStatus, Status, TableCounts
+from londiste.monitor.status import Halted, NodeStatus, Status, TableCounts
 from londiste.monitor.verdict import Allowed, findings, one_line
 from londiste.pgq.liveness import Daemon
 
@@ -91,6 +91,36 @@ def test_copies_that_are_paused_are_a_warning_while_tables_wait() -> None:
     assert about(ROOT, waits) == []
     assert about(ROOT, replace(LEAF, copies_paused=True)) == []
     assert about(ROOT, replace(waits, copies_paused=True)) == [("copies-paused", Severity.WARNING)]
+
+
+@pytest.mark.parametrize(
+    ("local", "in_file", "begin"),
+    [
+        ("leaf", (), "londiste "),
+        ("root", (), "with the settings of leaf: londiste "),
+        ("root", ("root", "leaf"), "londiste --node leaf "),
+        ("leaf", ("root", "leaf"), "londiste --node leaf "),
+    ],
+)
+def test_the_remedy_of_a_finding_names_its_node(
+    local: str, in_file: tuple[str, ...], begin: str
+) -> None:
+    halted = Halted("1:2", "w", "public.t", "insert", ("id",))
+    node = replace(
+        LEAF,
+        halted=(halted,),
+        errors=(("follow", "public.a cannot be added: no"),),
+        alarms=tuple(drift_findings("q", {"public.t": 2})),
+        tables=TableCounts(1, 1, 0),
+        copies_paused=True,
+    )
+    found = findings(Status("q", local, (ROOT, node), in_file=in_file))
+    assert {one.kind: one.do for one in found} == {
+        "halted": f"{begin}events show",
+        "follow": f"{begin}check",
+        "drift": f"{begin}repair public.t",
+        "copies-paused": f"{begin}copy resume",
+    }
 
 
 def test_a_backlog_has_a_limit() -> None:
