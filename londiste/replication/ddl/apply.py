@@ -28,7 +28,13 @@ from londiste.pgq.blocks import EventBlock
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import StatementTiming, parts
-from londiste.replication.ddl.execute import failed, run_part, still_failed, wanted_here
+from londiste.replication.ddl.execute import (
+    failed,
+    refusing,
+    run_part,
+    still_failed,
+    wanted_here,
+)
 from londiste.replication.ddl.header import Attributes, hide
 from londiste.replication.ddl.split import Statement
 from londiste.replication.ddl.sqlapi import State
@@ -244,11 +250,8 @@ class Scripts:
         """
         for table in copied:
             with translated(self.conn):
-                try:
+                with refusing(script.name, self.node, script.event_id, StateError, UsageError):
                     self._take_back(table)
-                except (StateError, UsageError) as error:
-                    told = (error.message, error.detail, error.hint, script.event_id)
-                    raise failed(script.name, self.node, *told) from error
                 if table.dropped_ddl:
                     run_stored(self.conn, table.dropped_ddl)
             tables.local_set_table_struct(self.conn, self.queue, table.name, None)

@@ -22,7 +22,14 @@ from londiste.db.connection import (
     use_script_role,
 )
 from londiste.db.names import TableName, argument
-from londiste.errors import BadOption, ScriptFailed, StateError, TransientError, from_database
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    ScriptFailed,
+    StateError,
+    TransientError,
+    from_database,
+)
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.header import Attributes, Condition, fill
@@ -94,12 +101,10 @@ def wanted_here(
     event_id: int | None = None,
 ) -> bool:
     """Whether the conditions of a script hold on this node.  Raises ScriptFailed: in part."""
-    try:
+    with refusing(name, node, event_id, BadOption):
         return Attributes.decode(attrs).decide(
             lambda condition, value: state.script_has(conn, queue, condition, value), name
         )
-    except BadOption as error:
-        raise failed(name, node, error.message, error.detail, error.hint, event_id) from error
 
 
 def prepared(
@@ -113,10 +118,8 @@ def prepared(
     event_id: int | None = None,
 ) -> list[Statement]:
     """The statements as this node runs them, with this node's table names."""
-    try:
+    with refusing(name, node, event_id, BadOption):
         return split(fill(text, names_here(conn, queue, Attributes.decode(attrs))))
-    except BadOption as error:
-        raise failed(name, node, error.message, error.detail, error.hint, event_id) from error
 
 
 def names_here(conn: Connection, queue: str, attributes: Attributes) -> Mapping[str, TableName]:
@@ -197,6 +200,17 @@ def failed(
 
 
 @contextlib.contextmanager
+def refusing(
+    name: str, node: str, event_id: int | None, *kinds: type[LondisteError]
+) -> Iterator[None]:
+    """Turns errors of these kinds into that of a script that cannot run."""
+    try:
+        yield
+    except kinds as error:
+        raise failed(name, node, error.message, error.detail, error.hint, event_id) from error
+
+
+@contextlib.contextmanager
 def _session(conn: Connection, lock_timeout: float) -> Iterator[None]:
     """Uses the caller's role and settings inside, and the session's again afterwards."""
     names = list(_SETTINGS)
@@ -251,12 +265,8 @@ def _check(
     concerned = {table for table, _ in changes}
     for known in tables.get_table_list(conn, queue):
         if known.local and str(known.dest) in concerned and known.state not in (None, "ok"):
-            try:
+            with refusing(name, node, event_id, StateError):
                 copied_rows.require_known(known)
-            except StateError as error:
-                raise failed(
-                    name, node, error.message, error.detail, error.hint, event_id
-                ) from error
             copy_again(conn, queue, known.name)
 
 

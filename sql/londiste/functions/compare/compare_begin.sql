@@ -24,16 +24,11 @@ declare
 begin
     perform londiste._require_node(i_queue_name);
     if i_job = 'audit' then
-        select sum(r.differs)::int4 into v_differs
+        select sum(r.differs)::int4, (array_agg(r.findings order by r.number))[1]
+        into v_differs, v_findings
         from londiste.compare_range r
         where r.queue_name = i_queue_name and r.job = i_job and r.table_name = i_table_name
             and r.differs > 0;
-        select r.findings into v_findings
-        from londiste.compare_range r
-        where r.queue_name = i_queue_name and r.job = i_job and r.table_name = i_table_name
-            and r.differs > 0
-        order by r.number
-        limit 1;
     end if;
     delete from londiste.compare_range
     where queue_name = i_queue_name and job = i_job and table_name = i_table_name;

@@ -6,7 +6,8 @@ as $$
 /*
  * Recreates all captures of this database whose tables have changed.  Returns the table names.
  *
- * A table that has lost all its columns keeps its capture as it is.  Call it in the transaction of the change, which already locks the table.
+ * A table that has lost all its columns keeps its capture as it is.  Call it in the transaction of
+ * the change, which already locks the table.
  */
 declare
     v_capture record;
