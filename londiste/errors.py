@@ -34,6 +34,8 @@ class LondisteError(Exception):
         self.message = message
         self.detail = detail
         self.hint = hint
+        #: SQLSTATE of the error of the server that it translates; '' for none.
+        self.sqlstate = ""
         self._note()
 
     def __str__(self) -> str:
@@ -321,12 +323,17 @@ def from_database(error: psycopg.Error | LondisteError, *, where: str = "") -> L
     """
     if isinstance(error, LondisteError):
         return error
+    ours = _translate(error, f"{where}: " if where else "", where)
+    ours.sqlstate = error.sqlstate or ""
+    return ours
+
+
+def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
     state = error.sqlstate or ""
     diag = error.diag
     message = (diag.message_primary or first_line(str(error))).strip() or type(error).__name__
     detail = diag.message_detail or ""
     hint = diag.message_hint or ""
-    place = f"{where}: " if where else ""
     if state in LD_CLASSES:
         return LD_CLASSES[state](place + message, detail=detail, hint=hint)
     if state == "55P03":

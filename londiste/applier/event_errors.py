@@ -182,25 +182,33 @@ def key_of(change: TableChange) -> str:
 def format_error(error: psycopg.Error) -> str:
     """The server's message without the values in it."""
     text = error.diag.message_primary or str(error).strip() or type(error).__name__
-    return _without_value(text, error.sqlstate)
+    return _without_value(text, error.sqlstate or "")
 
 
 def stored_error(error: LondisteError) -> str:
     """What is stored of an error for ``status`` and its readers: without values of rows."""
-    message, cause = error.message, error.__cause__
-    state = cause.sqlstate if isinstance(cause, psycopg.Error) else None
-    # The cause of an error of a task does not leave its process.
-    message = _without_value(message, "22" if "SQLSTATE 22" in error.detail else state)
+    state = _sqlstate(error)
+    message = _without_value(error.message, state)
     if not error.detail:
         return message
-    detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", error.detail)
+    detail = _without_value(error.detail, state)
+    detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", detail)
     detail = re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail)
     return f"{message} ({detail})"
 
 
-def _without_value(text: str, state: str | None) -> str:
+def _sqlstate(error: BaseException | None) -> str:
+    """The SQLSTATE of the error, or of the first cause that has one; '' for none."""
+    while error is not None:
+        if state := getattr(error, "sqlstate", None):
+            return str(state)
+        error = error.__cause__
+    return ""
+
+
+def _without_value(text: str, state: str) -> str:
     """A message without the value that it quotes; quotes inside of the value are as they are."""
-    return re.sub(r'(?s)".*"', "***", text) if (state or "").startswith("22") else text
+    return re.sub(r'(?s)".*"', "***", text) if state.startswith("22") else text
 
 
 def hint_for(state: str, table: TableName) -> str:

@@ -9,7 +9,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.queries import tuples
-from londiste.errors import InstallError, LondisteError
+from londiste.errors import InstallError
 from londiste.monitor import partitions
 from londiste.monitor.nodes.rules import REWRITTEN, STALE_BELOW
 from londiste.replication import sqlapi as tables
@@ -67,13 +67,10 @@ def collect(
     return tuple(errors)
 
 
-def copies_paused(conn: Connection, queue: str) -> bool:
-    """Whether an operator paused the copies; False where older schemas or rights do not tell."""
-    try:
-        ((paused,),) = tuples(conn, "copies_paused", queue=queue)
-    except LondisteError:
-        return False
-    return bool(paused)
+def copies_paused(conn: Connection, queue: str, missing: list[str]) -> bool | None:
+    """Whether an operator paused the copies; None, recorded in ``missing``, where not known."""
+    rows = known(missing, lambda: tuples(conn, "copies_paused", queue=queue))
+    return None if rows is None else bool(rows[0][0])
 
 
 def known(missing: list[str], ask: Callable[[], _T]) -> _T | None:

@@ -74,7 +74,7 @@ class NodeStatus:
     halted -- events that stop a consumer of the node.
     alarms -- findings of its database, if they were asked for.
     tick -- that it has reached.  applied_events -- of the queue, up to that tick; about.
-    copies_paused -- by ``copy pause``; False also where this role cannot see it.
+    copies_paused -- by ``copy pause``; None: its older schemas do not tell.
     errors -- (consumer, first line of its message); (``capture``, what is not captured);
         (``subscribers``, tables that the nodes below have to copy again);
         (``follow``, tables of auto_add_tables that cannot be added).
@@ -100,7 +100,7 @@ class NodeStatus:
     lag: float | None = None
     tick: int | None = None
     paused: bool = False
-    copies_paused: bool = False
+    copies_paused: bool | None = False
     uptodate: bool = True
     attrs: dict[str, str] = field(default_factory=dict)
     errors: tuple[tuple[str, str], ...] = ()
@@ -209,7 +209,7 @@ class _Answer:
     halted: tuple[Halted, ...]
     alarms: tuple[Finding, ...] = ()
     audit: Audited | None = None
-    copies_paused: bool = False
+    copies_paused: bool | None = False
 
 
 #: Takes the session of a node, its name, and the facts of its database.
@@ -254,6 +254,7 @@ def collect(
         errors = node_errors.collect(conn, queue, info, listed or (), missing)
         large = known(missing, lambda: attempts.get_large_batch(conn, queue))
         under_way = known(missing, lambda: operation.find(conn, queue))
+        paused = copies_paused(conn, queue, missing)
         keeper = None
         below = []
         if info.type is not NodeType.LEAF:
@@ -289,7 +290,7 @@ def collect(
             ),
             () if limits is None or facts is None else alarms(facts, limits),
             coverage.summed(covered) if covered else None,
-            copies_paused(conn, queue),
+            paused,
         )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))

@@ -174,7 +174,7 @@ def _unknown(node: NodeStatus) -> list[str]:
     if node.tables is None:
         found.append("whether its tables are in sync")
     if node.other_sql:
-        found.append("what its captures, scripts and changes of the cascade do")
+        found.append("what its captures, copies, scripts and changes of the cascade do")
     return found
 
 

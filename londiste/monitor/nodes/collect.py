@@ -63,7 +63,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
             name=node.worker,
             start=f"londiste -c FILE worker (settings of node {node.name})",
         ),
-        copies_paused(conn, queue),
+        copies_paused(conn, queue, missing=[]),
     )
 
 

@@ -42,7 +42,7 @@ class NodeFacts:
     errors -- of the worker and other consumers of the node: name and first line.
     paused -- whether its worker is paused.  operation -- an unfinished change of the cascade, and
         the command that finishes it.  worker -- that of the node; None: not asked.
-    copies_paused -- by ``copy pause``.
+    copies_paused -- by ``copy pause``; None: not known.
     """
 
     name: str
@@ -56,7 +56,7 @@ class NodeFacts:
     paused: bool = False
     operation: tuple[str, str] | None = None
     worker: Running | None = None
-    copies_paused: bool = False
+    copies_paused: bool | None = False
 
 
 def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Finding]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import psycopg
 import pytest
 
 from londiste.applier.event_errors import stored_error
-from londiste.errors import LondisteError
+from londiste.errors import LondisteError, from_database
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,18 @@ def test_a_value_that_a_type_refuses_is_not_stored(value: str) -> None:
     assert stored_error(error) == "invalid input syntax for type integer: ***"
     error.__cause__ = psycopg.errors.UndefinedColumn()
     assert "secret" in stored_error(error)
+
+
+def test_what_a_task_of_another_process_refused_has_no_value_either() -> None:
+    class Refused(psycopg.errors.InvalidTextRepresentation):
+        class diag:  # noqa: N801 - the driver's name
+            message_primary = 'malformed array literal: "secret"'
+            message_detail = 'Token "secret" is invalid.'
+            message_hint = None
+
+    # The cause of an error stays in the process of the task.
+    error = pickle.loads(pickle.dumps(from_database(Refused(), where="here")))
+    error.say_more("chunk 0 of public.t")
+    assert stored_error(error) == (
+        "here: malformed array literal: *** (Token *** is invalid.; chunk 0 of public.t)"
+    )

@@ -156,7 +156,7 @@ def test_a_daemon_that_does_not_run_is_a_finding() -> None:
     [
         (replace(LEAF, daemons=(Running("worker", "w", Life.UNKNOWN),)), "whether its worker runs"),
         (replace(LEAF, tables=None), "whether its tables are in sync"),
-        (replace(LEAF, other_sql=True), "what its captures, scripts"),
+        (replace(LEAF, other_sql=True), "what its captures, copies"),
     ],
 )
 def test_what_is_not_known_to_be_fine_is_unknown_with_the_command_to_look(

@@ -16,7 +16,7 @@ begin
         findings = null
     where r.queue_name = new.queue_name
         and r.table_name = new.table_name
-        and r.checked_at is not null;
+        and (r.checked_at is not null or r.differs is not null);
     return null;
 end;
 $$;
