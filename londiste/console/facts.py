@@ -126,7 +126,7 @@ def collect(
         failed = tuple(
             apply_errors.look(conn, queue)
             if values
-            else map(without_row, errors.get_apply_errors(conn, queue))
+            else (without_row(one, queue) for one in errors.get_apply_errors(conn, queue))
         )
         facts = dataclasses.replace(facts, failed=failed)
     with contextlib.suppress(LondisteError):
@@ -150,7 +150,7 @@ def collect_slow(
     with contextlib.suppress(LondisteError):
         decided = [e for e in errors.get_apply_errors(conn, queue, every=True) if e.decided_at]
         decided.sort(key=lambda one: one.decided_at or one.last_seen, reverse=True)
-        shown = tuple(map(without_row, decided[:MOST_CHANGES]))
+        shown = tuple(without_row(one, queue) for one in decided[:MOST_CHANGES])
         facts = dataclasses.replace(facts, decided=shown)
     with contextlib.suppress(LondisteError):
         logged = operator_log.get_action_log(conn, queue, MOST_CHANGES)
@@ -179,10 +179,10 @@ def without_errors(copies: CopyStatus) -> CopyStatus:
     return dataclasses.replace(copies, tables=rows)
 
 
-def without_row(error: errors.ApplyError) -> Halted:
+def without_row(error: errors.ApplyError, queue: str) -> Halted:
     """Pure: a failed event without its row and its message, which contains the key."""
     plain = dataclasses.replace(error, image=None, here=None, statement=None, message="")
-    choices = tuple(apply_errors.choices(error)) if error.state == "halted" else ()
+    choices = tuple(apply_errors.choices(error, queue)) if error.state == "halted" else ()
     return Halted(plain, None, choices)
 
 

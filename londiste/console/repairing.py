@@ -11,7 +11,7 @@ from londiste.compare import repair as repairs
 from londiste.compare.context import Asked
 from londiste.compare.repair_plan import RepairChange
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import StateError
 from londiste.settings import WorkerSettings
 
@@ -32,7 +32,7 @@ def prepare(
     if size > MOST_BYTES:
         raise StateError(
             f"table {name}: {size:,} bytes are too many to compare in a request",
-            hint=f"londiste repair {name}",
+            hint=f"londiste repair {argument(name)}",
         )
     found = settings_module.load(
         WorkerSettings,

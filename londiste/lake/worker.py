@@ -56,7 +56,7 @@ class LakeWorker:
         for table in self.tables:
             with contextlib.suppress(LondisteError):
                 table.driver.stop_at_newest()
-        failures = _Failures()
+        failures = Failures()
         for table in self.tables:
             try:
                 while not stopping() and table.work():
@@ -72,7 +72,7 @@ class LakeWorker:
 
         A table that stops does not keep the others.  Raises the last of their errors.
         """
-        more, failures = False, _Failures()
+        more, failures = False, Failures()
         for table in self.tables:
             started, before = time.monotonic(), table.changes
             try:
@@ -104,8 +104,8 @@ class LakeWorker:
         ).run()
 
 
-class _Failures:
-    """The errors of tables in one step: the last one is raised, the others are logged."""
+class Failures:
+    """The errors of tables, one after another: the last one is raised, the others are logged."""
 
     def __init__(self) -> None:
         # A table that cannot be opened fails in the same words when it is vacuumed.

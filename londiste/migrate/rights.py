@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from londiste.db.connection import Connection
+from londiste.db.ddl import literal
 from londiste.db.names import quote
 from londiste.db.queries import fetch
 
@@ -82,7 +83,7 @@ def restore(
             statements.append(f"revoke all on {name} from public")
         statements += _granted(name, grants, known, version, notes)
         if one.comment is not None and not public:
-            statements.append(f"comment on {name} is {_literal(one.comment)}")
+            statements.append(f"comment on {name} is {literal(one.comment)}")
         if public:
             continue
         # Behind the grants: afterwards it may not be ours any more.
@@ -113,8 +114,3 @@ def _granted(
             option = " with grant option" if grantable else ""
             result.append(f"grant {', '.join(words)} on {on} to {who}{option}")
     return result
-
-
-def _literal(text: str) -> str:
-    doubled = text.replace("'", "''").replace("\\", "\\\\")
-    return f"E'{doubled}'"

@@ -116,7 +116,7 @@ def look(conn: Connection, queue: str, *, every: bool = False) -> list[Halted]:
         Halted(
             error,
             _now(conn, error) if error.state == "halted" else None,
-            tuple(choices(error)) if error.state == "halted" else (),
+            tuple(choices(error, queue)) if error.state == "halted" else (),
         )
         for error in found
     ]
@@ -144,8 +144,8 @@ def known(address: str, of_node: Mapping[str, ApplyError]) -> ApplyError:
     return found
 
 
-def choices(error: ApplyError) -> Iterator[Decision]:
-    """Possible decisions about a failed event, the best first."""
+def choices(error: ApplyError, queue: str) -> Iterator[Decision]:
+    """Possible decisions about a failed event of a queue, the best first."""
     table = argument(error.table) if error.table else "TABLE"
     retry = "londiste events retry"
     match error.kind:
@@ -165,7 +165,7 @@ def choices(error: ApplyError) -> Iterator[Decision]:
         case "unproven":
             yield Decision(
                 "read it on the provider; if it is right, accept it there: select"
-                f" pgq.accept_control_event('QUEUE', {error.event_id}); then retry",
+                f" pgq.accept_control_event({literal(queue)}, {error.event_id}); then retry",
                 retry,
             )
         case "refused":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any, TypedDict
 
 import click
 
 from londiste.cli import options, output
 from londiste.cli.documents import Rows
-from londiste.cli.lake.common import lake_options, settings_of
+from londiste.cli.lake.common import lake_options, of_each, settings_of
 from londiste.lake.compare import chosen
 from londiste.lake.table import LakeTable
 
@@ -38,8 +37,9 @@ def compact(ctx: options.Context, /, tables: tuple[str, ...], as_json: bool, **g
     """
     settings = settings_of(ctx, given)
     rows: list[Compacted] = []
-    for table in chosen(settings, tables):
-        with closing(LakeTable(settings, table)) as kept:
-            before, after = kept.compact()
-        rows.append({"table": str(table), "before": before, "after": after})
-    output.show(TABLES, rows, json_wanted=as_json)
+    wanted = chosen(settings, tables)
+    try:
+        for table, (before, after) in of_each(settings, wanted, LakeTable.compact):
+            rows.append({"table": str(table), "before": before, "after": after})
+    finally:
+        output.show(TABLES, rows, json_wanted=as_json)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 import click
 
 from londiste.cli import options, output
-from londiste.cli.lake.common import lake_options, settings_of
+from londiste.cli.lake.common import lake_options, of_each, settings_of
 from londiste.lake.compare import chosen
 from londiste.lake.table import LakeTable
 
@@ -29,7 +28,5 @@ def resync(ctx: options.Context, /, tables: tuple[str, ...], explain: bool, **gi
     if explain:
         output.lines([f"read all rows of table {table}, publish them" for table in wanted])
         return
-    for table in wanted:
-        with closing(LakeTable(settings, table)) as kept:
-            version = kept.resync()
+    for table, version in of_each(settings, wanted, LakeTable.resync):
         output.message(f"table {table}: {version.rows} rows, version {version.number}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any, TypedDict
 
 import click
 
 from londiste.cli import options, output
 from londiste.cli.documents import Rows
-from londiste.cli.lake.common import lake_options, settings_of
+from londiste.cli.lake.common import lake_options, of_each, settings_of
 from londiste.lake import source
 from londiste.lake.table import LakeTable
 
@@ -36,8 +35,9 @@ def vacuum(ctx: options.Context, /, as_json: bool, **given: Any) -> None:
     """
     settings = settings_of(ctx, given)
     rows: list[Vacuumed] = []
-    for table in source.tables(settings):
-        with closing(LakeTable(settings, table)) as kept:
-            versions, files = kept.vacuum()
-        rows.append({"table": str(table), "versions": versions, "files": files})
-    output.show(TABLES, rows, json_wanted=as_json)
+    wanted = source.tables(settings)
+    try:
+        for table, (versions, files) in of_each(settings, wanted, LakeTable.vacuum):
+            rows.append({"table": str(table), "versions": versions, "files": files})
+    finally:
+        output.show(TABLES, rows, json_wanted=as_json)

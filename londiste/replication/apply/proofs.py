@@ -24,6 +24,7 @@ from londiste.changes.types import SystemEvent
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import first
 from londiste.errors import ApplyError, EventError
+from londiste.handlers.base import literal
 from londiste.pgq import queues
 from londiste.pgq.blocks import EventBlock
 
@@ -129,7 +130,6 @@ def _knows(conn: Connection) -> bool:
 
 
 def _error(event: Control, queue: str, provider: str) -> EventError:
-    literal = queue.replace("'", "''")
     return EventError(
         f"event {event.id} of type {shown(event.type)} is not proven: {provider} has no record that"
         " an administrator or the cascade wrote it",
@@ -137,7 +137,7 @@ def _error(event: Control, queue: str, provider: str) -> EventError:
         " batch was applied",
         hint="inspect it on the provider: londiste queue events"
         f" {shlex.quote(queue)} --id {event.id}; if it is legitimate, accept it on the provider:"
-        f" select pgq.accept_control_event('{literal}', {event.id}); otherwise skip it on this"
+        f" select pgq.accept_control_event({literal(queue)}, {event.id}); otherwise skip it on this"
         f" node: londiste events skip {event.id}, and check which roles may write into the tables"
         " of the queue",
         queue=queue,

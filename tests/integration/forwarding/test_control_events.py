@@ -78,7 +78,9 @@ def halted(line: Line, node: LineNode, event: int) -> None:
     assert done.code == 5, str(done)
     assert f"event {event} of type" in done.err
     assert "is not proven" in done.err
-    assert f"pgq.accept_control_event('{QUEUE}', {event})" in done.err
+    accept = f"pgq.accept_control_event('{QUEUE}', {event})"
+    assert accept in done.err
+    assert accept in line.run(node, "events", "show").out
     assert "secret" not in done.err + done.out + str(line.error(node))
     assert line.position(node) == before
 

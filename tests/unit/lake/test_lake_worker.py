@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from londiste.cli import cli
 from londiste.db.names import TableName
 from londiste.errors import StateError, Superseded
 from londiste.lake import worker
 from londiste.lake.settings import LakeSettings
+from londiste.lake.table import LakeTable
 from londiste.lake.worker import LakeWorker
 from londiste.settings import load
 
@@ -73,6 +77,29 @@ def test_every_table_is_vacuumed_and_every_error_reported(
     logged = [record.getMessage() for record in caplog.records]
     assert len(logged) == 2
     assert "a cannot be opened" in logged[0] and "b changed its type" in logged[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "fields"),
+    [
+        ("vacuum", (), {"versions": 2, "files": 3}),
+        ("compact", ("a", "b", "c"), {"before": 2, "after": 3}),
+    ],
+)
+def test_commands_do_the_other_tables_before_they_fail(
+    monkeypatch: pytest.MonkeyPatch, command: str, words: tuple[str, ...], fields: dict[str, int]
+) -> None:
+    def work(self: LakeTable) -> tuple[int, int]:
+        if self.table.name == "b":
+            raise StateError("b is damaged")
+        return 2, 3
+
+    monkeypatch.setattr(LakeTable, command, work)
+    given = ("--db", "dbname=x", "--queue", "q", "--path", "/lake", "--tables", "a,b,c")
+    done = CliRunner().invoke(cli, ["lake", command, *words, *given, "--json"])
+    assert isinstance(done.exception, StateError), done.output
+    tables = json.loads(done.stdout)["tables"]
+    assert tables == [{"table": f"public.{name}", **fields} for name in ("a", "c")]
 
 
 def test_a_process_that_is_superseded_stops_at_once(
