@@ -19,6 +19,7 @@ from psycopg import conninfo
 
 from londiste.cascade.commands.create_node import NewNode, create_branch, create_leaf, create_root
 from londiste.cascade.model import NodeType
+from londiste.embedded.binaries import available_versions
 from londiste.embedded.homes import throwaway_home
 from londiste.embedded.postgres import Cluster
 from londiste.orchestration.connections import Connections
@@ -32,6 +33,7 @@ from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork, Forks
 from tests.support.scenarios.processes import Processes
 from tests.support.servers import ready_files
+from tests.support.servers.authority import Authority
 from tests.support.servers.pooler import Pooler
 
 QUEUE = "nemesis"
@@ -70,12 +72,7 @@ class Stage:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._home = throwaway_home(memory_directory())
-        settings = {**SETTINGS, "max_connections": "80", "deadlock_timeout": "200ms"}
-        with ready_files.copied():
-            self.servers = {
-                name: Cluster.start(self._home, f"nemesis{name}", version=18, settings=settings)
-                for name in "AB"
-            }
+        self.servers: dict[str, Cluster] = {}
         self._worlds: dict[str, tuple[dict[str, Place], Line | None]] = {}
 
     def close(self) -> None:
@@ -90,6 +87,17 @@ class Stage:
         shutil.rmtree(self._home / "poolers", ignore_errors=True)
         with contextlib.suppress(OSError):
             self._home.rmdir()
+
+    def _server(self, name: str) -> Cluster:
+        """A server, started when the first world needs it."""
+        if name not in self.servers:
+            settings = {**SETTINGS, "max_connections": "80", "deadlock_timeout": "200ms"}
+            version = min(available_versions()) if name == "C" else 18
+            with ready_files.copied():
+                self.servers[name] = Cluster.start(
+                    self._home, f"nemesis{name}", version=version, settings=settings
+                )
+        return self.servers[name]
 
     def up(self) -> None:
         for server in self.servers.values():
@@ -129,10 +137,11 @@ class Stage:
         places: dict[str, Place] = {}
         line = None
         for name, provider in world.providers.items():
-            database = create_database(self.servers[world.servers[name]], pgq=True)
-            pooler = self._pooled(database) if world.pooler else None
-            dsn = _owned(database) if world.owner else database.dsn
-            dsn = location = pooler.dsn(database) if pooler is not None else dsn
+            database = create_database(self._server(world.servers[name]), pgq=True)
+            pooler, dsn = None, _owned(database) if world.owner else database.dsn
+            if world.pooler and Pooler.program() is not None:
+                pooler, dsn = self._pooled(database, tls=world.tls)
+            location = dsn
             with psycopg.connect(dsn, autocommit=True) as conn:
                 conn.execute(SCHEMA.encode())
             database.execute("select pgq.create_queue(%s)", APP_QUEUE)
@@ -149,15 +158,26 @@ class Stage:
             place.database.clone(f"{place.database.name}_saved")
         return places, line
 
-    def _pooled(self, database: Database) -> Pooler | None:
-        """A pooler of sessions, where pgbouncer is installed."""
-        if Pooler.program() is None:
-            return None
+    def _pooled(self, database: Database, *, tls: bool) -> tuple[Pooler, str]:
+        """A pooler of sessions, and the connection string that leads through it."""
         directory = self._home / "poolers"
         directory.mkdir(exist_ok=True)
         pooler = Pooler("session", directory, size=60)
-        pooler.start(database)
-        return pooler
+        if not tls or Authority.program() is None:
+            pooler.start(database)
+            return pooler, pooler.dsn(database)
+        authority = Authority(directory, f"ca{pooler.port}")
+        pooler.start(
+            database,
+            more={**authority.server(f"db{pooler.port}.test"), "client_tls_sslmode": "require"},
+        )
+        return pooler, conninfo.make_conninfo(
+            pooler.dsn(database),
+            host=f"db{pooler.port}.test",
+            hostaddr="127.0.0.1",
+            sslmode="verify-full",
+            sslrootcert=str(authority.certificate),
+        )
 
     def _again(self, world: World, database: Database) -> None:
         server = database.cluster

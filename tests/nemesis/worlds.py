@@ -21,10 +21,11 @@ class World:
     """Nodes before the first step.
 
     providers -- node -> the one that it reads from, None for the root; in the order of creation.
-    servers -- node -> name of its server.
+    servers -- node -> name of its server; C has the oldest release on this machine.
     line -- other nodes reach the root through a proxy that can fall silent.
     owner -- programs and applications are the owner of the tables, and no superuser.
     pooler -- programs and applications connect through a pooler, if there is one on this machine.
+    tls -- the pooler speaks TLS, and its certificate is checked.
     """
 
     name: str
@@ -35,6 +36,7 @@ class World:
     line: bool = False
     owner: bool = False
     pooler: bool = False
+    tls: bool = False
     draw: Callable[[random.Random], dict[str, Any]] = _settings
 
 
@@ -52,6 +54,9 @@ _world("leaf", {"root": None, "leaf": "root"}, "AB", weight=3)
 _world("line", {"root": None, "leaf": "root"}, "AB", weight=2, line=True)
 _world("owner", {"root": None, "leaf": "root"}, "AB", weight=2, owner=True)
 _world("pooler", {"root": None, "leaf": "root"}, "AB", weight=2, pooler=True)
+_world("tls", {"root": None, "leaf": "root"}, "AB", pooler=True, tls=True)
+_world("older root", {"root": None, "leaf": "root"}, "CA")
+_world("older branch", {"root": None, "branch": "root", "leaf": "branch"}, "ACB")
 _world("same server", {"root": None, "leaf": "root"}, "AA")
 _world("two leaves", {"root": None, "leaf": "root", "leaf2": "root"}, "ABB")
 _world("branch", {"root": None, "branch": "root", "leaf": "branch"}, "ABB", weight=3)

@@ -2,73 +2,31 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from londiste.cascade.model import NodeType
 from londiste.db import connection, tls
-from londiste.embedded.account import server_account
 from londiste.embedded.homes import throwaway_home
 from londiste.embedded.postgres import Cluster
 from londiste.errors import NotSecured
 from londiste.monitor import exposure
 from tests.fixtures.cluster import Database, memory_directory
 from tests.fixtures.line import Line
+from tests.support.servers.authority import Authority
 from tests.support.servers.pooler import Pooler
 
 NAME = "db.test"
 Make = Callable[..., Pooler]
 
 
-class Authority:
-    """Signs certificates."""
-
-    def __init__(self, directory: Path, name: str) -> None:
-        if shutil.which("openssl") is None:
-            pytest.skip("no openssl here: apt-get install openssl")
-        self.directory = directory
-        self.key = directory / f"{name}.key"
-        self.certificate = directory / f"{name}.crt"
-        self._run(
-            "req", "-x509", *self._new(self.key), "-out", self.certificate, "-days", "2",
-            "-subj", f"/CN={name}",
-        )  # fmt: skip
-
-    def server(self, name: str, *, days: int = 2) -> Mapping[str, str]:
-        """Settings of a server that has a certificate for ``name``; negative days: expired."""
-        stem = f"{name}{days}"
-        key, request, signed = (self.directory / f"{stem}.{end}" for end in ("key", "csr", "pem"))
-        names = self.directory / f"{stem}.ext"
-        names.write_text(f"subjectAltName = DNS:{name}\n")
-        self._run("req", *self._new(key), "-out", request, "-subj", f"/CN={name}")
-        self._run(
-            "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key,
-            "-CAcreateserial", "-out", signed, "-days", str(days), "-extfile", names,
-        )  # fmt: skip
-        server_account().own(key, 0o600)
-        return {
-            "client_tls_sslmode": "allow",
-            "client_tls_key_file": str(key),
-            "client_tls_cert_file": str(signed),
-        }
-
-    @staticmethod
-    def _new(key: Path) -> tuple[str | Path, ...]:
-        return "-newkey", "rsa:2048", "-nodes", "-keyout", key
-
-    @staticmethod
-    def _run(*arguments: str | Path) -> None:
-        done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-
-
 @pytest.fixture
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    if not Authority.program():
+        pytest.skip("no openssl here: apt-get install openssl")
     directory = tmp_path_factory.mktemp("ca")
     # The server runs as another account than root.
     for part in (directory, directory.parent, directory.parent.parent):
