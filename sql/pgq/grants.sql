@@ -47,6 +47,7 @@ grant execute on function
     pgq.get_queue_config(text),
     pgq._queue_parameters(),
     pgq.seq_getval(text),
+    pgq._last_taken(text),
     pgq.queue_generation(text),
     pgq.cached_sequences(),
     pgq._is_at_home(),

@@ -1,5 +1,5 @@
 -- The number that the newest event of a queue has, or one that is taken already.
 -- %(queue)s -- the queue.
-select pgq.seq_getval(q.queue_event_seq) as event_id
+select coalesce(pg_sequence_last_value(q.queue_event_seq::regclass), 0) as event_id
 from pgq.queue q
 where q.queue_name = %(queue)s;

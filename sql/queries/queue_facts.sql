@@ -15,8 +15,8 @@ select
     extract(epoch from clock_timestamp() - newest.tick_time)::float8 as tick_age,
     txid_snapshot_xmin(newest.tick_snapshot) as tick_xmin,
     ticks.number as ticks,
-    pgq.seq_getval(q.queue_event_seq) as last_id,
-    pgq.seq_getval(q.queue_event_seq) - newest.tick_event_seq as new_events,
+    taken.last as last_id,
+    taken.last - newest.tick_event_seq as new_events,
     (newest.tick_event_seq - base.tick_event_seq)
         / nullif(extract(epoch from newest.tick_time - base.tick_time), 0)::float8 as events_per_sec,
     (select coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::int8
@@ -38,6 +38,9 @@ left join lateral (
     order by t.tick_id
     limit 1
 ) as base on true
+cross join lateral (
+    select coalesce(pg_sequence_last_value(q.queue_event_seq::regclass), 0) as last
+) as taken
 cross join lateral (
     -- More than two are enough to know.
     select count(*) as number

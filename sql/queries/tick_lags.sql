@@ -11,10 +11,10 @@ select
     t.tick_id,
     extract(epoch from pg_catalog.clock_timestamp() - t.tick_time)::float8,
     newest.tick_id - t.tick_id,
-    greatest(pgq.seq_getval(q.queue_event_seq) - t.tick_event_seq, 0),
+    greatest(taken.last - t.tick_event_seq, 0),
     greatest(coalesce(
         extract(epoch from pg_catalog.clock_timestamp() - missing.tick_time)::float8,
-        case when pgq.seq_getval(q.queue_event_seq) > newest.tick_event_seq then
+        case when taken.last > newest.tick_event_seq then
             extract(epoch from pg_catalog.clock_timestamp() - newest.tick_time
                 - q.queue_ticker_idle_period)::float8
         end, 0), 0),
@@ -22,6 +22,9 @@ select
     t.tick_event_seq
 from pgq.queue q
 join pgq.tick t on t.tick_queue = q.queue_id
+cross join lateral (
+    select coalesce(pg_sequence_last_value(q.queue_event_seq::regclass), 0) as last
+) as taken
 cross join lateral (
     select n.tick_id, n.tick_time, n.tick_event_seq
     from pgq.tick n

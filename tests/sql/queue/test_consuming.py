@@ -237,7 +237,7 @@ class TestCustom:
         conn.execute(
             "update pgq.tick set tick_time = now() - make_interval(mins => %s)", [len(counts)]
         )
-        total = 1
+        total = 0
         for nr, count in enumerate(counts, start=2):
             total += count
             conn.execute(

@@ -224,5 +224,8 @@ def test_a_sequence_is_read_and_only_ever_raised(queue: Database) -> None:
         assert value(conn, "select pgq.seq_setval(%s, 5)", name) == 10
         assert value(conn, "select pgq.seq_getval(%s)", name) == 10
         assert value(conn, "select nextval(pgq.quote_fqname(%s))", name) == 11
+    conn.execute("create sequence s.unused")
+    assert value(conn, "select pgq.seq_setval('s.unused', 1)") == 1
+    assert value(conn, "select nextval('s.unused')") == 2
     assert value(conn, "select pgq.seq_getval(null)") is None
     assert value(conn, "select pgq.seq_setval('s.n', null)") is None

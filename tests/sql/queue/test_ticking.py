@@ -27,7 +27,7 @@ def queue(pgq_db: Database) -> Database:
     return pgq_db
 
 
-def history(queue: Database, *ages: str, event_seq: int = 1) -> None:
+def history(queue: Database, *ages: str, event_seq: int = 0) -> None:
     """Makes the queue's ticks 1, 2, … ones of these ages."""
     conn = queue.connect()
     conn.execute("delete from pgq.tick")
@@ -54,11 +54,24 @@ class TestWhenDue:
         assert due(queue)
         assert queue.execute(TICKS) == [(1,), (2,)]
 
+    def test_the_first_event_of_a_queue_is_a_new_one(self, queue: Database) -> None:
+        conn = queue.connect()
+        new = "select ev_new from pgq.get_queue_info('q')"
+        conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '1')")
+        assert due(queue)
+        assert value(conn, "select max(tick_event_seq) from pgq.tick") == 0
+        assert value(conn, new) == 0
+        insert(conn, "a")
+        assert value(conn, new) == 1
+        assert due(queue)
+        assert value(conn, "select max(tick_event_seq) from pgq.tick") == 1
+        assert value(conn, new) == 0
+
     def test_many_new_events_are_due_at_once(self, queue: Database) -> None:
         history(queue, "10 s", "0 s")
         conn = queue.connect()
         conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '5')")
-        for n in range(5):  # the first id of all counts as taken already
+        for n in range(4):
             insert(conn, str(n))
         assert not due(queue)
         insert(conn, "6")

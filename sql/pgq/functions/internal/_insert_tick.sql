@@ -20,7 +20,7 @@ begin
         (i_queue).queue_id,
         nextval((i_queue).queue_tick_seq),
         coalesce(i_snapshot, txid_current_snapshot()),
-        pgq.seq_getval((i_queue).queue_event_seq)
+        pgq._last_taken((i_queue).queue_event_seq)
     )
     returning tick_id into v_tick_id;
     perform pg_notify('pgq_tick', left((i_queue).queue_name, 1000));

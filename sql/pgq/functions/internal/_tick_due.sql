@@ -54,7 +54,7 @@ begin
         raise warning 'Dubious PgQ state: old xmax=%, cur txid=%',
             txid_snapshot_xmax(v_last.tick_snapshot), v_xmax;
     end if;
-    v_new_events := pgq.seq_getval((i_queue).queue_event_seq) - v_last.tick_event_seq;
+    v_new_events := pgq._last_taken((i_queue).queue_event_seq) - v_last.tick_event_seq;
     if v_new_events < 0 then
         raise warning 'Negative number of new events in queue %: %',
             (i_queue).queue_name, v_new_events;

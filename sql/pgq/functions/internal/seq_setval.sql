@@ -13,7 +13,8 @@ declare
     v_name text := pgq.quote_fqname(i_seq_name);
     v_last int8 := pgq.seq_getval(i_seq_name);
 begin
-    if i_new_value > v_last then
+    -- The start of a sequence that was never used is not taken yet.
+    if i_new_value > pgq._last_taken(i_seq_name) then
         perform setval(v_name, i_new_value);
         return i_new_value;
     end if;
