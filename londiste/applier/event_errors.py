@@ -199,9 +199,12 @@ def stored_error(error: LondisteError) -> str:
 
 def _sqlstate(error: BaseException | None) -> str:
     """The SQLSTATE of the error, or of the first cause that has one; '' for none."""
-    while error is not None:
+    seen: set[int] = set()
+    # An error of a task that was raised again may be its own cause.
+    while error is not None and id(error) not in seen:
         if state := getattr(error, "sqlstate", None):
             return str(state)
+        seen.add(id(error))
         error = error.__cause__
     return ""
 

@@ -53,3 +53,9 @@ def test_what_a_task_of_another_process_refused_has_no_value_either() -> None:
     assert stored_error(error) == (
         "here: malformed array literal: *** (Token *** is invalid.; chunk 0 of public.t)"
     )
+
+
+def test_an_error_that_is_its_own_cause_is_stored() -> None:
+    error, other = LondisteError("refused"), LondisteError("again")
+    error.__cause__, other.__cause__ = other, error
+    assert stored_error(error) == "refused"
