@@ -236,11 +236,11 @@ class Dispatching(EventWork):
         except ValueError:
             raise EventError(
                 f"event {event.id}: table {change.table}: no time in column {self.part_field}",
-                detail=f"its value is {'NULL or missing' if text is None else 'not a date'};"
-                " it selects the partition",
+                detail="it selects the partition, and is missing, NULL or no date",
                 hint="capture the table by row, so that DELETE events contain it: on the root"
                 f" londiste change-form {argument(change.table)} row; or skip deletes:"
-                " event_types=I,U",
+                " event_types=I,U; for a changed key, delete the former row here, then:"
+                f" londiste events skip {change.address}",
                 event_id=event.id,
             ) from None
 

@@ -17,7 +17,10 @@ from londiste.handlers.base import Handler, TableRules, option
 
 @dataclass(frozen=True)
 class Shard(Handler):
-    """Keeps the rows whose hash modulo the number of parts is the number of this node's part."""
+    """Keeps the rows whose hash modulo the number of parts is the number of this node's part.
+
+    Rows without a hash, whose key is NULL, are in part 0.
+    """
 
     NAME: ClassVar[str] = "shard"
     ALIASES: ClassVar[tuple[str, ...]] = ("part",)
@@ -50,7 +53,8 @@ class Shard(Handler):
                 f"handler shard: nr={self.nr} is out of range for count={self.count}",
                 hint=f"use a number from 0 to {self.count - 1}: --handler-arg nr=0",
             )
-        where = f"({self._hash()} & {self.count - 1}) = {self.nr}"
+        # A hash of NULL is NULL: those rows are part 0.
+        where = f"(coalesce({self._hash()}, 0) & {self.count - 1}) = {self.nr}"
         return TableRules(
             stored=not self.disable_replay, where=where, ignore_truncate=self.ignore_truncate
         )

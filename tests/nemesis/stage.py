@@ -308,6 +308,9 @@ class Cast:
             code = fork.code()
             if code is None:
                 continue
+            if self.doubles and _met_another(fork):
+                # ``end_doubles`` starts it.
+                continue
             if code >= 0:
                 wrong.append(f"{name} ended by itself with {code}: {fork.err[-1500:]}")
             self.start_ticker() if name == "ticker" else self.start_worker(name)
@@ -320,7 +323,7 @@ class Cast:
             fork.wait(30)
         if self.doubles:
             for name, fork in self.daemons().items():
-                if fork.code() == 3 and "another worker runs" in fork.err:
+                if _met_another(fork):
                     self.start_worker(name)
         self.doubles.clear()
 
@@ -367,6 +370,11 @@ class Cast:
         return psycopg.connect(
             self.places[node].database.dsn, autocommit=True, connect_timeout=5, **more
         )
+
+
+def _met_another(fork: Fork) -> bool:
+    """Whether a worker ended because another one works for its node."""
+    return fork.code() == 3 and "another worker runs" in fork.err
 
 
 def _write(path: Path, section: str, keys: dict[str, Any]) -> None:

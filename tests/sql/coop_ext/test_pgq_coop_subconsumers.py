@@ -30,6 +30,14 @@ class TestRegistering:
         assert column(conn, NAMES) == ["c", "c.1", "c.2"]
         assert column(conn, "select distinct sub_id from pgq.subscription") == [1]
 
+    def test_a_session_with_the_replica_role_registers(self, queue: Database) -> None:
+        conn = queue.connect()
+        conn.execute("set session_replication_role = replica")
+        assert value(conn, REGISTER, "q", "c", "1") == 1
+        assert column(conn, NAMES) == ["c", "c.1"]
+        conn.execute("set statement_timeout = '10s'")
+        assert value(conn, "select pgq_coop.next_batch('q', 'c', '1')") is None
+
     def test_an_idle_worker_has_no_position(self, queue: Database) -> None:
         conn = queue.connect()
         workers(conn, "1")

@@ -114,6 +114,17 @@ def test_a_delete_leaves_what_was_written_later(db: Database) -> None:
     assert merge(db, kind, key, "2026-01-03") == "deleted"
 
 
+def test_a_row_of_a_partition_is_deleted(db: Database) -> None:
+    db.execute(
+        'drop table "Odd t"; create table "Odd t" (a int, "b ""x" text, at timestamptz, doc jsonb,'
+        ' primary key (a, "b ""x")) partition by range (a);'
+        'create table part partition of "Odd t" default'
+    )
+    merge(db, *event("INSERT", "2026-01-02"))
+    assert merge(db, *event("DELETE", "2026-01-02")) == "deleted"
+    assert db.execute(ROWS) == []
+
+
 def test_what_has_no_time_is_refused(db: Database) -> None:
     kind = json.dumps({"op": "TRUNCATE", "table": ["public", "Odd t"]})
     with pytest.raises(psycopg.Error, match="TRUNCATE"):

@@ -213,6 +213,8 @@ def test_a_value_of_the_wrong_type_is_refused(pgq_db: Database) -> None:
         ("ntables", "101"),
         ("max_retries", "-1"),
         ("key_retention", "0"),
+        ("key_retention", "10000 years"),
+        ("rotation_period", "300000 years"),
         ("ticker_max_count", "2147483648"),
         ("ticker_paused", "perhaps"),
         ("extra_maint", "no array"),

@@ -52,6 +52,7 @@ declare
     v_type text;
     v_sql text;
     v_count int8;
+    v_partitioned bool := exists (select from pg_class c where c.oid = v_relid and c.relkind = 'p');
 begin
     if v_op = 'TRUNCATE' then
         raise exception using
@@ -105,8 +106,9 @@ begin
         and v_image ? a.attname;
 
     if v_op = 'DELETE' then
-        v_sql := format('delete from only %s t using json_to_record($1::json) r(%s) where %s and %s',
-            v_table, v_kinds, v_equal,
+        v_sql := format('delete from %s%s t using json_to_record($1::json) r(%s) where %s and %s',
+            -- ONLY of a partitioned table is no row.
+            case when v_partitioned then '' else 'only ' end, v_table, v_kinds, v_equal,
             case when v_image ? v_time
                 then format('(t.%1$I <= r.%1$I or t.%1$I is null)', v_time)
                 else format('(t.%1$I <= %3$L::timestamptz::%2$s or t.%1$I is null)',

@@ -69,8 +69,14 @@ begin
             hint = format('choose another name for the subconsumer, or: select '
                           'pgq.unregister_consumer(%L, %L)', i_queue_name, v_name);
     end if;
-    insert into pgq.subscription (sub_id, sub_queue, sub_consumer, sub_last_tick, sub_active)
-    values (v_main.sub_id, v_main.sub_queue, v_consumer_id, null, clock_timestamp());
+    -- Not by the view: its triggers do not fire for sessions with the replica role.
+    insert into pgq.registration (
+        sub_id, sub_queue, sub_consumer, sub_last_tick, sub_active, sub_generation
+    )
+    values (
+        v_main.sub_id, v_main.sub_queue, v_consumer_id, null, clock_timestamp(),
+        pgq._position_generation()
+    );
     insert into pgq.consumer_owner (own_queue, own_consumer, own_role)
     values (v_main.sub_queue, v_consumer_id, pgq._caller())
     on conflict on constraint own_pkey do update
