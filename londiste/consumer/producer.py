@@ -17,6 +17,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from londiste.db.connection import Connection, connect
+from londiste.db.queries import savepoint
 from londiste.errors import BadOption
 from londiste.pgq import delayed, producer
 
@@ -117,7 +118,7 @@ class Producer:
 
         Raises as ``send``, and BadOption for a row that is too long.
         """
-        with self._session() as conn, conn.transaction():
+        with self._session() as conn, savepoint(conn):
             if copy:
                 return producer.insert_events(conn, self.queue, rows)
             count = 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, kwargs_row, tuple_row
 
 import londiste
@@ -49,6 +50,20 @@ def translated(at: Connection | str) -> Iterator[None]:
     except psycopg.Error as error:
         where = at if isinstance(at, str) else whereabouts(at)
         raise from_database(error, where=where) from error
+
+
+@contextlib.contextmanager
+def savepoint(conn: Connection) -> Iterator[None]:
+    """A savepoint in the caller's transaction; in autocommit mode outside one, a transaction.
+
+    ``conn.transaction()`` alone would commit on a session that is not in autocommit mode and has
+    not begun its transaction yet.
+    """
+    if not conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
+        # An empty statement takes no snapshot yet.
+        conn.execute("")
+    with conn.transaction():
+        yield
 
 
 def fetch(conn: Connection, query_name: str, /, **parameters: Any) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import first, tuples
+from londiste.db.queries import first, savepoint, tuples
 from londiste.errors import (
     AccessDenied,
     BadOption,
@@ -324,7 +324,7 @@ def losses(conn: Connection, queue: str) -> list[str]:
 def sinks_of(conn: Connection, queue: str) -> list[Sink]:
     """Spark queries that write into a queue, as far as this user may read the records."""
     try:
-        with conn.transaction():
+        with savepoint(conn):
             known = spark_epochs.get_sinks(conn)
         return [one for one in known if one.queue == queue and one.query]
     except (AccessDenied, InstallError):

@@ -21,6 +21,7 @@ from psycopg import sql
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.queries import savepoint
 from londiste.pgq.blocks import stream as stream
 from londiste.pgq.types import Batch, Event
 
@@ -234,12 +235,12 @@ def events(
         comes, but not many of them at once.
     where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.
 
-    At most one list is in memory.  Works in its own transaction, or in a savepoint of the caller's,
-    which stays open until the last list was taken or the iterator is closed.  Raises StateError if
-    the batch is not open.
+    At most one list is in memory.  Works in a savepoint of the caller's transaction, in autocommit
+    mode in a transaction of its own, which stays open until the last list was taken or the
+    iterator is closed.  Raises StateError if the batch is not open.
     """
     name = f"londiste_batch_{batch.id}"
-    with conn.transaction():
+    with savepoint(conn):
         call.rows(conn, "pgq.get_batch_cursor", batch.id, name, 0, where)
         yield from read_cursor(conn, name, chunk, chunk_bytes)
 

@@ -24,7 +24,7 @@ from psycopg.pq.abc import PGconn
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import translated
+from londiste.db.queries import savepoint, translated
 from londiste.errors import EventError
 from londiste.pgq.types import Batch, Event
 
@@ -203,7 +203,7 @@ def _undone_together(conn: Connection) -> AbstractContextManager[object]:
     """A savepoint where a failure would take the caller's transaction along."""
     if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
         return contextlib.nullcontext()
-    return conn.transaction()
+    return savepoint(conn)
 
 
 def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[EventBlock]:

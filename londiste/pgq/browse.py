@@ -14,7 +14,7 @@ from psycopg.rows import args_row, dict_row
 
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
-from londiste.db.queries import first, query, translated
+from londiste.db.queries import first, query, savepoint, translated
 from londiste.errors import AccessDenied, BadOption, from_database
 from londiste.pgq.types import Event
 
@@ -70,7 +70,7 @@ def events(
             sql.Literal(limit or None),
         )
         with (
-            conn.transaction(),
+            savepoint(conn),
             conn.cursor("londiste_look", row_factory=args_row(Event)) as cursor,
         ):
             cursor.itersize = chunk

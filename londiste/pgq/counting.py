@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from londiste.db.connection import Connection
-from londiste.db.queries import first, translated
+from londiste.db.queries import first, savepoint, translated
 from londiste.errors import LondisteError
 from londiste.pgq import queues, ticks
 from londiste.pgq.types import ConsumerInfo
@@ -28,7 +28,7 @@ def between(conn: Connection, queue: str, first: int | None, last: int | None, m
     if first is None or last is None or most <= 0:
         return most
     try:
-        with conn.transaction():
+        with savepoint(conn):
             return _count(conn, ticks.tick_event_sql(conn, queue, first, last, ordered=False), most)
     except LondisteError:
         return most
@@ -39,7 +39,7 @@ def since_tick(conn: Connection, queue: str, most: int) -> int:
     if most <= 0:
         return most
     try:
-        with conn.transaction():
+        with savepoint(conn):
             row = first(conn, "new_event_sql", queue=queue)
             return most if row is None else _count(conn, str(row[0]), most)
     except LondisteError:

@@ -10,11 +10,12 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import tuple_row
 
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import translated
+from londiste.db.queries import savepoint, translated
 from londiste.errors import BadOption, from_database
 from londiste.pgq import queues
 
@@ -107,7 +108,7 @@ def insert_events(
     columns = ["ev_time", *(f"ev_{name}" for name in names if name != "time")]
     count = 0
     try:
-        with conn.transaction(), conn.cursor() as cursor:
+        with savepoint(conn), conn.cursor(row_factory=tuple_row) as cursor:
             table = TableName.parse(queues.current_event_table(conn, queue))
             room = _count(conn, queue, 0)
             now = cursor.execute("select pg_catalog.now()").fetchone()
@@ -142,7 +143,7 @@ def insert_selected(
     Rows do not leave the server.  Rights and errors are those of ``insert_events``.
     """
     with translated(conn):
-        with conn.transaction():
+        with savepoint(conn):
             table = TableName.parse(queues.current_event_table(conn, queue))
             _count(conn, queue, 0)
             statement = sql.SQL(

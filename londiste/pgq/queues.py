@@ -17,7 +17,7 @@ from psycopg import sql
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import first, translated, tuples
+from londiste.db.queries import first, savepoint, translated, tuples
 from londiste.errors import UnknownQueue
 from londiste.pgq.types import ConsumerInfo, QueueInfo, QueueParameter
 
@@ -226,7 +226,7 @@ def tick_at_snapshot(conn: Connection, queue: str, snapshot: str) -> int:
 
 def create_tick(conn: Connection, queue: str) -> int:
     """Creates a tick at this moment, without consuming event ids as ``force_tick`` does; its id."""
-    with conn.transaction():
+    with savepoint(conn):
         lock_ticks(conn, queue)
         # Taken after the lock is granted.
         ((snapshot,),) = tuples(conn, "current_snapshot")

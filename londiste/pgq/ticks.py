@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import first, tuples
+from londiste.db.queries import first, savepoint, tuples
 from londiste.pgq.batches import CHUNK_BYTES, read_cursor
 from londiste.pgq.types import Event, Tick
 
@@ -30,13 +30,13 @@ def tick_events(
     chunk_bytes -- a list ends with the event that makes the values in it this long.
     where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.
 
-    Excludes retries of other consumers.  Never holds more than one list.  Works in a transaction,
-    or a savepoint inside the caller's, as ``batches.events`` does.  Raises PositionLost when a
+    Excludes retries of other consumers.  Never holds more than one list.  Works in a savepoint
+    or a transaction as ``batches.events`` does.  Raises PositionLost when a
     tick, or events after it, are rotated away, and StateError for a tick that does not exist yet:
     never a part of the events.
     """
     name = f"londiste_ticks_{from_tick}_{to_tick}"
-    with conn.transaction():
+    with savepoint(conn):
         call.rows(conn, "pgq.get_tick_cursor", queue, from_tick, to_tick, name, 0, where)
         yield from read_cursor(conn, name, chunk, chunk_bytes)
 

@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.rows import dict_row
 
 from londiste import Producer
+from londiste.compat import produce
 from londiste.errors import BadOption, UnknownQueue
-from londiste.pgq import delayed, queues
+from londiste.pgq import batches, delayed, producer, queues
 from tests.fixtures.cluster import Database
 
 
@@ -28,15 +30,15 @@ def count(db: Database) -> int:
 
 
 def test_every_call_is_a_transaction_on_a_connection_string(db: Database) -> None:
-    with Producer(db.dsn, "q") as producer:
-        first = producer.send("t", "d", "1", None, "3")
-        assert producer.send_json("t", {"name": "Ärger"}, "1") > first
-        assert producer.send_many([("t", str(n)) for n in range(4500)]) == 4500
-        assert producer.send_many([("t",), ("t", "d", "1", "2", "3", "4")], copy=True) == 2
+    with Producer(db.dsn, "q") as events:
+        first = events.send("t", "d", "1", None, "3")
+        assert events.send_json("t", {"name": "Ärger"}, "1") > first
+        assert events.send_many([("t", str(n)) for n in range(4500)]) == 4500
+        assert events.send_many([("t",), ("t", "d", "1", "2", "3", "4")], copy=True) == 2
         with pytest.raises(BadOption, match="an event has 7 fields"):
-            producer.send_many([("t", "d"), tuple("1234567")])
-        producer.close()
-        producer.send("t", "again")
+            events.send_many([("t", "d"), tuple("1234567")])
+        events.close()
+        events.send("t", "again")
     assert count(db) == 4505
     (data,) = db.execute("select ev_data from pgq.event_1 where ev_data like '{%%'")[0]
     assert json.loads(data) == {"name": "Ärger"}
@@ -49,34 +51,84 @@ def test_events_belong_to_the_transaction_of_the_program(
     with psycopg.connect(db.dsn) as conn:
         if rows is not None:
             conn.row_factory = rows  # type: ignore[assignment]
-        producer = Producer(conn, "q")
-        producer.send("t", "lost")
-        producer.send_many([("t", "lost")])
+        events = Producer(conn, "q")
+        events.send("t", "lost")
+        events.send_many([("t", "lost")])
         conn.rollback()
-        producer.send("t", "kept")
-        producer.send_many([("t", "kept")])
-        producer.close()
+        events.send("t", "kept")
+        events.send_many([("t", "kept")])
+        events.close()
         assert (conn.row_factory is rows) == (rows is not None)
         conn.commit()
     assert count(db) == 2
 
 
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda conn: Producer(conn, "q").send_many([("t", "phantom")]),
+        lambda conn: Producer(conn, "q").send_many([("t", "phantom")], copy=True),
+        lambda conn: producer.insert_events(conn, "q", [("t", "phantom")]),
+        lambda conn: producer.insert_selected(
+            conn, "q", sql.SQL("select now(), 't', 'phantom', null, null, null, null")
+        ),
+        lambda conn: produce.bulk_insert_events(
+            conn.cursor(), [("t", "phantom")], ["ev_type", "ev_data"], "q"
+        ),
+        lambda conn: queues.create_tick(conn, "q"),
+    ],
+    ids=["send_many", "copy", "insert_events", "insert_selected", "compat", "tick"],
+)
+def test_a_transaction_that_begins_with_events_can_be_rolled_back(
+    db: Database, send: Callable[[psycopg.Connection], object]
+) -> None:
+    ticks = db.value("select count(*) from pgq.tick")
+    with psycopg.connect(db.dsn) as conn:
+        assert not conn.autocommit
+        send(conn)
+        conn.rollback()
+        assert count(db) == 0
+        assert db.value("select count(*) from pgq.tick") == ticks
+        send(conn)
+        # The next transaction of the program is its own, too.
+        conn.commit()
+        send(conn)
+        conn.rollback()
+    assert count(db) + db.value("select count(*) from pgq.tick") == ticks + 1
+
+
+def test_reading_events_does_not_commit_the_program(db: Database) -> None:
+    db.execute("create table done (id int8); select pgq.register_consumer('q', 'c')")
+    with Producer(db.dsn, "q") as events:
+        events.send("t", "d")
+    queues.create_tick(db.connect(), "q")
+    with psycopg.connect(db.dsn) as conn:
+        batch = batches.next_batch(conn, "q", "c")
+        assert batch is not None
+        conn.commit()
+        for chunk in batches.events(conn, batch):
+            for event in chunk:
+                conn.execute("insert into done values (%s)", [event.id])
+        conn.rollback()
+    assert db.value("select count(*) from done") == 0
+
+
 def test_an_event_with_a_key_is_sent_once(db: Database) -> None:
-    with Producer(db.dsn, "q") as producer:
-        first = producer.send("t", "d", key="order 7")
-        assert producer.send("t", "d", key="order 7") == first
-        assert producer.send_json("t", {}, key="order 8") != first
+    with Producer(db.dsn, "q") as events:
+        first = events.send("t", "d", key="order 7")
+        assert events.send("t", "d", key="order 7") == first
+        assert events.send_json("t", {}, key="order 8") != first
     assert count(db) == 2
 
 
 def test_an_event_for_later_waits(db: Database) -> None:
-    with Producer(db.dsn, "q") as producer:
-        one = producer.send("t", "d", at=timedelta(hours=1))
-        two = producer.send("t", "d", at=datetime(2100, 1, 1, tzinfo=UTC))
+    with Producer(db.dsn, "q") as events:
+        one = events.send("t", "d", at=timedelta(hours=1))
+        two = events.send("t", "d", at=datetime(2100, 1, 1, tzinfo=UTC))
         with pytest.raises(BadOption, match="without a time zone"):
-            producer.send("t", "d", at=datetime(2100, 1, 1))
+            events.send("t", "d", at=datetime(2100, 1, 1))
         with pytest.raises(BadOption, match="a delayed event cannot have a key"):
-            producer.send("t", "d", at=timedelta(1), key="k")
+            events.send("t", "d", at=timedelta(1), key="k")
     assert [e.id for e in delayed.delayed_event_list(db.connect(), "q")] == [one, two]
     assert count(db) == 0
 
@@ -87,17 +139,17 @@ def test_an_unknown_queue_is_named(db: Database) -> None:
 
 
 def test_what_is_no_text_or_no_time_is_refused_by_its_name(db: Database) -> None:
-    with Producer(db.dsn, "q") as producer:
+    with Producer(db.dsn, "q") as events:
         with pytest.raises(BadOption, match="data of an event has type int, not text"):
-            producer.send("t", 17)  # type: ignore[arg-type]
+            events.send("t", 17)  # type: ignore[arg-type]
         with pytest.raises(BadOption, match="extra1 of an event has type dict, not text"):
-            producer.send_many([("t", "d"), ("t", "d", {"a": 1})])  # type: ignore[list-item]
+            events.send_many([("t", "d"), ("t", "d", {"a": 1})])  # type: ignore[list-item]
         with pytest.raises(BadOption, match="not a time: 5"):
-            producer.send("t", "d", at=5)  # type: ignore[arg-type]
+            events.send("t", "d", at=5)  # type: ignore[arg-type]
     assert count(db) == 0
 
 
 def test_an_error_that_nobody_catches_prints_its_hint(db: Database) -> None:
-    with pytest.raises(UnknownQueue) as caught, Producer(db.dsn, "missing") as producer:
-        producer.send("t", "d")
+    with pytest.raises(UnknownQueue) as caught, Producer(db.dsn, "missing") as events:
+        events.send("t", "d")
     assert "hint: queues here: q" in "".join(traceback.format_exception(caught.value))
