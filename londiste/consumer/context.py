@@ -38,6 +38,8 @@ class Context:
         self.batch = batch
         self.stats: Counter[str] = Counter()
         self.outcomes: dict[int, Outcome] = {}
+        #: Whether an event failed whose effects only a rollback of the whole batch undoes.
+        self.half_done = False
         self._delivery = delivery
         self._db = db
         self._one = one

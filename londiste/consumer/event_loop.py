@@ -43,8 +43,11 @@ _LIBRARIES = {"site-packages", "dist-packages"}
 _STDLIB = sysconfig.get_path("stdlib")
 
 
-class NeedsSavepoints(Exception):
-    """An event failed whose effects must be undone while others stay: repeat with savepoints."""
+class NeedsSavepoints(BaseException):
+    """An event failed whose effects must be undone while others stay: repeat with savepoints.
+
+    Not an Exception, which a function may catch around ``ctx.each``.
+    """
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,9 @@ def without_savepoints() -> One:
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
             _call(function, event, ctx)
-        except Exception as error:
-            if transient(error) is not None:
+        except BaseException as error:
+            ctx.half_done = True
+            if not isinstance(error, Exception) or transient(error) is not None:
                 raise
             raise NeedsSavepoints from error
 
@@ -185,24 +189,30 @@ def transient(error: Exception) -> LondisteError | None:
 
 
 @contextmanager
-def whole(batch: Batch) -> Iterator[None]:
-    """Around ``process_batch``: its errors name the batch."""
+def whole(ctx: Context) -> Iterator[None]:
+    """Around ``process_batch``: its errors name the batch.
+
+    Raises NeedsSavepoints when the function fails after it has caught that of an event.
+    """
+    batch = ctx.batch
     try:
         yield
-    except (BadCondition, EventError, NeedsSavepoints, StateError):
-        raise
-    except (Retry, Dead) as error:
-        raise EventError(
-            f"{_place(batch)}: {type(error).__name__} was raised outside process_event",
-            detail=error.message,
-            hint=(
-                "in process_batch name the event: ctx.retry(event), ctx.dead(event, reason), or"
-                " ctx.each(events, function)"
-            ),
-            queue=batch.queue,
-            batch_id=batch.id,
-        ) from error
     except Exception as error:
+        if ctx.half_done and transient(error) is None:
+            raise NeedsSavepoints from error
+        if isinstance(error, (BadCondition, EventError, StateError)):
+            raise
+        if isinstance(error, (Retry, Dead)):
+            raise EventError(
+                f"{_place(batch)}: {type(error).__name__} was raised outside process_event",
+                detail=error.message,
+                hint=(
+                    "in process_batch name the event: ctx.retry(event), ctx.dead(event, reason), or"
+                    " ctx.each(events, function)"
+                ),
+                queue=batch.queue,
+                batch_id=batch.id,
+            ) from error
         _raise_transient(error)
         raise EventError(
             f"{_place(batch)}: process_batch failed: {format_error(error)}",

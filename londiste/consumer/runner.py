@@ -158,10 +158,13 @@ class Runner:
             events = Events(batch, chunks, self.source.wish.fetch)
             together = self.delivery.one_transaction and not self.may_commit
             xid = event_loop.transaction_id(self._db()) if together else None
-            with event_loop.whole(batch):
+            with event_loop.whole(ctx):
                 event_loop.require_done(self.function(batch, events, ctx))
             if together:
                 event_loop.require_transaction(self._db(), batch, xid)
+            if ctx.half_done:
+                # The function has caught what an event raised, or even the signal itself.
+                raise NeedsSavepoints
             events.require_read()
             if not self.delivery.one_transaction:
                 self.effects.require_idle(batch)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from londiste import Context, Dead, Delivery, Event, Retry
-from londiste.errors import (
-    EventError,
-)
+from londiste import Batch, Context, Dead, Delivery, Event, Events, Retry
+from londiste.errors import EventError, TransientError
 from londiste.pgq import dead_letters
 from tests.fixtures.cluster import Database
 from tests.support.consumer_steps import (
@@ -130,3 +129,80 @@ def test_reason_with_invalid_characters_is_stored_escaped(db: Database, tmp_path
     send(db, "a")
     assert consumer.run_once() == 1
     assert db.value("select ev_failed_reason from pgq.failed_queue") == "a\\x00b \\udc80 c"
+
+
+class Catching(Storing):
+    """Catches what each event raises, and continues with the next."""
+
+    catch: ClassVar[type[BaseException]] = Exception
+    after: Callable[[Context], object] | None = None
+
+    def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+        for event in events:
+            try:
+                ctx.each([event], self.process_event)
+            except self.catch:
+                if self.after is not None:
+                    self.after(ctx)
+
+
+@pytest.mark.parametrize("catch", [Exception, BaseException])
+@pytest.mark.parametrize("delivery", [d for d in ALL if d.one_transaction and d.may_retry])
+def test_a_function_that_catches_everything_loses_no_outcome(
+    db: Database, tmp_path: Path, delivery: Delivery, catch: type[BaseException]
+) -> None:
+    consumer = make(db, delivery, tmp_path, Catching)
+    consumer.catch = catch
+    consumer.register()
+    send(db, "a", "retry", "dead", "b")
+
+    def fail(event: Event) -> None:
+        if event.data == "retry":
+            raise Retry(60)
+        if event.data == "dead":
+            raise Dead("cannot be processed")
+
+    consumer.fail = fail
+    assert consumer.run_once() == 1
+    assert effects(db) == ["a", "b"]
+    assert db.execute("select ev_data from pgq.retry_queue") == [("retry",)]
+    assert db.execute("select ev_data from pgq.failed_queue") == [("dead",)]
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no"), TransientError("no mail server"), KeyboardInterrupt()]
+)
+def test_a_caught_failure_leaves_no_half_of_an_event(
+    db: Database, tmp_path: Path, error: BaseException
+) -> None:
+    consumer = make(db, Delivery.EXACTLY_ONCE_HERE, tmp_path, Catching)
+    consumer.catch = BaseException
+    consumer.register()
+    send(db, "a", "half", "b")
+
+    def fail(event: Event) -> None:
+        if event.data == "half":
+            raise error
+
+    consumer.fail = fail
+    assert consumer.run_once() == 1
+    assert effects(db) == ["a", "b"]
+
+
+def test_a_function_that_fails_after_a_caught_failure_is_repeated(
+    db: Database, tmp_path: Path
+) -> None:
+    class Wrong(Catching):
+        def process_event(self, event: Event, ctx: Context) -> None:
+            super().process_event(event, ctx)
+            if event.data == "wrong":
+                ctx.db.execute("select 1 / 0")
+
+    consumer = make(db, Delivery.EXACTLY_ONCE_HERE, tmp_path, Wrong)
+    consumer.catch = BaseException
+    # Without savepoints it fails, in the transaction that the event has broken.
+    consumer.after = lambda ctx: ctx.db.execute("select 1")
+    consumer.register()
+    send(db, "a", "wrong", "b")
+    assert consumer.run_once() == 1
+    assert effects(db) == ["a", "b"]
