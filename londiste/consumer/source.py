@@ -35,6 +35,9 @@ from londiste.errors import (
 from londiste.pgq import batches, coop, queues
 from londiste.pgq.types import Batch
 
+#: Outcomes that one call stores; each call reads the batch.
+AT_ONCE = 20_000
+
 
 class Source(Protocol):
     """What the loop needs of a source."""
@@ -293,24 +296,22 @@ def superseded(batch: Batch) -> Superseded:
 
 def return_events(conn: Connection, batch: Batch, outcomes: Sequence[Outcome]) -> None:
     """Stores retries and dead letters of an open batch, in the caller's transaction."""
-    for outcome in outcomes:
-        if outcome.seconds is None:
-            from londiste.pgq import dead_letters
+    from londiste.pgq import dead_letters
 
-            dead_letters.event_failed(conn, batch.id, outcome.event_id, outcome.reason)
-        elif outcome.attempts is not None:
-            from londiste.pgq import dead_letters
-
-            dead_letters.event_retry_or_fail(
-                conn,
-                batch.id,
-                outcome.event_id,
-                outcome.seconds,
-                max_attempts=outcome.attempts,
-                reason=outcome.reason,
-            )
-        else:
-            batches.event_retry(conn, batch.id, outcome.event_id, outcome.seconds)
+    for begin in range(0, len(outcomes), AT_ONCE):
+        some = outcomes[begin : begin + AT_ONCE]
+        dead_letters.events_retry_or_fail(
+            conn,
+            batch.id,
+            [outcome.event_id for outcome in some],
+            [outcome.seconds for outcome in some],
+            [outcome.attempts for outcome in some],
+            # Without a limit of its own it is the queue's limit that a dead letter names.
+            [
+                outcome.reason if outcome.seconds is None or outcome.attempts is not None else None
+                for outcome in some
+            ],
+        )
 
 
 def _require_alone(conn: Connection, queue: str, name: str) -> None:

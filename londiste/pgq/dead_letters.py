@@ -12,7 +12,7 @@ main consumer is unregistered.  ``get_waiting_info`` counts them, so that a comm
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from londiste.db import call
@@ -52,6 +52,25 @@ def event_retry_or_fail(
         conn, "pgq.event_retry_or_fail", batch_id, event_id, seconds, max_attempts, reason
     )
     return answer
+
+
+def events_retry_or_fail(
+    conn: Connection,
+    batch_id: int,
+    event_ids: Sequence[int],
+    seconds: Sequence[int | None],
+    max_attempts: Sequence[int | None],
+    reasons: Sequence[str | None],
+) -> int:
+    """Schedules retries of events, or moves them to the dead letters; the number moved now.
+
+    seconds -- None: a dead letter at once.
+    max_attempts, reasons -- as in ``event_retry_or_fail``.
+
+    Raises StateError when the batch is not open or does not have one of the events.
+    """
+    lists = (list(each) for each in (event_ids, seconds, max_attempts, reasons))
+    return int(call.value(conn, "pgq.events_retry_or_fail", batch_id, *lists))
 
 
 def failed_event_list(

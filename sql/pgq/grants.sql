@@ -116,6 +116,7 @@ grant execute on function
     pgq.event_retry(int8, int8, timestamptz),
     pgq.batch_retry(int8, int4),
     pgq.event_retry_or_fail(int8, int8, int4, int4, text),
+    pgq.events_retry_or_fail(int8, int8[], int4[], int4[], text[]),
     pgq.event_failed(int8, int8, text),
     pgq.failed_event_list(text, text),
     pgq.failed_event_list(text, text, int4, int4),

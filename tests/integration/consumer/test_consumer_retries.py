@@ -21,6 +21,7 @@ from tests.support.consumer_steps import (
     send,
     tick,
 )
+from tests.support.waiting import wait_for
 
 
 @pytest.mark.parametrize("delivery", [d for d in ALL if d.may_retry])
@@ -206,3 +207,30 @@ def test_a_function_that_fails_after_a_caught_failure_is_repeated(
     send(db, "a", "wrong", "b")
     assert consumer.run_once() == 1
     assert effects(db) == ["a", "b"]
+
+
+def test_many_outcomes_are_stored_in_few_calls(db: Database, tmp_path: Path) -> None:
+    consumer = make(db, Delivery.AT_LEAST_ONCE, tmp_path)
+    consumer.register()
+    conn = db.connect()
+    conn.execute(
+        "select pgq.insert_event(%s, 't', i::text) from generate_series(1, 2000) i", [QUEUE]
+    )
+    tick(db)
+
+    def fail(event: Event) -> None:
+        raise Retry(60) if int(event.data or 0) % 2 else Dead(f"no {event.data}")
+
+    consumer.fail = fail
+    calls = (
+        "select coalesce(sum(calls), 0) from pg_stat_user_functions"
+        " where funcname in ('_put_back', 'events_retry_or_fail')"
+    )
+    db.execute(f"alter database {db.name} set track_functions = 'all'")
+    assert consumer.run_once() == 1
+    assert wait_for(lambda: db.value(calls), what="the statistics of functions") == 2
+    assert db.value("select count(*) from pgq.retry_queue") == 1000
+    assert db.execute("select ev_failed_reason from pgq.failed_queue order by ev_id limit 2") == [
+        ("no 2",),
+        ("no 4",),
+    ]

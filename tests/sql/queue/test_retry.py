@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from londiste.db.connection import Connection
 from londiste.pgq import queues
 from tests.fixtures.cluster import Database
 from tests.support.queue_steps import (
@@ -121,6 +122,88 @@ def test_a_whole_batch_comes_again_without_what_was_asked_for_before(queue: Data
     assert value(conn, "select pgq.maint_retry_events()") == 5
     tick(conn)
     assert consume(conn) == ["0", "1", "2", "3", "4"]
+
+
+def read_by_many(conn: Connection, batch: int, ids: list[int], seconds: int | None = 60) -> int:
+    """Stores one outcome for these events; the tuples of event tables that were read for it."""
+    read = (
+        "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_xact_user_tables"
+        " where relname like 'event_%'"
+    )
+    with conn.transaction():
+        before = value(conn, read)
+        done = value(
+            conn,
+            "select pgq.events_retry_or_fail(%s, %s, array_fill(%s::int4, array[%s]),"
+            " array_fill(null::int4, array[%s]), array_fill('why'::text, array[%s]))",
+            *(batch, ids, seconds, len(ids), len(ids), len(ids)),
+        )
+        assert done == len(ids)
+        return int(value(conn, read) - before)
+
+
+@pytest.mark.parametrize("seconds", [60, None])
+def test_many_events_are_stored_in_one_pass_over_the_batch(
+    queue: Database, seconds: int | None
+) -> None:
+    conn = queue.connect()
+    conn.execute(
+        "select pgq.insert_event('q', 't', repeat('x', 200)) from generate_series(1, 4000)"
+    )
+    tick(conn)
+    batch = open_batch(conn)
+    ids = column(conn, "select ev_id from pgq.get_batch_events(%s)", batch)
+    one = read_by_many(conn, batch, ids[:1], seconds)
+    assert read_by_many(conn, batch, ids[1:], seconds) <= one + 10
+    waiting = "retry_queue" if seconds is not None else "failed_queue"
+    assert value(conn, f"select count(*) from pgq.{waiting}") == 4000
+
+
+def test_each_of_many_events_has_its_own_outcome(queue: Database) -> None:
+    conn = queue.connect()
+    conn.execute("select pgq.set_queue_config('q', 'max_retries', '7')")
+    again, dead, last, limit, rest = (insert(conn, data) for data in "abcde")
+    tick(conn)
+    batch = open_batch(conn)
+    many = "select pgq.events_retry_or_fail(%s, %s, %s, %s, %s)"
+    given = (
+        [again, dead, last, limit],
+        [60, None, 60, 60],
+        [5, None, 1, 1],
+        ["slow", "never", "once", None],
+    )
+    assert value(conn, many, batch, *given) == 4
+    assert value(conn, many, batch, *given) == 0
+    assert column(conn, "select ev_id from pgq.retry_queue") == [again]
+    assert conn.execute(
+        "select ev_id, ev_failed_reason from pgq.failed_queue order by 1"
+    ).fetchall() == [(dead, "never"), (last, "once"), (limit, "1 attempts failed")]
+    # The single forms see what was stored, and the other way round.
+    assert value(conn, "select pgq.event_failed(%s, %s, 'x')", batch, again) == 0
+    assert value(conn, "select pgq.event_retry(%s, %s, 0)", batch, rest) == 1
+    assert value(conn, many, batch, [rest], [60], [None], [None]) == 0
+
+
+def test_many_events_are_stored_together_or_not_at_all(queue: Database) -> None:
+    conn = queue.connect()
+    event = insert(conn, "a")
+    tick(conn)
+    batch = open_batch(conn)
+    many = "select pgq.events_retry_or_fail(%s, %s, %s, %s, %s)"
+    with refused("LD106", "event not found"):
+        conn.execute(many, [batch, [event, event + 1], [0, 0], [None, None], [None, None]])
+    with refused("LD106", "event not found"):
+        conn.execute(many, [batch, [event, None], [0, 0], [None, None], [None, None]])
+    with refused("LD106", "batch not found"):
+        conn.execute(many, [batch + 1, [event], [0], [None], [None]])
+    with refused("LD005", "the arrays have different lengths"):
+        conn.execute(many, [batch, [event], [], [None], [None]])
+    with refused("LD005", "the arrays have different lengths"):
+        conn.execute(many, [batch, [event], [0], None, [None]])
+    with refused("LD005", "bad number of attempts: 0"):
+        conn.execute(many, [batch, [event], [0], [0], [None]])
+    assert value(conn, many, batch, [], [], [], []) == 0
+    assert value(conn, "select count(*) from pgq.retry_queue") == 0
 
 
 def test_retrying_a_batch_that_is_not_open_is_refused(queue: Database) -> None:

@@ -28,11 +28,10 @@ begin
     v_limit := pgq._max_retries(i_batch_id);
     v_done := pgq._put_back(
         i_batch_id,
-        null::int8,
-        true,
-        clock_timestamp() + make_interval(secs => i_retry_seconds),
-        v_limit.max_retries,
-        v_limit.reason
+        null::int8[],
+        array[clock_timestamp() + make_interval(secs => i_retry_seconds)],
+        array[v_limit.max_retries],
+        array[v_limit.reason]
     );
     return v_done.retried + v_done.failed;
 end;

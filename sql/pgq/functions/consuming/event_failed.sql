@@ -14,7 +14,9 @@ as $$
 declare
     v_done record;
 begin
-    v_done := pgq._put_back(x_batch_id, x_event_id, false, null::timestamptz, 0, x_reason);
+    v_done := pgq._put_back(
+        x_batch_id, array[x_event_id], array[null::timestamptz], array[0], array[x_reason]
+    );
     return v_done.failed;
 end;
 $$;

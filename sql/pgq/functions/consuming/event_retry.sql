@@ -25,7 +25,11 @@ begin
     perform pgq._require_time(x_retry_time, 'give a time, or a number of seconds from now');
     v_limit := pgq._max_retries(x_batch_id);
     v_done := pgq._put_back(
-        x_batch_id, x_event_id, false, x_retry_time, v_limit.max_retries, v_limit.reason
+        x_batch_id,
+        array[x_event_id],
+        array[x_retry_time],
+        array[v_limit.max_retries],
+        array[v_limit.reason]
     );
     return v_done.retried + v_done.failed;
 end;

@@ -39,15 +39,16 @@ begin
     v_retries := least(x_max_attempts - 1, v_limit.max_retries);
     v_done := pgq._put_back(
         x_batch_id,
-        x_event_id,
-        false,
-        clock_timestamp() + make_interval(secs => x_retry_seconds),
-        v_retries,
-        coalesce(
-            x_reason,
-            case when v_retries = v_limit.max_retries then v_limit.reason
-                else format('%s attempts failed', x_max_attempts) end
-        )
+        array[x_event_id],
+        array[clock_timestamp() + make_interval(secs => x_retry_seconds)],
+        array[v_retries],
+        array[
+            coalesce(
+                x_reason,
+                case when v_retries = v_limit.max_retries then v_limit.reason
+                    else format('%s attempts failed', x_max_attempts) end
+            )
+        ]
     );
     if v_done.retried + v_done.failed > 0 then
         return case when v_done.failed > 0 then 'failed' else 'retry' end;
