@@ -78,6 +78,7 @@ def exactly_once_elsewhere(job: Job, batch: Batch) -> Context | None:
                 job.source.finish(batch)
             done = job.process(batch, job.source.chunks(batch))
             crash.point("consumer.processed")
+            _require_storable(job, batch, done.returned)
             job.progress.completed(batch, done.returned)
             crash.point("consumer.before-commit")
     crash.point("consumer.after-commit")
@@ -95,6 +96,7 @@ def local_file(job: Job, batch: Batch) -> Context | None:
         if not job.source.is_open(batch):
             # Another process has finished it meanwhile, and the file may be further.
             job.source.finish(batch)
+        _require_storable(job, batch, done.returned)
         job.progress.completed(batch, done.returned)
     crash.point("consumer.after-commit")
     _finish(job, batch, job.progress.returned(batch) if done is None else done.returned)
@@ -112,6 +114,13 @@ STEPS: dict[Delivery, Callable[[Job, Batch], Context | None]] = {
     Delivery.ONCE_PER_EVENT: at_least_once,
     Delivery.LOCAL_FILE: local_file,
 }
+
+
+def _require_storable(job: Job, batch: Batch, returned: Sequence[Outcome]) -> None:
+    """Raises what the queue has against these outcomes while the batch can still be undone."""
+    if returned:
+        with job.source.conn.transaction(force_rollback=True):
+            job.source.return_events(batch, returned)
 
 
 def _finish(job: Job, batch: Batch, returned: Sequence[Outcome]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sysconfig
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ from londiste.pgq.types import Batch, Event
 
 #: One event through the user's function; the difference is in transactions and marks.
 One = Callable[[Event, EventFunction, Context], None]
+
+#: Events whose contents are compared with later ones of the same id; events come by their ids.
+REMEMBERED = 100_000
 
 #: What is not the user's own code: this package, installed ones, Python itself.
 _PACKAGE = Path(__file__).parents[1]
@@ -108,8 +112,15 @@ def marked(
     marks: EventMarks,
 ) -> One:
     """Each event in its own transaction, with the mark that it is done."""
+    contents: OrderedDict[int, int] = OrderedDict()
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
+        # Of a retried event there may be copies; another event has another content.
+        content = hash((event.time, *event[4:]))
+        if contents.setdefault(event.id, content) != content:
+            raise _not_unique(event, ctx.batch)
+        if len(contents) > REMEMBERED:
+            contents.popitem(last=False)
         try:
             with transaction():
                 if marks.done(ctx.batch, event.id):
@@ -128,6 +139,15 @@ def marked(
         crash.point("consumer.after-mark")
 
     return one
+
+
+def _not_unique(event: Event, batch: Batch) -> StateError:
+    return StateError(
+        f"{_place(batch)}, event {event.id} of type {event.type}: its id is not unique",
+        detail="a mark covers all events with one id; a filtered branch writes different ones",
+        hint="choose another delivery contract, or consume the queue of the root, where ids are"
+        " unique",
+    )
 
 
 def _call(function: EventFunction, event: Event, ctx: Context) -> None:

@@ -67,7 +67,8 @@ def events_retry_or_fail(
     seconds -- None: a dead letter at once.
     max_attempts, reasons -- as in ``event_retry_or_fail``.
 
-    Raises StateError when the batch is not open or does not have one of the events.
+    Raises StateError when the batch is not open, does not have one of the events, or has different
+    ones with its id.
     """
     lists = (list(each) for each in (event_ids, seconds, max_attempts, reasons))
     return int(call.value(conn, "pgq.events_retry_or_fail", batch_id, *lists))

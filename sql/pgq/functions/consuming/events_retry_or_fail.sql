@@ -22,7 +22,8 @@ as $$
  *     max_retries limits them.  max_retries applies in any case.
  * x_reasons -- the reasons for failed_queue; null: a text that names the limit, if there is one.
  *
- * Raises LD005 for arrays of different lengths, and LD106 if the batch does not have an event.
+ * Raises LD005 for arrays of different lengths, and LD106 if the batch does not have an event, or
+ * has different events with its id.
  */
 declare
     v_limit record;

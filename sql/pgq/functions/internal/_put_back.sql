@@ -24,11 +24,12 @@ as $$
  * retried, failed -- number of events that were moved now.  Events that were moved before stay where
  *     they are.
  *
- * Raises LD106 for an id that the batch does not have.
+ * Raises LD106 for an id that the batch does not have, or that two different events of it have.
  */
 declare
     v_sub pgq.registration;
     v_missing int8[];
+    v_twice int8;
 begin
     v_sub := pgq._open_batch(i_batch_id);
     if v_sub.sub_key is not null then
@@ -36,6 +37,7 @@ begin
     end if;
     -- No number of rows is known to the planner, and a nested loop over many outcomes is quadratic.
     -- After a move backwards a batch may contain an event and its retried copies: the last one counts.
+    -- What has the same id and is no copy is another event, as a filtered branch writes them.
     execute format(
         'with wanted as materialized ('
         '   select * from unnest($1, $2, $3, $4) as w (id, retry_after, max_retries, reason)),'
@@ -71,14 +73,29 @@ begin
         ' select (select count(*) from ev), (select count(*) from again),'
         '   (select count(*) from dead),'
         '   array(select w.id from wanted w'
-        '       where not exists (select 1 from ev where ev.ev_id = w.id) limit 1)',
+        '       where not exists (select 1 from ev where ev.ev_id = w.id) limit 1),'
+        '   (select f.ev_id from found f join ev using (ev_id)'
+        '       where (f.ev_time, f.ev_type, f.ev_data, f.ev_extra1, f.ev_extra2, f.ev_extra3,'
+        '               f.ev_extra4)'
+        '           is distinct from (ev.ev_time, ev.ev_type, ev.ev_data, ev.ev_extra1,'
+        '               ev.ev_extra2, ev.ev_extra3, ev.ev_extra4)'
+        '       limit 1)',
         pgq.batch_event_sql(i_batch_id),
         case when i_event_ids is null then 'cross join wanted w'
             -- The second condition reaches into the query, so that it sorts only these events.
             else 'join wanted w on w.id = b.ev_id where b.ev_id = any ($1)' end
     )
-    into matched, retried, failed, v_missing
+    into matched, retried, failed, v_missing, v_twice
     using i_event_ids, i_retry_after, i_max_retries, i_reasons, v_sub.sub_id, v_sub.sub_queue;
+    if v_twice is not null then
+        raise exception using
+            errcode = 'LD106',
+            message = format('event %s cannot be retried or failed: its id is not unique', v_twice),
+            detail = format('batch %s has different events with this id, as a filtered branch writes'
+                            ' them', i_batch_id),
+            hint = 'process the batch without a retry or dead letter of this event; or consume the'
+                ' queue of the root, where ids are unique';
+    end if;
     if cardinality(v_missing) > 0 and i_event_ids is not null then
         raise exception using
             errcode = 'LD106',
