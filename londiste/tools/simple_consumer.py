@@ -16,6 +16,7 @@ import psycopg
 from pydantic import Field, field_validator
 
 from londiste.changes.decode import decode, singles
+from londiste.changes.kinds import is_change, is_truncate
 from londiste.changes.types import RowChange
 from londiste.consumer import (
     AT_LEAST_ONCE,
@@ -28,9 +29,6 @@ from londiste.consumer import (
     Event,
 )
 from londiste.errors import EventError, LondisteError
-
-#: First letters of the types that the row formats have; anything else tells no row.
-_ROW_TYPES = ("I", "U", "D")
 
 
 class SimpleSettings(ConsumerSettings):
@@ -133,7 +131,4 @@ KINDS: dict[str, type[SimpleConsumer]] = {
 
 def is_row(event: Event) -> bool:
     """Whether the type is that of a row change, in one of the formats of the triggers."""
-    kind = event.type or ""
-    if kind.startswith("{"):
-        return '"op"' in kind and '"TRUNCATE"' not in kind
-    return kind in _ROW_TYPES or (kind[:1] in _ROW_TYPES and kind[1:2] == ":")
+    return is_change(event.type) and not is_truncate(event.type)

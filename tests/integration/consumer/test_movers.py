@@ -239,6 +239,33 @@ def test_the_statement_gets_columns_and_fields_as_parameters(
     assert rows == [(1, "O'Brien; drop table deposit", "public.account", True)]
 
 
+@pytest.mark.parametrize("trigger", ["pgq.jsontriga", "pgq.logutriga"])
+def test_rows_of_a_table_named_truncate_are_rows(
+    source: Database, target: Database, trigger: str
+) -> None:
+    target.execute("create table seen (id int, name text)")
+    simple = SerialConsumer(
+        source.dsn,
+        queue_name=SOURCE,
+        consumer_name="simple",
+        target_db=target.dsn,
+        dst_query="insert into seen values (%(id)s, %(TRUNCATE)s)",
+    )
+    simple.register()
+    source.execute('create table "TRUNCATE" (id int primary key, "TRUNCATE" text)')
+    for event in ("insert or update or delete", "truncate"):
+        source.execute(
+            f"""create trigger "on {event}" after {event} on "TRUNCATE"
+            for each {"statement" if event == "truncate" else "row"}
+            execute function {trigger}('source')"""
+        )
+    source.execute("""insert into "TRUNCATE" values (1, 'a'), (2, 'b')""")
+    source.execute('truncate "TRUNCATE"')
+    tick(source, SOURCE)
+    assert simple.run_once() == 1
+    assert target.execute("select * from seen order by 1") == [(1, "a"), (2, "b")]
+
+
 def test_a_statement_can_be_for_events_that_are_no_rows(source: Database, target: Database) -> None:
     target.execute("create table seen (type text, data text, retry int)")
     simple = SerialConsumer(
