@@ -6,6 +6,7 @@ An event is delivered if and only if the transaction that inserts it commits.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,6 @@ from types import TracebackType
 from typing import Any
 
 import psycopg
-from psycopg.rows import tuple_row
 
 from londiste.db.connection import Connection, connect
 from londiste.db.queries import savepoint
@@ -40,6 +40,8 @@ class Producer:
     with psycopg.connect(…) as conn:                    committed with the rest, or not at all
         conn.execute("insert into customers …")
         Producer(conn, "signups").send_json("new", {"mail": "anna@example.com"})
+
+    Threads may share a producer: it does one call after the other.
     """
 
     def __init__(self, db: str | psycopg.Connection[Any], queue: str) -> None:
@@ -51,6 +53,7 @@ class Producer:
         self.queue = queue
         self._dsn = db if isinstance(db, str) else None
         self._conn: Connection | None = None if isinstance(db, str) else db
+        self._lock = threading.RLock()
 
     def send(
         self,
@@ -112,7 +115,8 @@ class Producer:
     def send_many(self, rows: Iterable[Sequence[str | None]], *, copy: bool = False) -> int:
         """Sends many events, all or none; their number.
 
-        rows -- type, data and up to four extra fields each.
+        rows -- type, data and up to four extra fields each.  What a generator sends by the same
+            producer belongs to this call; other threads wait.
         copy -- by COPY: faster for very many, and needs the rights of pgq_admin; else some
             thousand at a time, as pgq_writer.
 
@@ -130,9 +134,10 @@ class Producer:
 
     def close(self) -> None:
         """Closes the session if the producer opened it."""
-        if self._dsn is not None and self._conn is not None:
-            self._conn.close()
-            self._conn = None
+        with self._lock:
+            if self._dsn is not None and self._conn is not None:
+                self._conn.close()
+                self._conn = None
 
     def __enter__(self) -> Producer:
         return self
@@ -147,16 +152,13 @@ class Producer:
 
     @contextmanager
     def _session(self) -> Iterator[Connection]:
-        if self._dsn is not None and (self._conn is None or self._conn.closed):
-            self._conn = connect(self._dsn, name=f"londiste producer {self.queue}", autocommit=True)
-        conn = self._conn
-        assert conn is not None
-        # The program's own session may give rows as dicts or objects.
-        before, conn.row_factory = conn.row_factory, tuple_row
-        try:
-            yield conn
-        finally:
-            conn.row_factory = before
+        """The session, for this thread alone: a transaction in it has the events of one call."""
+        with self._lock:
+            if self._dsn is not None and (self._conn is None or self._conn.closed):
+                name = f"londiste producer {self.queue}"
+                self._conn = connect(self._dsn, name=name, autocommit=True)
+            assert self._conn is not None
+            yield self._conn
 
 
 def _whole(row: Sequence[str | None]) -> Sequence[str | None]:

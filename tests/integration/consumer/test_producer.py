@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -14,6 +15,7 @@ from psycopg.rows import dict_row
 
 from londiste import Producer
 from londiste.compat import produce
+from londiste.consumer.producer import MANY
 from londiste.errors import BadOption, UnknownQueue
 from londiste.pgq import batches, delayed, producer, queues
 from tests.fixtures.cluster import Database
@@ -111,6 +113,45 @@ def test_reading_events_does_not_commit_the_program(db: Database) -> None:
                 conn.execute("insert into done values (%s)", [event.id])
         conn.rollback()
     assert db.value("select count(*) from done") == 0
+
+
+def test_a_send_is_not_part_of_what_another_thread_sends(db: Database) -> None:
+    events = Producer(db.dsn, "q")
+    reading, sent = threading.Event(), threading.Event()
+    ids: list[int] = []
+
+    def send() -> None:
+        reading.wait()
+        ids.append(events.send("order", "kept"))
+        sent.set()
+
+    def rows() -> Iterator[tuple[str, str]]:
+        # The first portion is in the transaction already.
+        yield from (("bulk", str(n)) for n in range(MANY))
+        reading.set()
+        assert not sent.wait(0.2), "the other thread shares the transaction"
+        raise ValueError("the source failed")
+
+    other = threading.Thread(target=send)
+    other.start()
+    with pytest.raises(ValueError, match="the source failed"):
+        events.send_many(rows())
+    other.join()
+    events.close()
+    found = db.execute("select ev_id, ev_data from pgq.event_template")
+    assert found == [(ids[0], "kept")]
+
+
+def test_a_generator_reads_rows_as_the_program_wants_them(db: Database) -> None:
+    with psycopg.connect(db.dsn, row_factory=dict_row) as conn:
+
+        def rows() -> Iterator[tuple[str, str]]:
+            for row in conn.execute("select generate_series(1, 3)::text as n"):
+                yield "t", row["n"]
+
+        assert Producer(conn, "q").send_many(rows()) == 3
+        assert Producer(conn, "q").send_many([("t", "4")], copy=True) == 1
+    assert count(db) == 4
 
 
 def test_an_event_with_a_key_is_sent_once(db: Database) -> None:
