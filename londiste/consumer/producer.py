@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from types import TracebackType
 from typing import Any
@@ -27,8 +27,8 @@ MANY = 2000
 #: Type, data and four extra fields.
 FIELDS = 6
 
-#: The same by their names.
-NAMES = ("type", "data", "extra1", "extra2", "extra3", "extra4")
+#: The same by their names, and the key.
+NAMES = ("type", "data", "extra1", "extra2", "extra3", "extra4", "key")
 
 
 class Producer:
@@ -69,20 +69,22 @@ class Producer:
     ) -> int:
         """Sends one event; its id.
 
-        at -- deliver it at this time, or after this delay.
+        at -- deliver it at this time, or after this delay by the clock of the server.
         key -- send it unless there was an event with this key, whose id is returned then; for
             retries after an unknown commit.
 
-        Raises UnknownQueue, StateError when inserts are off, BadOption for at and key together.
+        Raises UnknownQueue, StateError when inserts are off, BadOption for at and key together
+        and for text that the database cannot store.
         """
         fields = (type, data, extra1, extra2, extra3, extra4)
-        _require_text(fields)
+        _require_text((*fields, key))
         if at is not None and key is not None:
             raise BadOption(
                 "a delayed event cannot have a key",
                 hint="give at= or key=; keys are for events without delay",
             )
         with self._session() as conn:
+            _require_encodable((*fields, key), conn)
             if key is not None:
                 return producer.insert_event_once(conn, self.queue, key, *fields)[0]
             if at is not None:
@@ -91,13 +93,12 @@ class Producer:
                         f"not a time: {at!r}",
                         hint="give a datetime with a time zone, or a timedelta",
                     )
-                time = datetime.now(UTC) + at if isinstance(at, timedelta) else at
-                if time.tzinfo is None:
+                if isinstance(at, datetime) and at.tzinfo is None:
                     raise BadOption(
-                        f"a time without a time zone: {time}",
+                        f"a time without a time zone: {at}",
                         hint="write datetime(…, tzinfo=UTC), or a timedelta",
                     )
-                return delayed.insert_event_at(conn, self.queue, time, *fields)
+                return delayed.insert_event_at(conn, self.queue, at, *fields)
             return producer.insert_event(conn, self.queue, *fields)
 
     def send_json(
@@ -108,8 +109,17 @@ class Producer:
         at: datetime | timedelta | None = None,
         key: str | None = None,
     ) -> int:
-        """Sends a value as JSON; the event's id.  Raises TypeError for values that JSON lacks."""
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        """Sends a value as JSON; the event's id.
+
+        Raises as ``send``, TypeError for types that JSON lacks, and BadOption for NaN and infinity.
+        """
+        try:
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        except ValueError as error:
+            raise BadOption(
+                f"the value cannot be sent as JSON: {error}",
+                hint="send None or a text instead of NaN and infinity, and no value inside itself",
+            ) from error
         return self.send(type, text, *extras, at=at, key=key)
 
     def send_many(self, rows: Iterable[Sequence[str | None]], *, copy: bool = False) -> int:
@@ -124,9 +134,9 @@ class Producer:
         """
         with self._session() as conn, savepoint(conn):
             if copy:
-                return producer.insert_events(conn, self.queue, rows)
+                return producer.insert_events(conn, self.queue, _encodable(rows, conn))
             count = 0
-            source = iter(rows)
+            source = _encodable(rows, conn)
             while some := list(islice(source, MANY)):
                 columns = [list(column) for column in zip(*map(_whole, some), strict=True)]
                 count += producer.insert_event_arrays(conn, self.queue, *columns)
@@ -168,6 +178,37 @@ def _whole(row: Sequence[str | None]) -> Sequence[str | None]:
         )
     _require_text(row)
     return (*row, *[None] * (FIELDS - len(row)))
+
+
+def _encodable(
+    rows: Iterable[Sequence[str | None]], conn: Connection
+) -> Iterator[Sequence[str | None]]:
+    for row in rows:
+        _require_encodable(row, conn)
+        yield row
+
+
+def _require_encodable(fields: Sequence[object], conn: Connection) -> None:
+    """Raises BadOption for a text that the session cannot send; its content is not shown."""
+    for name, value in zip(NAMES, fields, strict=False):
+        if not isinstance(value, str):
+            continue
+        if "\0" in value:
+            raise _not_text(name, "a NUL character")
+        if not value.isascii():
+            encoding = conn.info.encoding
+            try:
+                value.encode("utf-8" if encoding == "ascii" else encoding)
+            except UnicodeEncodeError as error:
+                code = ord(value[error.start])
+                raise _not_text(name, f"U+{code:04X}, which {error.encoding} lacks") from None
+
+
+def _not_text(name: str, what: str) -> BadOption:
+    return BadOption(
+        f"{name} of an event contains {what}",
+        hint="remove the character or encode the data: base64, or an escape of its format",
+    )
 
 
 def _require_text(fields: Sequence[object]) -> None:

@@ -6,18 +6,20 @@ tells it when.  In a queue that takes no events they wait until it does.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.queries import tuples
+from londiste.pgq.producer import FIELDS
 from londiste.pgq.types import DelayedEvent, DelayedInfo
 
 
 def insert_event_at(
     conn: Connection,
     queue: str,
-    send_at: datetime,
+    send_at: datetime | timedelta,
     type: str | None,
     data: str | None,
     extra1: str | None = None,
@@ -27,9 +29,15 @@ def insert_event_at(
 ) -> int:
     """Inserts an event for a time; its id.  A past time means now.
 
+    send_at -- the time, or the delay from now by the clock of the server.
+
     Raises UnknownQueue, StateError when inserts are disabled or above the limit per transaction.
     """
     event = (type, data, extra1, extra2, extra3, extra4)
+    if isinstance(send_at, timedelta):
+        fields = dict(zip(FIELDS, event, strict=True))
+        ((id,),) = tuples(conn, "insert_event_after", queue=queue, delay=send_at, **fields)
+        return int(id)
     return int(call.value(conn, "pgq.insert_event_at", queue, send_at, *event))
 
 

@@ -16,7 +16,7 @@ from psycopg.rows import dict_row
 from londiste import Producer
 from londiste.compat import produce
 from londiste.consumer.producer import MANY
-from londiste.errors import BadOption, UnknownQueue
+from londiste.errors import BadOption, LondisteError, UnknownQueue
 from londiste.pgq import batches, delayed, producer, queues
 from tests.fixtures.cluster import Database
 
@@ -188,6 +188,61 @@ def test_what_is_no_text_or_no_time_is_refused_by_its_name(db: Database) -> None
         with pytest.raises(BadOption, match="not a time: 5"):
             events.send("t", "d", at=5)  # type: ignore[arg-type]
     assert count(db) == 0
+
+
+@pytest.mark.parametrize("bad", ["a\0b", "a\udc80b"])
+def test_text_that_cannot_be_stored_is_refused_by_its_field(db: Database, bad: str) -> None:
+    with Producer(db.dsn, "q") as events:
+        for name, send in {
+            "type": lambda: events.send(bad, "d"),
+            "data": lambda: events.send("t", bad, at=timedelta(1)),
+            "extra2": lambda: events.send("t", "d", "1", bad),
+            "key": lambda: events.send("t", "d", key=bad),
+            "extra1": lambda: events.send_many([("t", "d"), ("t", "d", bad)]),
+            "extra4": lambda: events.send_many([("t", "d", "", "", "", bad)], copy=True),
+        }.items():
+            with pytest.raises(BadOption, match=f"^{name} of an event contains ") as caught:
+                send()
+            assert caught.value.hint and bad not in str(caught.value)
+    assert count(db) == 0
+
+
+def test_text_is_checked_in_the_encoding_of_the_session(db: Database) -> None:
+    with psycopg.connect(db.dsn, client_encoding="latin1") as conn:
+        Producer(conn, "q").send("t", "caf\u00e9")
+        with pytest.raises(BadOption, match=r"data of an event contains U\+20AC, which latin-1"):
+            Producer(conn, "q").send("t", "\u20ac")
+    assert db.execute("select ev_data from pgq.event_template") == [("caf\u00e9",)]
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"x": float("-inf")}])
+def test_numbers_that_json_lacks_are_refused(db: Database, value: object) -> None:
+    with Producer(db.dsn, "q") as events:
+        with pytest.raises(BadOption, match="the value cannot be sent as JSON"):
+            events.send_json("t", value)
+        with pytest.raises(TypeError):
+            events.send_json("t", {1, 2})
+    assert count(db) == 0
+
+
+def test_a_delay_is_counted_by_the_clock_of_the_server(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Behind(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime.now(UTC) - timedelta(minutes=10)
+
+    monkeypatch.setattr("londiste.consumer.producer.datetime", Behind)
+    with Producer(db.dsn, "q") as events:
+        events.send("t", "d", at=timedelta(minutes=5))
+        with pytest.raises(LondisteError, match="out of range"):
+            events.send("t", "d", at=timedelta.max)
+    assert db.value("select count(*) from pgq.event_template") == 0
+    assert db.value(
+        "select ev_send_at between now() + '4 minutes' and now() + '6 minutes'"
+        " from pgq.delayed_event"
+    )
 
 
 def test_an_error_that_nobody_catches_prints_its_hint(db: Database) -> None:
