@@ -312,8 +312,10 @@ class Parts:
         with on.administering() as conn:
             facts = position_check.look(conn, on.queue, on.consumer, known, tick)
         if self.delivery is Delivery.LOCAL_FILE and known is not None:
-            # The queue follows the file, so a new registration is no reason to stop.
+            # The queue follows the file, so neither a new registration nor a file of before is a
+            # reason to stop.
             known = replace(known, registration=facts.registration or known.registration)
+            facts = replace(facts, finished_tick=tick)
         found = position_check.prove(
             on.queue, on.consumer, on.queue, tick, known, facts, hint=POSITION_HINT
         )

@@ -275,6 +275,26 @@ def test_the_queue_follows_the_local_file(db: Database, tmp_path: Path) -> None:
         consumer.run_once()
 
 
+def test_the_queue_follows_a_file_that_was_restored(db: Database, tmp_path: Path) -> None:
+    consumer, file = make(db, Delivery.LOCAL_FILE, tmp_path), tmp_path / "position"
+    consumer.register()
+    send(db, "a")
+    consumer.run_once()
+    backup = file.read_text()
+    assert "source" in backup
+    send(db, "b")
+    send(db, "c")
+    consumer.run_once()
+    file.write_text(backup)
+    assert consumer.run_once() == 2
+    assert effects(db) == ["a", "b", "b", "c", "c"]
+    # The queue does not have its tick any more.
+    db.execute("delete from pgq.tick where tick_id = 2")
+    file.write_text(backup)
+    with pytest.raises(PositionLost, match="is at tick 2, which queue q does not have"):
+        consumer.run_once()
+
+
 def test_registration_starts_at_a_tick_or_another_consumer(db: Database, tmp_path: Path) -> None:
     one = make(db, Delivery.AT_LEAST_ONCE, tmp_path)
     one.register()
