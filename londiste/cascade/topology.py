@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 import psycopg
@@ -62,7 +63,13 @@ class Topology:
         return [n for n, v in self.views.items() if v.provider == name]
 
 
-def read(dsn: str, queue: str, *, extra: str = "") -> Topology:
+#: Nodes that did not answer a moment ago, with their errors: they are not asked again.
+Silent = Mapping[str, LondisteError]
+
+
+def read(
+    dsn: str, queue: str, *, extra: str = "", silent: Silent = MappingProxyType({})
+) -> Topology:
     """The cascade as the members that ``dsn`` knows describe it.
 
     Raises UnknownNode when that database is no node, NodeUnreachable when it does not answer.
@@ -74,7 +81,9 @@ def read(dsn: str, queue: str, *, extra: str = "") -> Topology:
         members = nodes.get_queue_locations(conn, queue)
     asker = Asker.one_of(local.name, members)
     return Topology(
-        queue, local.name, views_of(members, queue, asker, extra=extra, local=(local.name, dsn))
+        queue,
+        local.name,
+        views_of(members, queue, asker, extra=extra, local=(local.name, dsn), silent=silent),
     )
 
 
@@ -85,13 +94,15 @@ def views_of(
     *,
     extra: str = "",
     local: tuple[str, str] | None = None,
+    silent: Silent = MappingProxyType({}),
 ) -> dict[str, View]:
     """The report of each of these members, by its present name; arguments as of ``ask``."""
 
     def question(conn: Connection, member: Member) -> NodeInfo:
         return own_info(conn, queue, member, asker)
 
-    answers = ask(members, question, extra=extra, local=local)
+    asked = [m for m in members if m.name not in silent]
+    answers = {**silent, **ask(asked, question, extra=extra, local=local)}
     views = {}
     renamed = {}
     for member in members:

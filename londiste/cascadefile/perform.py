@@ -13,6 +13,7 @@ from londiste.cascade.commands import create_node
 from londiste.cascade.commands.create_node import NewNode
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import change_provider, drop_node, switchover
+from londiste.cascade.switching.cluster_lock import lock
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, look
 from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.cascadefile.action import Action, Kind
@@ -65,8 +66,12 @@ class Performer:
         if action.kind not in _BOUNDED:
             return self._perform(action)
         settings = self.settings(self.file.root.name)
-        with self.sites.answering(settings.lock_timeout + settings.response_timeout):
-            return self._perform(action)
+        try:
+            with self.sites.answering(settings.lock_timeout + settings.response_timeout):
+                return self._perform(action)
+        finally:
+            # The next action may wait for a copy, and a failover must not wait for that.
+            self.sites.release()
 
     def _perform(self, action: Action) -> int:
         match action.kind:
@@ -94,7 +99,7 @@ class Performer:
                 found = remove_table.plan(*self._at(action.node), action.tables, force=True)
                 return self._run(found.steps)
             case Kind.DROP:
-                steps = drop_node.drop(self.sites, self._scene(), action.node, force=False)
+                steps = drop_node.drop(self.sites, self._locked(), action.node, force=False)
                 return self._run(steps, alone=True)
 
     def _run(self, steps: Sequence[Step], *, alone: bool = False) -> int:
@@ -113,11 +118,20 @@ class Performer:
 
     def _scene(self) -> ClusterState:
         """The cascade as it is now, asked at the first node that is one."""
+        return look(self.sites, *self._entry())
+
+    def _locked(self) -> ClusterState:
+        """The same, locked for this action."""
+        seen = look(self.sites, *(entry := self._entry()))
+        return lock(self.sites, seen, entry[-1])
+
+    def _entry(self) -> tuple[str, str, str]:
+        """What ``look`` asks: database, queue, and parameters of the other nodes."""
         for section in self.file.nodes.values():
             if nodes.find_node_info(self.sites.at(section.db), self.file.queue) is not None:
                 break
         extra = self.settings(section.name).remote_extra_connstr
-        return look(self.sites, section.db, self.file.queue, extra)
+        return section.db, self.file.queue, extra
 
     def _create(self, action: Action) -> list[Step]:
         section = self.file.nodes[action.node]
@@ -128,6 +142,7 @@ class Performer:
         if kind is NodeType.ROOT:
             return create_node.create_root(self.sites, node)
         provider = self._dsn(action.other)
+        create_node.hold_upstream(self.sites, node.queue, provider)
         make = create_node.create_leaf if kind is NodeType.LEAF else create_node.create_branch
         steps = make(self.sites, node, provider)
         wanted = RegistrationFilter.of(self.settings(section.name))
@@ -213,7 +228,7 @@ class Performer:
         return found.steps
 
     def _move(self, action: Action) -> int:
-        scene = self._scene()
+        scene = self._locked()
         steps = change_provider.change_provider(
             self.sites,
             scene,
@@ -226,7 +241,7 @@ class Performer:
         return self._run(steps, alone=True)
 
     def _switchover(self, action: Action) -> int:
-        scene = self._scene()
+        scene = self._locked()
         switch = switchover.prepare(
             self.sites,
             scene,

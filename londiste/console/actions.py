@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause as pausing
 from londiste.cascade.switching import operation_log, switchover
+from londiste.cascade.switching.cluster_lock import lock
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.console import repairing
@@ -203,10 +204,10 @@ def _dead_retry(place: Place, values: Mapping[str, str]) -> Ready:
     return Ready([f"deliver {total} events to consumer {consumer} again"], run)
 
 
-def _switchover(place: Place, values: Mapping[str, str]) -> Ready:
-    sites, scene = place.sites, place.scene
-    warnings: list[str] = []
-    away = switchover.begun_away_from(scene, place.node)
+def _prepared(
+    sites: Connections, scene: ClusterState, node: str, warn: Callable[[str], None]
+) -> switchover.Switchover | None:
+    away = switchover.begun_away_from(scene, node)
     if away is not None:
         raise StateError(
             f"{away.describe()} is not finished",
@@ -215,23 +216,31 @@ def _switchover(place: Place, values: Mapping[str, str]) -> Ready:
     switch = switchover.prepare(
         sites,
         scene,
-        place.node,
+        node,
         move_all=False,
         carry=lambda old, target: carry(scene.queue, old, target),
         timeout=_WAIT_SECONDS,
         block=_BLOCK_SECONDS,
-        warn=warnings.append,
+        warn=warn,
     )
+    if switch is not None and switch.closing:
+        readiness.check(sites, scene, node, switch.old, force=False, warn=warn)
+    return switch
+
+
+def _switchover(place: Place, values: Mapping[str, str]) -> Ready:
+    sites, node = place.sites, place.node
+    warnings: list[str] = []
+    switch = _prepared(sites, place.scene, node, warnings.append)
     if switch is None:
-        return Ready([], lambda: f"node {place.node} is already the root, nothing to do")
-    if switch.closing:
-        readiness.check(sites, scene, place.node, switch.old, force=False, warn=warnings.append)
-    ready = switch
+        return Ready([], lambda: f"node {node} is already the root, nothing to do")
 
     def run() -> str:
-        one_at_a_time(sites, ready.steps())
-        switchover.execute(ready, sites, lambda step: None)
-        return f"node {place.node} is the root"
+        now = _prepared(sites, lock(sites, place.scene, sites.extra), node, warnings.append)
+        if now is not None:
+            one_at_a_time(sites, now.steps())
+            switchover.execute(now, sites, lambda step: None)
+        return f"node {node} is the root"
 
     words = [step.describe() for step in plan.remaining(switch.steps(), sites)]
     return Ready([*(f"warning: {text}" for text in warnings), *words], run)

@@ -15,16 +15,20 @@ from londiste.db.queries import query, translated
 PATIENCE = 3.0
 
 
-def acquire_singleton_lock(conn: Connection, job: str, *, patience: float = PATIENCE) -> str | None:
+def acquire_singleton_lock(
+    conn: Connection, job: str, *, patience: float = PATIENCE, shared: bool = False
+) -> str | None:
     """Takes the lock of a job in this database.  None: taken; else a description of its holder.
 
     job -- names the lock for all competing processes.
     patience -- seconds to try: the holder may be the session of a process that was killed just now.
+    shared -- beside others that share it, but beside no other one.
     """
+    lock = query("job_lock_shared" if shared else "job_lock")
     deadline = time.monotonic() + patience
     with translated(conn):
         while True:
-            row = conn.execute(query("job_lock"), [job]).fetchone()
+            row = conn.execute(lock, [job]).fetchone()
             if row is not None and row[0]:
                 return None
             if time.monotonic() >= deadline:

@@ -14,6 +14,7 @@ from psycopg.errors import Error as DatabaseError
 
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import switchover
+from londiste.cascade.switching.cluster_lock import lock
 from londiste.cascade.switching.cluster_state import ClusterState, look
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import End
@@ -71,9 +72,11 @@ class Refresh:
                     self.warn(f"materialized view {name}: refresh failed: {ours.message}")
 
 
-def scene(sites: Connections, pair: Pair, at: Side) -> ClusterState:
-    """The two nodes, asked from ``at``."""
-    return look(sites, at.dsn, pair.queue, secrets_of(pair.other(at).dsn))
+def scene(sites: Connections, pair: Pair, at: Side, *, explain: bool = True) -> ClusterState:
+    """The two nodes, asked from ``at``; locked for the command, unless it only explains."""
+    extra = secrets_of(pair.other(at).dsn)
+    seen = look(sites, at.dsn, pair.queue, extra)
+    return seen if explain else lock(sites, seen, extra)
 
 
 @dataclass(frozen=True)
@@ -96,15 +99,18 @@ def prepare(
     timeout: float,
     block: float,
     force: bool,
+    explain: bool = False,
     warn: Callable[[str], None],
 ) -> Switch | None:
     """The switch that makes ``to`` the side that takes writes; None when it is.
+
+    explain -- the steps are printed only.
 
     Raises StateError when ``to`` misses objects, or when the migration is in an earlier phase.
     """
     here = pair.other(to)
     _require_nodes(sites, pair)
-    seen = scene(sites, pair, to)
+    seen = scene(sites, pair, to, explain=explain)
     refuse_under_way(pair, seen, to)
     switch = switchover.prepare(
         sites,
@@ -169,10 +175,10 @@ def run(found: Switch, sites: Connections, report: Callable[[Step], None]) -> in
     return count + switchover.execute(found.switch, sites, report)
 
 
-def rollback(sites: Connections, pair: Pair, to: Side) -> list[Step]:
+def rollback(sites: Connections, pair: Pair, to: Side, *, explain: bool = False) -> list[Step]:
     """The steps that undo an unfinished switch to ``to``.  Raises StateError, NodeBusy."""
     _require_nodes(sites, pair)
-    seen = scene(sites, pair, to)
+    seen = scene(sites, pair, to, explain=explain)
     refuse_under_way(pair, seen, to)
     command, other = ("switch", "back") if to.name == NEW else ("back", "switch")
     if not seen.operations and not seen.silent():

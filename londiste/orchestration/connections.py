@@ -54,7 +54,7 @@ class Connections:
         self._names: dict[str, str] = {}
         self._unless_busy = False
         self._open: dict[str, Connection] = {}
-        self._alone: dict[str, tuple[str, str]] = {}
+        self._alone: dict[str, tuple[str, str, bool]] = {}
         self._pids: dict[str, int] = {}
         self._broken: set[str] = set()
 
@@ -125,16 +125,18 @@ class Connections:
         for conn in self._open.values():
             limit_answers(conn, seconds, unless_busy=unless_busy)
 
-    def alone(self, dsn: str, node: str, queue: str) -> None:
+    def alone(self, dsn: str, node: str, queue: str, *, shared: bool = False) -> None:
         """Locks changes of the cascade at this node, for as long as the session lasts.
+
+        shared -- beside others that share it: a node is created below this one.
 
         Raises NodeBusy when another command has the lock, TransientError when the node does not
         answer.  Steps that must not happen twice do not rely on it: the session may end early.
         """
         conn = self.at(dsn)
         if dsn not in self._alone:
-            self._be_alone(conn, dsn, node, queue)
-            self._alone[dsn] = node, queue
+            self._be_alone(conn, dsn, node, queue, shared)
+            self._alone[dsn] = node, queue, shared
 
     def kept(self, dsn: str) -> Connection | None:
         """The session that has held the lock since ``alone``, or None.
@@ -146,11 +148,20 @@ class Connections:
             return None
         return conn
 
-    def _be_alone(self, conn: Connection, dsn: str, node: str, queue: str) -> None:
+    def release(self) -> None:
+        """Ends the sessions that hold a lock of ``alone``, and with them the locks."""
+        for dsn in self._alone:
+            if (conn := self._open.pop(dsn, None)) is not None:
+                conn.close()
+            self._pids.pop(dsn, None)
+            self._broken.discard(dsn)
+        self._alone.clear()
+
+    def _be_alone(self, conn: Connection, dsn: str, node: str, queue: str, shared: bool) -> None:
         # The session of a command that was killed ends even while it waits for a lock.
         with contextlib.suppress(psycopg.Error):
             conn.execute("set client_connection_check_interval = '1s'")
-        other = acquire_singleton_lock(conn, f"change of the cascade {queue}")
+        other = acquire_singleton_lock(conn, f"change of the cascade {queue}", shared=shared)
         if other is not None and dsn in self._broken:
             raise NodeUnreachable(
                 f"node {node}: the connection of this command broke; its session holds the lock",

@@ -26,7 +26,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import location_check, queue_settings
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import describe_dsn, masked
-from londiste.errors import BadOption, StateError, UnknownNode, UsageError
+from londiste.errors import BadOption, NodeBusy, StateError, UnknownNode, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.pgq import position_check, queues
@@ -144,6 +144,24 @@ def upstream(sites: Connections, queue: str, provider: str) -> Upstream:
             members = tuple(nodes.get_queue_locations(sites.at(dsn), queue))
             return Upstream(first, provider, info, dsn, members)
         dsn = sites.reach(info.provider_location)
+
+
+def hold_upstream(sites: Connections, queue: str, provider: str) -> None:
+    """Keeps others from dropping, renaming or moving the provider and the root.
+
+    Several nodes may be created at the same time.  Raises NodeBusy; and as ``upstream``.
+    """
+    way = upstream(sites, queue, provider)
+    held = {(way.provider.name, way.provider_dsn), (way.root.name, way.root_dsn)}
+    for name, dsn in sorted(held):
+        sites.alone(dsn, name, queue, shared=True)
+    now = upstream(sites, queue, provider)
+    if (now.provider.name, now.root.name) != (way.provider.name, way.root.name):
+        raise NodeBusy(
+            f"the cascade of queue {queue} changed while this command started",
+            detail="nothing was changed by this command",
+            hint="repeat the command",
+        )
 
 
 def _look_at(sites: Connections, node: NewNode, check: bool) -> NodeInfo | None:

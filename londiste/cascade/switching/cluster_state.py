@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
@@ -11,7 +12,7 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation
 from londiste.cascade.switching.steps.notes import NodeAddress
-from londiste.cascade.topology import Asker, Topology
+from londiste.cascade.topology import Asker, Silent, Topology
 from londiste.errors import NodeUnreachable, StateError, UnknownNode, did_you_mean
 from londiste.orchestration.connections import Connections
 
@@ -123,11 +124,15 @@ class ClusterState:
         return self.info(roots[0])
 
 
-def look(sites: Connections, dsn: str, queue: str, extra: str) -> ClusterState:
-    """Asks all nodes.  Raises UnknownNode when ``dsn`` is no node, NodeUnreachable."""
-    seen = _given_up(
-        sites, _as_the_root_knows(sites, topology.read(dsn, queue, extra=extra), extra)
-    )
+def look(
+    sites: Connections, dsn: str, queue: str, extra: str, *, silent: Silent = MappingProxyType({})
+) -> ClusterState:
+    """Asks all nodes.  Raises UnknownNode when ``dsn`` is no node, NodeUnreachable.
+
+    silent -- nodes that did not answer a moment ago: they are not asked again.
+    """
+    told = topology.read(dsn, queue, extra=extra, silent=silent)
+    seen = _given_up(sites, _as_the_root_knows(sites, told, extra))
     places = {
         name: NodeAddress(name, dsn if name == seen.local else sites.reach(view.member.location))
         for name, view in seen.views.items()

@@ -52,7 +52,7 @@ def change_provider(
     """
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        scene = cluster_state(where, settings)
+        scene = cluster_state(where, settings, explain=how.explain)
         name = node or scene.topology.local
         if consumer is not None:
             if rollback or allow_resync:

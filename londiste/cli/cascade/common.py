@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from londiste.cascade.switching.cluster_lock import lock
 from londiste.cascade.switching.cluster_state import ClusterState, look
 from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.cli import options, output
@@ -27,9 +28,14 @@ all_option = click.option(
 rollback_option = click.option("--rollback", is_flag=True, help="Undo an unfinished change.")
 
 
-def cluster_state(where: Connections, settings: NodeSettings) -> ClusterState:
-    """The nodes as the node of the settings knows them, and as they answer."""
-    return look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
+def cluster_state(where: Connections, settings: NodeSettings, *, explain: bool) -> ClusterState:
+    """The nodes as the node of the settings knows them, and as they answer.
+
+    They are locked for the command, unless it only explains.  Raises NodeBusy.
+    """
+    extra = settings.remote_extra_connstr
+    seen = look(where, settings.db, settings.queue_name, extra)
+    return seen if explain else lock(where, seen, extra)
 
 
 def finish(

@@ -39,7 +39,7 @@ def drop_node(
     """
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        scene = cluster_state(where, settings)
+        scene = cluster_state(where, settings, explain=how.explain)
         steps = dropping.drop(
             where, scene, name, force=ignore_unreachable, drop_consumers=drop_consumers
         )

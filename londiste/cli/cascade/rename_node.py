@@ -20,7 +20,8 @@ def rename_node(context: options.Context, old: str, new: str, how: options.Execu
     """Rename a node on all nodes."""
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        steps = renaming.rename(where, cluster_state(where, settings), old, new)
+        scene = cluster_state(where, settings, explain=how.explain)
+        steps = renaming.rename(where, scene, old, new)
         finish(
             steps,
             where,

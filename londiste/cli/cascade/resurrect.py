@@ -84,7 +84,7 @@ def resurrect(
     settings = context.settings(NodeSettings)
     choice = RejoinOption(undo, resync, scripts_undone)
     with sites(settings, bounded=True) as where:
-        scene = cluster_state(where, settings)
+        scene = cluster_state(where, settings, explain=explain)
         name = node or scene.topology.local
         found = returning.prepare(where, scene, name, file=file, warn=output.warning)
         if found is None:

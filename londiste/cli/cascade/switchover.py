@@ -57,7 +57,7 @@ def switchover_(
     """
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        scene = cluster_state(where, settings)
+        scene = cluster_state(where, settings, explain=how.explain)
         name = new or scene.topology.local
         if rollback:
             roll_back(where, scene, name, how)

@@ -36,7 +36,7 @@ def _tag(
 ) -> None:
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        scene = cluster_state(where, settings)
+        scene = cluster_state(where, settings, explain=how.explain)
         steps = marking.tag(where, scene, list(names), dead=dead)
         again = "repeat the command when it answers"
         tell_silent(scene, names, "does not get the mark", again)

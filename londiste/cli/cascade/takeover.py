@@ -120,7 +120,7 @@ def takeover(
     settings = context.settings(NodeSettings)
     incomplete, resync = allow_data_loss or force, allow_resync or force
     with sites(settings, bounded=True) as where:
-        scene = cluster_state(where, settings)
+        scene = cluster_state(where, settings, explain=how.explain)
         name = new or scene.topology.local
         gone = dead or dead_root or dead_branch
         scene.place(old)

@@ -66,7 +66,7 @@ def _switch(
     to = pair.new if to_new else pair.old
     with pair.sites() as sites:
         if rollback:
-            steps = switching.rollback(sites, pair, to)
+            steps = switching.rollback(sites, pair, to, explain=how.explain)
             execute_plan(steps, sites, how)
             if not how.explain:
                 output.message(
@@ -74,7 +74,14 @@ def _switch(
                 )
             return
         found = switching.prepare(
-            sites, pair, to, timeout=timeout, block=block, force=ignore_missing, warn=output.warning
+            sites,
+            pair,
+            to,
+            timeout=timeout,
+            block=block,
+            force=ignore_missing,
+            explain=how.explain,
+            warn=output.warning,
         )
         if found is None:
             execute_plan([], sites, how)

@@ -115,6 +115,8 @@ def _create_below(
     make = create_node.create_leaf if kind is NodeType.LEAF else create_node.create_branch
     with sites(settings, bounded=True) as where:
         dsn = where.reach(dsn)
+        if not how.explain:
+            create_node.hold_upstream(where, node.queue, dsn)
         steps = make(where, node, dsn, check=not nocheck)
         _examine(where, node.dsn, dsn)
         above = nodes.get_node_info(where.at(dsn), node.queue)
