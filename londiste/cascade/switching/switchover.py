@@ -35,10 +35,12 @@ from londiste.cascade.switching.steps.roots import (
     BecomeBranch,
     CloseRoot,
     EqualParts,
+    KeepClosed,
     Promote,
     ReopenRoot,
 )
 from londiste.cascade.switching.steps.waits import CatchUp, WaitTick
+from londiste.db.names import argument
 from londiste.errors import (
     LockTimeout,
     LondisteError,
@@ -107,10 +109,12 @@ def prepare(
     """
     target = scene.info(new)
     refuse_leaf(target, "it cannot become the root")
-    noted = _noted(scene, target)
+    noted = noted_switchover(scene, new)
     if noted is None and target.type is NodeType.ROOT:
         _refuse_closed(sites, scene, target)
         return None
+    if noted is not None and target.type is not NodeType.ROOT:
+        refuse_overtaken(scene, noted)
     old = scene.info(noted.node if noted is not None else scene.root().name)
     _refuse_others(scene, old, target, noted)
     ticket = Ticket(noted.token if noted is not None else None)
@@ -240,10 +244,14 @@ def _then(hint: str, more: str) -> str:
 def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
     """The steps that undo an unfinished switchover to ``new``.
 
+    If another node has become the root since, the old root stays closed.
+
     Raises StateError when none is under way, or the new root is promoted already.
     """
+    noted = noted_switchover(scene, new)
+    if noted is not None and overtaken(scene, noted) is not None:
+        return _forget(scene, noted)
     target = scene.info(new)
-    noted = _noted(scene, target)
     if noted is None and (silent := scene.silent()):
         raise NodeUnreachable(
             f"no node that answers has recorded a switchover to {new}; nodes without an answer:"
@@ -260,12 +268,65 @@ def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
             hint=f"londiste switchover --to {new} finishes it; afterwards"
             f" londiste switchover --to {noted.node} reverses it",
         )
+    _refuse_marked(scene, noted.node)
     ticket = Ticket(noted.token)
     scene.info(noted.node)
     return [
         Cancel(scene.place(new), scene.queue, ticket),
         ReopenRoot(scene.place(noted.node), scene.queue, ticket),
     ]
+
+
+def overtaken(scene: ClusterState, noted: Operation) -> str | None:
+    """The node that has become the root since a switchover was interrupted; None: there is none.
+
+    Both of its nodes were unreachable then.  A root that was replaced itself does not count.
+    """
+    for name in scene.topology.roots:
+        if name not in (noted.node, noted.new) and not scene.topology.views[name].member.dead:
+            return name
+    return None
+
+
+def refuse_overtaken(scene: ClusterState, noted: Operation) -> None:
+    """Raises StateError for a switchover after which there would be two roots."""
+    if (other := overtaken(scene, noted)) is not None:
+        old = argument(noted.node)
+        raise StateError(
+            f"node {other} has become the root: the switchover from {noted.node} to {noted.new}"
+            " cannot be finished",
+            detail="there would be two roots",
+            hint=f"remove its records: {noted.command()} --rollback; then rejoin the old root:"
+            f" londiste resurrect --node {old}; or, if it will not return: londiste drop-node"
+            f" {old}",
+        )
+    for name in (noted.node, noted.new):
+        _refuse_marked(scene, name)
+
+
+def _refuse_marked(scene: ClusterState, name: str) -> None:
+    """Raises StateError for a node that others take for failed, and may have replaced."""
+    view = scene.topology.views.get(name)
+    if view is None or view.info is None or not view.member.dead:
+        return
+    silent = scene.silent()
+    raise StateError(
+        f"node {name} is marked as failed, and another node may have become the root",
+        detail=f"nodes without an answer: {silent}" if silent else "",
+        hint=("start the servers of these nodes; or, " if silent else "")
+        + f"if no other node is the root: londiste tag-alive {argument(name)}",
+    )
+
+
+def _forget(scene: ClusterState, noted: Operation) -> list[Step]:
+    """The steps that remove the records of a switchover while its old root stays closed."""
+    ticket, queue = Ticket(noted.token), scene.queue
+    steps: list[Step] = []
+    if scene.answers(noted.new):
+        steps.append(Cancel(scene.place(noted.new), queue, ticket))
+    if scene.answers(noted.node):
+        steps.append(KeepClosed(scene.place(noted.node), queue, ticket))
+    return steps
 
 
 def begun_away_from(scene: ClusterState, root: str) -> Operation | None:
@@ -351,10 +412,10 @@ def _reopened(switch: Switchover, sites: Connections) -> bool:
     return True
 
 
-def _noted(scene: ClusterState, target: NodeInfo) -> Operation | None:
-    """The record of a switchover to ``target``, at either of its nodes."""
+def noted_switchover(scene: ClusterState, new: str) -> Operation | None:
+    """The record of a switchover to ``new``, at either of its nodes."""
     for found in scene.operations.values():
-        if found.kind is OperationKind.SWITCHOVER and found.new == target.name:
+        if found.kind is OperationKind.SWITCHOVER and found.new == new:
             return found
     return None
 

@@ -18,6 +18,7 @@ from londiste.cli.cascade.common import (
     timeout_option,
 )
 from londiste.cli.plan_output import execute_plan, reported, sites
+from londiste.db.names import argument
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -66,8 +67,15 @@ def switchover_(
 
 
 def roll_back(where: Connections, scene: ClusterState, new: str, how: options.Execution) -> None:
+    noted = switchover.noted_switchover(scene, new)
+    other = None if noted is None else switchover.overtaken(scene, noted)
     steps = switchover.rollback(where, scene, new)
-    finish(steps, where, how, "rolled back: the old root takes events again", "")
+    if noted is None or other is None:
+        finish(steps, where, how, "rolled back: the old root takes events again", "")
+        return
+    finish(steps, where, how, f"the switchover to {new} is over: node {other} is the root", "")
+    if not how.explain and noted.node in scene.topology.roots:
+        output.next_step(f"londiste resurrect --node {argument(noted.node)}")
 
 
 def switch_over(
@@ -83,6 +91,7 @@ def switch_over(
     away = switchover.begun_away_from(scene, new)
     if away is not None:
         # The old root is wanted as root, so the switchover away from it is rolled back.
+        switchover.refuse_overtaken(scene, away)
         output.message(f"{away.describe()} is not finished")
         roll_back(where, scene, away.new, how)
         return

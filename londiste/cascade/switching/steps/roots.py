@@ -147,3 +147,16 @@ class ReopenRoot(EndsRecord):
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             operation_log.reopen_root(conn, self.queue, self.ticket.get())
+
+
+class KeepClosed(EndsRecord):
+    """Removes the record from an old root that another node has replaced; it takes no events."""
+
+    def describe(self) -> str:
+        return f"{self.at.name}: refuse events, remove the record of the change"
+
+    def run(self, sites: Connections) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            if nodes.is_root_node(conn, self.queue):
+                operation_log.fence_root(conn, self.queue)
+            operation_log.end(conn, self.queue, self.ticket.get())
