@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
+from uuid import UUID
 
 from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
@@ -28,7 +29,7 @@ from londiste.cascade.switching.cluster_state import (
     refuse_leaf,
     refuse_replaced,
 )
-from londiste.cascade.switching.operation_log import OperationKind
+from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import Begin, End, Ticket
 from londiste.cascade.switching.steps.readers import (
     ChangeProvider,
@@ -74,6 +75,11 @@ def change_provider(
     """
     info = scene.info(name)
     noted = scene.operations.get(name)
+    stale = without_end(scene, name)
+    if stale is not None and new not in (stale.new, stale.from_node):
+        noted = None
+    else:
+        stale = None
     if noted is not None and (noted.kind, noted.node, noted.new) != (
         OperationKind.CHANGE_PROVIDER,
         name,
@@ -87,10 +93,38 @@ def change_provider(
         ]
     _check(scene, info, new, ignoring)
     old = noted.from_node if noted is not None and noted.from_node else info.provider
-    resume = noted.resume if noted is not None else not info.paused
+    begun = noted or stale
+    resume = begun.resume if begun is not None else not info.paused
     ticket = Ticket(noted.token if noted is not None else None)
     again = guard(name, info.provider, new) if info.provider != new else ()
-    return _steps(sites, scene, info, old, new, resume, ticket, again, timeout=timeout, warn=warn)
+    return _steps(
+        sites,
+        scene,
+        info,
+        old,
+        new,
+        resume,
+        ticket,
+        again,
+        replaces=stale.token if stale is not None else None,
+        timeout=timeout,
+        warn=warn,
+    )
+
+
+def without_end(scene: ClusterState, name: str) -> Operation | None:
+    """The unfinished change of provider of ``name`` that can be neither finished nor undone.
+
+    Its old and its new provider do not answer, are marked as failed, or are dropped.
+    """
+    noted = scene.operations.get(name)
+    if noted is None or (noted.kind, noted.node) != (OperationKind.CHANGE_PROVIDER, name):
+        return None
+    for provider in {noted.new, noted.from_node or noted.new}:
+        view = scene.topology.views.get(provider)
+        if view is not None and view.info is not None and not view.member.dead:
+            return None
+    return noted
 
 
 def rollback(
@@ -269,6 +303,7 @@ def _steps(
     ticket: Ticket,
     again: Sequence[Step],
     *,
+    replaces: UUID | None,
     timeout: float,
     warn: Warn,
 ) -> list[Step]:
@@ -277,7 +312,7 @@ def _steps(
     if info.provider != new:
         kind = OperationKind.CHANGE_PROVIDER
         steps += [
-            Begin(place, queue, kind, info.name, new, ticket, from_node=old, resume=resume),
+            Begin(place, queue, kind, info.name, new, ticket, old, resume, replaces),
             *_move(sites, scene, info, new, again, timeout),
         ]
     if resume:

@@ -229,7 +229,9 @@ def takeover_root(
     queue, target, here = scene.queue, scene.info(new), scene.place(new)
     scene.place(lost)
     refuse_leaf(target, "it cannot become the root")
-    noted = scene.operations.get(new)
+    noted, stale = scene.operations.get(new), change_provider.without_end(scene, new)
+    if stale is not None:
+        noted = None
     if noted is not None and noted.node != lost:
         raise noted.busy(new)
     kind = noted.kind if noted is not None else OperationKind.TAKEOVER
@@ -265,7 +267,8 @@ def takeover_root(
                 hint=f"--allow-data-loss proceeds without it; then create the {kind_of} again:"
                 f" londiste drop-node, create-{kind_of}",
             )
-        steps.append(Begin(here, queue, kind, lost, new, ticket, from_node=from_node))
+        replaces = None if stale is None else stale.token
+        steps.append(Begin(here, queue, kind, lost, new, ticket, from_node, False, replaces))
         steps += [TagDead(scene.place(n.name), queue, lost) for n in live]
         steps += _fetch(sites, scene, target, left.best, timeout=timeout, warn=warn)
         read_from.add(left.best.name)

@@ -50,7 +50,10 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Begin(AtNode):
-    """Records the change at a node."""
+    """Records the change at a node.
+
+    replaces -- token of a change that has no end any more; its record is removed.
+    """
 
     kind: OperationKind
     node: str
@@ -58,10 +61,12 @@ class Begin(AtNode):
     ticket: Ticket
     from_node: str | None = None
     resume: bool = False
+    replaces: UUID | None = None
 
     def describe(self) -> str:
         new = f" -> {self.new}" if self.new != self.node else ""
-        return f"{self.at.name}: record {self.kind.value} {self.node}{new}"
+        more = " in place of an unfinished change" if self.replaces is not None else ""
+        return f"{self.at.name}: record {self.kind.value} {self.node}{new}{more}"
 
     def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
@@ -73,6 +78,8 @@ class Begin(AtNode):
 
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
+            if self.replaces is not None:
+                operation_log.end(conn, self.queue, self.replaces)
             token, begun = operation_log.begin(
                 conn,
                 self.queue,
