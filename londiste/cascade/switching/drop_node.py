@@ -73,7 +73,9 @@ def drop(
             " or drop all other nodes",
         )
     for at, other in scene.operations.items():
-        if name in (other.node, other.new) and at not in noted:
+        # A rejoin that is not possible ends with the node.
+        rejoin = (other.kind, other.node) == (OperationKind.RESURRECT, name)
+        if name in (other.node, other.new) and at not in noted and not rejoin:
             raise StateError(
                 f"node {at}: {other.describe()} is under way, and node {name} takes part",
                 hint=other.way_out(at),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from londiste.cascade import fencing
 from londiste.cascade.switching import failover
 from londiste.cascade.switching.cluster_state import look
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute, remaining
+from londiste.replication.failover.rejoin import plan as rejoin
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, silent
 
 NOTES = "select operation, node_name from pgq_node.operation"
@@ -132,3 +135,27 @@ def test_a_takeover_is_not_undone_while_another_node_may_be_the_root(
         assert two.db.execute(TYPE)[0][0] == "branch"
     assert londiste(one.db, *UNDO).code == 0
     assert one.db.execute(DEAD) == two.db.execute(DEAD) == []
+
+
+def test_a_root_whose_rejoin_is_not_possible_is_dropped(
+    three: tuple[Node, Node, Node], londiste: CommandLine, tmp_path: Path
+) -> None:
+    root, one, two = three
+    with silent(root):
+        done = londiste(one.db, "takeover", "root", "--failover", "--timeout", "0")
+        assert done.code == 0, done.err
+    with Connections(name="test") as sites:
+        scene = look(sites, one.dsn, QUEUE, "")
+        found = rejoin.prepare(sites, scene, "root", file=str(tmp_path), warn=print)
+        assert found is not None
+        execute(found.first[:2], sites)
+    # The provider of the rejoin takes part in it.
+    refused = londiste(two.db, "drop-node", "one")
+    assert refused.code == 3
+    dropped = londiste(two.db, "drop-node", "root")
+    assert dropped.code == 0, dropped.err
+    for node in (one, two):
+        assert node.db.execute(NOTES) == node.db.execute(DEAD) == []
+    assert root.db.execute(NOTES) == root.db.execute(TYPE) == []
+    again = londiste(root.db, "create-branch", "root", f"--provider={one.dsn}")
+    assert again.code == 0, again.err
