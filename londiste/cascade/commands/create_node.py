@@ -23,7 +23,7 @@ from psycopg import conninfo, sql
 
 from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands import location_check, queue_settings
+from londiste.cascade.commands import location_check, node_name, queue_settings
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import describe_dsn, masked
 from londiste.errors import BadOption, NodeBusy, StateError, UnknownNode, UsageError
@@ -152,14 +152,13 @@ def hold_upstream(sites: Connections, queue: str, provider: str) -> None:
     Several nodes may be created at the same time.  Raises NodeBusy; and as ``upstream``.
     """
     way = upstream(sites, queue, provider)
-    held = {(way.provider.name, way.provider_dsn), (way.root.name, way.root_dsn)}
-    for name, dsn in sorted(held):
+    root = (way.root.name, way.root_dsn)
+    for name, dsn in sorted({(way.provider.name, way.provider_dsn), root}):
         sites.alone(dsn, name, queue, shared=True)
     now = upstream(sites, queue, provider)
     if (now.provider.name, now.root.name) != (way.provider.name, way.root.name):
         raise NodeBusy(
             f"the cascade of queue {queue} changed while this command started",
-            detail="nothing was changed by this command",
             hint="repeat the command",
         )
 
@@ -171,7 +170,9 @@ def _look_at(sites: Connections, node: NewNode, check: bool) -> NodeInfo | None:
     location_check.check_location(node.location)
     local = sites.at(node.dsn)
     existing = nodes.find_node_info(local, node.queue)
-    if existing is not None and (existing.name, existing.type) != (node.name, node.type):
+    if existing is None:
+        node_name.check_name(node.name)
+    elif (existing.name, existing.type) != (node.name, node.type):
         raise StateError(
             f"{describe_dsn(node.dsn)} is already node {existing.name} ({existing.type.value})"
             f" of queue {node.queue}",

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.names import argument
 from londiste.db.queries import first
 from londiste.errors import NodeBusy, StateError
 
@@ -69,20 +70,21 @@ class Operation:
 
     def command(self, at: str = "") -> str:
         """The command that finishes it; ``at``: the node that has the record, if it is known."""
+        node, new = argument(self.node), argument(self.new)
         match self.kind:
             case OperationKind.CHANGE_PROVIDER:
-                return f"londiste change-provider --node {self.node} --provider {self.new}"
+                return f"londiste change-provider --node {node} --provider {new}"
             case OperationKind.SWITCHOVER:
-                return f"londiste switchover --to {self.new}"
+                return f"londiste switchover --to {new}"
             case OperationKind.TAKEOVER:
-                return f"londiste takeover {self.node} --node {self.new} --failover"
+                return f"londiste takeover {node} --node {new} --failover"
             case OperationKind.MOVE_CONSUMER:
-                command = f"londiste change-provider --consumer {self.node} --provider {self.new}"
-                return command + (f" --node {at}" if at else "")
+                command = f"londiste change-provider --consumer {node} --provider {new}"
+                return command + (f" --node {argument(at)}" if at else "")
             case OperationKind.RESURRECT:
-                return f"londiste resurrect --node {self.node}"
+                return f"londiste resurrect --node {node}"
             case OperationKind.DROP_NODE:
-                return f"londiste drop-node {self.node}"
+                return f"londiste drop-node {node}"
 
     def way_out(self, at: str = "") -> str:
         """For a hint: the commands that finish it and, where possible, undo it."""

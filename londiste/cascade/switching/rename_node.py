@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade import watermark
+from londiste.cascade.commands.node_name import check_name
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching.cluster_state import ClusterState, refuse_replaced
 from londiste.cascade.switching.steps.notes import AtNode, NodeAddress
 from londiste.db import call
+from londiste.db.names import argument
 from londiste.errors import LondisteError, NodeUnreachable, StateError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -21,16 +23,18 @@ def rename(sites: Connections, scene: ClusterState, old: str, new: str) -> list[
     The root publishes the name in the queue.  By then all other nodes have it, since they cannot
     apply the new name a second time.
 
-    Raises UnknownNode, UsageError for a name that is taken, StateError while a change is under way
-    or while a node does not answer that is not marked as failed: it would keep the old name.
+    Raises UnknownNode, UsageError for a name that is taken or not allowed, StateError while a
+    change is under way or while a node does not answer that is not marked as failed: it would keep
+    the old name.
     """
     known = scene.topology.views
     if new in known and old in known:
         raise UsageError(
             f"queue {scene.queue} has a node {new} already", hint="choose another name"
         )
-    if old not in known and new not in known:
+    if new not in known:
         scene.place(old)
+        check_name(new)
     for name, noted in scene.operations.items():
         raise StateError(
             f"node {name}: {noted.describe()} is under way",
@@ -58,7 +62,7 @@ def rename(sites: Connections, scene: ClusterState, old: str, new: str) -> list[
             raise NodeUnreachable(
                 f"node {name} does not answer: {view.error}",
                 detail="it would keep the old name",
-                hint=f"start its server, or, if it has failed: londiste tag-dead {name}",
+                hint=f"start its server, or, if it has failed: londiste tag-dead {argument(name)}",
             )
     return [RenameNode(place, scene.queue, old, new) for place in (*rest, *roots)]
 

@@ -15,7 +15,6 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import masked
-from londiste.db.names import MAX_IDENTIFIER_BYTES
 from londiste.errors import AccessDenied, BadOption
 from londiste.monitor.doctor.preflight import node_findings
 from londiste.orchestration.connections import Connections
@@ -145,18 +144,6 @@ def _new_node(
     chosen = name or settings.node_name
     if not chosen:
         raise BadOption("no name of the node given", hint=f"londiste create-{kind.value} NAME")
-    for wrong in ",/":
-        if wrong in chosen:
-            raise BadOption(
-                f"node name {chosen!r}: contains a {wrong}",
-                detail="names of nodes are used in lists with commas and in file names",
-                hint="use letters, digits, _ . -",
-            )
-    if len(chosen.encode()) > MAX_IDENTIFIER_BYTES:
-        raise BadOption(
-            f"node name is {len(chosen.encode())} bytes long",
-            hint=f"use at most {MAX_IDENTIFIER_BYTES} bytes",
-        )
     location = public or settings.public_node_location or settings.db
     location_check.check_location(location)
     if not location_check.reachable_from_elsewhere(location):

@@ -405,7 +405,7 @@ def test_registration_settings_filter_the_tables_of_a_node(
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("a,b", "contains a ,"), ("a/b", "contains a /"), ("x" * 64, "is 64 bytes long")],
+    [("a,b", "contains ','"), ("a/b", "contains '/'"), ("x" * 64, "is 64 bytes long")],
 )
 def test_a_node_has_a_name_that_can_be_listed(
     nodes_of: Nodes,
