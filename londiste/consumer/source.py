@@ -25,6 +25,7 @@ from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, connect, describe_dsn, usable, use_own_names
 from londiste.db.notify import Listener
 from londiste.errors import (
+    EventError,
     LondisteError,
     NodeBusy,
     StateError,
@@ -32,8 +33,11 @@ from londiste.errors import (
     UnknownConsumer,
     UnknownQueue,
 )
-from londiste.pgq import batches, coop, queues
+from londiste.pgq import batches, blocks, coop, queues
 from londiste.pgq.types import Batch
+
+#: SQLSTATE of a text that the server cannot send to a client in its encoding.
+_NOT_UTF8 = "22021"
 
 #: Outcomes that one call stores; each call reads the batch.
 AT_ONCE = 20_000
@@ -198,20 +202,45 @@ class QueueSource:
 
     def chunks(self, batch: Batch) -> Iterator[Block]:
         reader = self._reading()
-        if self.wish.where is None:
-            yield from batches.stream(reader, batch)
-            return
-        where = self.wish.where.as_string(reader)
+        where = None if self.wish.where is None else self.wish.where.as_string(reader)
         try:
             yield from batches.stream(reader, batch, where=where)
         except LondisteError as error:
-            if error.retry or isinstance(error, StateError):
+            if error.sqlstate == _NOT_UTF8:
+                self._raise_not_utf8(batch, where, error)
+            if where is None or error.retry or isinstance(error, StateError):
                 raise
             raise BadCondition(
                 f"consumer {self.consumer}: its condition fails: {error.message}",
                 detail=f"queue {self.queue}, batch {batch.id}: {' '.join(where.split())}",
                 hint="correct `where` in the class, or the setting consumer_filter",
             ) from error
+
+    def _raise_not_utf8(self, batch: Batch, where: str | None, error: LondisteError) -> None:
+        """Raises an error that names the first event whose text is not UTF-8, if there is one."""
+        with self.administering() as conn:
+            query = blocks.batch_event_sql(conn, batch.id)
+            # Without conversion.
+            conn.execute("set client_encoding to 'SQL_ASCII'")
+            with contextlib.closing(batches.stream(conn, batch, query=query, where=where)) as read:
+                for line in (line for block in read for line in block.data.split(b"\n")):
+                    try:
+                        line.decode()
+                    except UnicodeDecodeError:
+                        event = int(line.split(b"\t")[0])
+                        break
+                else:
+                    return
+        exclude = shlex.quote(f"consumer_filter=ev_id <> {event}")
+        raise EventError(
+            f"queue {batch.queue}, consumer {batch.consumer}, batch {batch.id}, event {event}:"
+            " its text is not UTF-8",
+            detail="a database with the encoding SQL_ASCII stores any bytes",
+            hint=f"exclude the event, which finishes it with its batch: --set {exclude}",
+            queue=batch.queue,
+            batch_id=batch.id,
+            event_id=event,
+        ) from error
 
     def return_events(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         return_events(self.conn_in_use(), batch, outcomes)

@@ -152,6 +152,11 @@ class EventBlock:
         return lines
 
 
+def batch_event_sql(conn: Connection, batch_id: int) -> str:
+    """The query of the events of an open batch.  Raises StateError if it is not open."""
+    return str(call.value(conn, "pgq.batch_event_sql", batch_id))
+
+
 def stream(
     conn: Connection,
     batch: Batch,
@@ -173,7 +178,7 @@ def stream(
 
     Raises StateError when the batch is not open, and what the database says as ours.
     """
-    text = query or call.value(conn, "pgq.batch_event_sql", batch.id)
+    text = query or batch_event_sql(conn, batch.id)
     if where is not None:
         # The line breaks keep a comment at the end of the condition from swallowing the rest.
         text = "\n".join(["select * from (", text, ") as ev where (", where, ") order by 1"])

@@ -71,7 +71,9 @@ def current_event_table(conn: Connection, queue: str) -> str:
 
     Raises StateError when the queue rejects events of this session.
     """
-    return str(call.value(conn, "pgq.current_event_table", queue))
+    name = call.value(conn, "pgq.current_event_table", queue)
+    # A session with the client encoding SQL_ASCII has texts as bytes.
+    return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def unproven_events(
