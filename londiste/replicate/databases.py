@@ -25,6 +25,7 @@ from londiste.cascade.commands.endpoint import (
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, BadOption, LondisteError, StateError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
@@ -32,6 +33,8 @@ from londiste.settings import WorkerSettings
 
 NAME = "londiste replicate"
 _NAME_LENGTH = 40
+#: Parameters of a connection string that say which database it is.
+PLACE = ("service", "host", "port", "dbname")
 
 
 class ReplicateSettings(WorkerSettings):
@@ -198,6 +201,22 @@ def _target(
     return _endpoint(conn, dsn, found.name, found.worker)
 
 
+def connecting_queues(sites: Connections, replication: Replication) -> list[str]:
+    """The other queues through which a target reads from the source."""
+    source = replication.source
+    root = sites.at(source.dsn)
+    if not install_sql.has_nodes(root):
+        return []
+    of_root = {str(queue) for (queue,) in tuples(root, "queues_of_nodes")} - {replication.queue}
+    found: set[str] = set()
+    for target in replication.targets:
+        for queue in of_root - found:
+            node = node_of(sites.at(target.dsn), queue)
+            if node is not None and node.type is not NodeType.ROOT and _reads_from(node, source):
+                found.add(queue)
+    return sorted(found)
+
+
 def _reads_from(node: NodeInfo, source: Endpoint) -> bool:
     """Whether the provider of a node is the source."""
     if node.provider_location == source.location:
@@ -232,11 +251,11 @@ def state_file(settings: ReplicateSettings, source: str, target: str, suffix: st
     given = settings.pidfile if suffix == "pid" else settings.logfile
     if given is not None:
         return given
-    places = [
-        {key: parameters(dsn).get(key, "") for key in ("service", "host", "port", "dbname")}
-        for dsn in (source, target)
-    ]
-    digest = hashlib.sha256(repr((settings.queue_name, places)).encode()).hexdigest()[:12]
+    places = [{key: parameters(dsn).get(key, "") for key in PLACE} for dsn in (source, target)]
+    # A saved file may name the default.
+    queue = settings.queue_name
+    queue = "" if queue == clean(places[0]["dbname"]) else queue
+    digest = hashlib.sha256(repr((queue, places)).encode()).hexdigest()[:12]
     name = clean(places[1]["dbname"] or places[1]["service"])
     return state_directory() / f"replicate-{name}-{digest}.{suffix}"
 

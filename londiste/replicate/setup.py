@@ -6,17 +6,18 @@ adds the tables that were created since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from londiste.cascade.commands import create_node
+from londiste.cascade.commands import create_node, install_sql
 from londiste.cascade.commands.create_node import NewNode
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.commands.install_sql import Install
 from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import TableName
-from londiste.errors import NothingReplicated, UnknownTable, UsageError
+from londiste.db.names import TableName, argument
+from londiste.db.queries import tuples
+from londiste.errors import NothingReplicated, StateError, UnknownTable, UsageError
 from londiste.handlers import condition
 from londiste.handlers.base import TableRules
 from londiste.handlers.table_rules import HandlerAttrs
@@ -132,6 +133,37 @@ def require_condition(conn: Connection, names: Sequence[TableName], where: str) 
     """Refuses a condition that one of the tables of the source cannot have.  Raises BadOption."""
     for name in names if where else ():
         condition.check(conn, name, TableRules(where=where))
+
+
+def require_free(
+    sites: Connections,
+    replication: Replication,
+    names: Sequence[TableName],
+    others: Mapping[str, str],
+) -> None:
+    """Refuses tables that another queue fills in a target.  Raises StateError.
+
+    others -- other queues that connect these databases, each with the command for it.
+    """
+    for target in replication.targets:
+        conn = sites.at(target.dsn)
+        if not install_sql.has_nodes(conn):
+            continue
+        for name in names:
+            filling = [
+                str(queue)
+                for (queue,) in tuples(
+                    conn, "other_queues_of_table", dest=str(name), queue=replication.queue
+                )
+            ]
+            if not filling:
+                continue
+            raise StateError(
+                f"table {name} of {describe_dsn(target.dsn)} is filled from queue {filling[0]}"
+                " already",
+                detail="nothing was changed",
+                hint=others.get(filling[0]) or f"exclude it: --exclude {argument(name)}",
+            )
 
 
 def first(replication: Replication) -> list[Step]:

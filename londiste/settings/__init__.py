@@ -31,7 +31,7 @@ from londiste.settings.kinds import (
     WebSettings,
     WorkerSettings,
 )
-from londiste.settings.loading import TABLE_SECTION, annotated, load
+from londiste.settings.loading import TABLE_SECTION, annotated, databases_of, load
 
 __all__ = [
     "TABLE_SECTION",
@@ -53,5 +53,6 @@ __all__ = [
     "WordList",
     "WorkerSettings",
     "annotated",
+    "databases_of",
     "load",
 ]

@@ -100,6 +100,16 @@ def load(
         raise _bad_value(error, kind, found, file) from None
 
 
+def databases_of(file: Path) -> list[str]:
+    """The connection strings of the nodes in a settings file.  Raises BadOption."""
+    whole = cascade_file.read(file)
+    if whole is not None:
+        return [dsn for node in whole.nodes.values() for dsn in (node.db, node.location)]
+    own = configfile.read(file)[1].get("londiste", {})
+    keys = ("db", "initial_provider_location", "public_node_location", *pair.DATABASES.values())
+    return [str(own[key]) for key in keys if own.get(key)]
+
+
 def _of_cascade(
     kind: type[Settings], whole: CascadeFile, node: str | None, anywhere: bool
 ) -> Iterator[tuple[str, _Value]]:

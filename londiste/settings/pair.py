@@ -17,20 +17,20 @@ from londiste.errors import BadOption
 SIDE = "side"
 PROVIDER, SUBSCRIBER = "provider", "subscriber"
 
-_DATABASES = {PROVIDER: "provider_db", SUBSCRIBER: "subscriber_db"}
+DATABASES = {PROVIDER: "provider_db", SUBSCRIBER: "subscriber_db"}
 #: Settings of generation 2 that have no purpose: the ticker and the worker serve it.
 _GONE = frozenset(("maint_delay", "mirror_queue", "method"))
 
 
 def is_pair(section: Mapping[str, Any]) -> bool:
     """Whether a section [londiste] describes a pair."""
-    return all(section.get(key) for key in _DATABASES.values())
+    return all(section.get(key) for key in DATABASES.values())
 
 
 def connections(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """The connection strings of a file that describes a pair, by their keys; else none."""
     own = sections.get("londiste", {})
-    return {key: str(own[key]) for key in _DATABASES.values()} if is_pair(own) else {}
+    return {key: str(own[key]) for key in DATABASES.values()} if is_pair(own) else {}
 
 
 def expanded(
@@ -63,11 +63,11 @@ def _of_node(section: Mapping[str, Any], file: Path, side: str) -> dict[str, Any
     keys = {
         key: value
         for key, value in section.items()
-        if key not in _DATABASES.values() and key not in _GONE
+        if key not in DATABASES.values() and key not in _GONE
     }
     queue = str(keys.get("pgq_queue_name") or keys.get("queue_name") or "")
     other = PROVIDER if side == SUBSCRIBER else SUBSCRIBER
-    here, there = str(section[_DATABASES[side]]), str(section[_DATABASES[other]])
+    here, there = str(section[DATABASES[side]]), str(section[DATABASES[other]])
     keys |= {"db": here, "public_node_location": without_secrets(here)}
     if secrets := secrets_of(there):
         keys["remote_extra_connstr"] = secrets

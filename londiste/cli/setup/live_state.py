@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import click
 import psycopg
@@ -94,10 +95,13 @@ def compare(replication: Replication) -> int:
     return 0
 
 
-def status(replication: Replication, background: int | None, start: str) -> None:
+def status(
+    replication: Replication, background: int | None, start: str, others: Mapping[str, str]
+) -> None:
     """Prints one line per node, and which daemons do not run.
 
     background -- the process that keeps them running; start -- the command that starts it.
+    others -- other queues that connect the databases, each with the command that shows it.
     """
     with replication.sites() as sites:
         found = _look(sites, replication)
@@ -106,7 +110,9 @@ def status(replication: Replication, background: int | None, start: str) -> None
     for one in found:
         click.echo(output.cell(state.line(one)))
     missing = [need.name for need in ours.needs(replication) if need.name not in running]
-    if not found:
+    for queue, command in others.items():
+        output.message(f"these databases are replicated by queue {queue}: {command}")
+    if not found and not others:
         output.message(f"these databases are not replicated yet; start: {start}")
     elif missing and background is not None:
         # It starts them within seconds, and keeps them running.

@@ -26,8 +26,15 @@ from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
 from londiste.replicate import daemons as ours
 from londiste.replicate import remove, save, setup
-from londiste.replicate.databases import ReplicateSettings, Replication, identify, state_file
+from londiste.replicate.databases import (
+    ReplicateSettings,
+    Replication,
+    connecting_queues,
+    identify,
+    state_file,
+)
 from londiste.replicate.setup import Selection
+from londiste.settings import databases_of
 
 #: Seconds in which workers notice that their nodes are dropped.
 _QUIET_SECONDS = 30.0
@@ -58,6 +65,10 @@ class Asked:
         words += ["--where", chosen.where] if chosen.where else []
         words += ["--allow-code"] if chosen.allow_code else []
         return self._command(words, more)
+
+    def of_queue(self, queue: str, *more: str) -> str:
+        """The command for another queue of the same databases."""
+        return replace(self, queue=queue)._command([], more)
 
     @property
     def has_passwords(self) -> bool:
@@ -157,9 +168,10 @@ def replicate(
     """
     _check_options(once, detach, stop, status, removing)
     source, *targets = without_passwords([source, target, *also])
+    context = _without_another_file(context, (source, *targets))
     settings = context.settings(ReplicateSettings, queue_name=queue)
     selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)
-    asked = Asked(source, tuple(targets), queue, selection)
+    asked = Asked(source, tuple(targets), settings.queue_name or None, selection)
     if drop_tables and not removing:
         raise BadOption(
             "--drop-tables requires --remove", hint=asked.command("--remove", "--drop-tables")
@@ -169,18 +181,24 @@ def replicate(
         return 0
     if removing:
         _stop(settings, asked, quiet=True)
-        _remove(identify(settings, source, targets), drop_tables=drop_tables, explain=explain)
+        replication = identify(settings, source, targets)
+        _remove(replication, asked, drop_tables=drop_tables, explain=explain)
         return 0
     replication = identify(settings, source, targets)
     if status:
         background = pidfile.running(state_file(settings, source, targets[0], "pid"))
-        live_state.status(replication, background, asked.repeated("--detach"))
+        live_state.status(
+            replication,
+            background,
+            asked.repeated("--detach"),
+            {queue: asked.of_queue(queue, "--status") for queue in _connecting(replication)},
+        )
         return 0
     content = save.text(replication, selection)
     if file is not None:
         save.require_free(file, content)
     try:
-        _set_up(replication, selection, explain=explain)
+        _set_up(replication, asked, explain=explain)
         if explain:
             return 0
     except KeyboardInterrupt:
@@ -190,6 +208,20 @@ def replicate(
         save.write(file, content)
         output.message(f"saved {file}; it contains no password: store passwords in ~/.pgpass")
     return _run(context, replication, asked, once=once, detach=detach)
+
+
+def _without_another_file(context: options.Context, dsns: Sequence[str]) -> options.Context:
+    """The context without the file of the directory, if that is about other databases."""
+    file = context.config
+    if file is None or not context.implied or save.concerns(databases_of(file), dsns):
+        return context
+    output.message(f"{file} is about other databases: ignored")
+    return replace(context, config=None)
+
+
+def _connecting(replication: Replication) -> list[str]:
+    with replication.sites() as sites:
+        return connecting_queues(sites, replication)
 
 
 def _check_options(*given: bool) -> None:
@@ -277,7 +309,7 @@ def _stop(settings: ReplicateSettings, asked: Asked, *, quiet: bool = False) -> 
     output.message("the source keeps the events until then, which takes disk space")
 
 
-def _remove(replication: Replication, *, drop_tables: bool, explain: bool) -> None:
+def _remove(replication: Replication, asked: Asked, *, drop_tables: bool, explain: bool) -> None:
     with replication.sites() as sites:
         if explain:
             planned = [
@@ -295,6 +327,7 @@ def _remove(replication: Replication, *, drop_tables: bool, explain: bool) -> No
             warn=output.warning,
         )
         left = remove.readers(sites, replication)
+        others = connecting_queues(sites, replication)
     if left:
         output.message(
             f"{replication.source.name}: kept, {', '.join(left)} read from it;"
@@ -302,8 +335,15 @@ def _remove(replication: Replication, *, drop_tables: bool, explain: bool) -> No
         )
     elif not count:
         output.message("nothing to remove")
+    elif others:
+        output.message("removed")
     else:
         output.message("removed; the databases are independent")
+    for queue in others:
+        output.warning(
+            f"the databases are still connected by queue {queue}:"
+            f" {asked.of_queue(queue, '--remove')}"
+        )
 
 
 def _wait_for_quiet(sites: Connections, replication: Replication) -> None:
@@ -322,11 +362,18 @@ def _verbose(context: options.Context) -> list[str]:
     return ["-v"] * context.verbose or ["-q"]
 
 
-def _set_up(replication: Replication, selection: Selection, *, explain: bool) -> None:
+def _set_up(replication: Replication, asked: Asked, *, explain: bool) -> None:
+    selection = asked.selection
     with replication.sites() as sites:
         source = replication.source
         names = setup.chosen(sites.at(source.dsn), source.dsn, replication.queue, selection)
         setup.require_condition(sites.at(source.dsn), names, selection.where)
+        setup.require_free(
+            sites,
+            replication,
+            names,
+            {queue: asked.of_queue(queue) for queue in connecting_queues(sites, replication)},
+        )
         preflight.require(
             preflight.preflight(sites, replication, names, allow_code=selection.allow_code)
         )

@@ -1,0 +1,112 @@
+"""``replicate`` where another queue connects databases, or a settings file is about other ones."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from londiste.cli import cli
+from londiste.cli.errors import run
+from londiste.dsn import masked
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
+from londiste.replication.commands import add_table
+from londiste.replication.model import TableOptions
+from tests.fixtures.cascade import QUEUE, Node, Nodes
+from tests.fixtures.cluster import Database
+
+
+@pytest.fixture
+def pair(nodes_of: Nodes) -> tuple[Node, Node]:
+    """Root and leaf of queue ``q`` with table t."""
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for node in (root, leaf):
+        node.db.execute("create table t (id int primary key); create table u (id int primary key)")
+        with Connections(name="tests") as sites:
+            options = TableOptions(expect_sync=node is leaf)
+            execute(add_table.plan(sites, node.dsn, QUEUE, ["t"], options).steps, sites)
+    return root, leaf
+
+
+def _command(pair: tuple[Node, Node], *more: str) -> str:
+    """As it is printed."""
+    source, target = (masked(node.dsn) for node in pair)
+    return shlex.join(["londiste", "replicate", source, target, "--queue", QUEUE, *more])
+
+
+def _file(path: Path, queue: str, *dsns: str) -> None:
+    nodes = [f'[nodes.n{n}]\ndb = "{dsn}"\nrole = "root"\n' for n, dsn in enumerate(dsns)]
+    nodes = [nodes[0], *(n.replace('"root"', '"leaf"\nprovider = "n0"') for n in nodes[1:])]
+    path.write_text(f'[queue]\nname = "{queue}"\n' + "".join(nodes))
+
+
+def test_a_settings_file_of_the_directory_counts_only_for_its_databases(
+    new_database: Callable[..., Database],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second, third = (new_database(pgq=False) for _ in range(3))
+    first.execute("create table t (id int primary key)")
+
+    def steps(*words: str) -> str:
+        assert run(cli, [*words, "--dry-run"]) == 0
+        printed = capsys.readouterr()
+        return printed.out + printed.err
+
+    other, file = ["replicate", first.dsn, second.dsn], tmp_path / "londiste.toml"
+    for text in (
+        lambda: _file(file, "shop", first.dsn, third.dsn),
+        lambda: file.write_text(f'[londiste]\ndb = "{third.dsn}"\nqueue_name = "shop"\n'),
+    ):
+        text()
+        said = steps(*other)
+        assert f"create root of queue {first.name}" in said
+        assert "londiste.toml is about other databases: ignored" in said
+        # Given, it counts.
+        assert "create root of queue shop" in steps("-c", str(file), *other)
+    _file(file, "shop", first.dsn, f"{second.dsn} application_name=x")
+    said = steps(*other)
+    assert "create root of queue shop" in said and "ignored" not in said
+    file.write_text('[replicate]\nqueue_name = "shop"\n')
+    assert "create root of queue shop" in steps(*other)
+
+
+def test_status_and_remove_name_the_queue_that_connects_the_databases(
+    pair: tuple[Node, Node], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, leaf = pair
+    call = ["replicate", root.dsn, leaf.dsn]
+    capsys.readouterr()
+    assert run(cli, [*call, "--status"]) == 0
+    said = capsys.readouterr().err
+    assert f"replicated by queue {QUEUE}: {_command(pair, '--status')}" in said
+    assert "not replicated yet" not in said
+    assert run(cli, [*call, "--remove"]) == 0
+    said = capsys.readouterr().err
+    assert "nothing to remove" in said and "independent" not in said
+    assert f"still connected by queue {QUEUE}: {_command(pair, '--remove')}" in said
+    assert run(cli, [*call, "--queue", QUEUE, "--remove"]) == 0
+    assert "removed; the databases are independent" in capsys.readouterr().err
+
+
+def test_a_table_of_another_queue_is_refused_before_the_first_step(
+    pair: tuple[Node, Node], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, leaf = pair
+    capsys.readouterr()
+    call = ["replicate", root.dsn, leaf.dsn]
+    assert run(cli, call) == 3
+    said = capsys.readouterr().err
+    assert f"table public.t of {leaf.db.name}@" in said
+    assert f"is filled from queue {QUEUE} already" in said and "nothing was changed" in said
+    assert f"hint: {_command(pair)}\n" in said
+    assert root.db.value("select count(*) from pgq.queue") == 1
+    # Other tables are.
+    assert run(cli, [*call, "u", "--dry-run"]) == 0
+    assert run(cli, [*call, "--queue", QUEUE, "--dry-run"]) == 0
