@@ -31,7 +31,8 @@ begin
                     errcode = 'LD200',
                     message = 'the roles of replication are missing and this user may not create them',
                     detail = format('user %I may not: %s', current_user, v_command),
-                    hint = 'as an administrator: ' || array_to_string(v_missing, '; ');
+                    hint = 'as an administrator: ' || array_to_string(v_missing, '; ')
+                        || format('; grant londiste_writer to %I', current_user);
         end;
     end loop;
 end;

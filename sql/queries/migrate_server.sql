@@ -24,6 +24,11 @@ select
             ('londiste_reader'), ('londiste_writer')) as w (name)
         where not exists (select from pg_catalog.pg_roles p where p.rolname = w.name)
     ) as missing_roles,
+    -- Without the role the SQL is not installed, and its installation may grant it.
+    not exists (
+        select from pg_catalog.pg_roles p
+        where p.rolname = 'pgq_admin' and not pg_catalog.pg_has_role(p.oid, 'USAGE')
+    ) as administers,
     array(
         select n.nspname::text from pg_catalog.pg_namespace n
         where n.nspname in ('pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste') order by 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from londiste.cascade.commands import install_sql
 from londiste.cli import output
 from londiste.db.connection import replica_grants
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName
 from londiste.errors import StateError
 from londiste.migrate.checks import refusals
 from londiste.monitor.doctor.checks.triggers import CODE
@@ -35,9 +34,6 @@ def preflight(
     if not replication.root_worker:
         one = _no_root_worker(user, version)
         found[one.what] = one
-    if not install_sql.administers(source):
-        one = _administration(user)
-        found[one.what] = one
     names = [escaped(name) for name in chosen]
     for target in replication.targets:
         for one in examine(
@@ -55,17 +51,6 @@ def _no_root_worker(user: str, version: int) -> Finding:
         f"{user} may not set session_replication_role in the source database",
         "without a worker of the root the values of sequences are not replicated",
         f"as an administrator: {'; '.join(replica_grants(user, version))}",
-        "",
-    )
-
-
-def _administration(user: str) -> Finding:
-    return Finding(
-        Severity.CRITICAL,
-        "administration",
-        f"{user} is no member of pgq_admin on the source server",
-        "only administrators of queues may write events that replication applies",
-        f"as an administrator: grant londiste_writer to {quote(user)}",
         "",
     )
 

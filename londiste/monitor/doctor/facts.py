@@ -178,6 +178,7 @@ class MoreFacts:
 class DatabaseFacts:
     """One database; fields as in ``migrate_server``.
 
+    administers -- this user may write events that replication applies; also without group roles.
     bypasses -- row-level security does not hold for this user, even where it is forced.
     replica -- this user may set session_replication_role.
     replica_function -- what may help where the server has no right for that: missing; powerless, it
@@ -200,6 +201,7 @@ class DatabaseFacts:
     makes_schemas: bool = True
     makes_in_public: bool = True
     missing_roles: tuple[str, ...] = ()
+    administers: bool = True
     installed: tuple[str, ...] = ()
     extensions: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()

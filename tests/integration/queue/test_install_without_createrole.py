@@ -60,6 +60,7 @@ def test_missing_roles_are_named_and_with_them_an_ordinary_user_installs(
             assert commands.split("; ") == [
                 "create role londiste_reader nologin in role pgq_reader",
                 "create role londiste_writer nologin in role pgq_admin",
+                "grant londiste_writer to plain",
             ]
             admin.execute(commands.encode())
             assert install(conn)

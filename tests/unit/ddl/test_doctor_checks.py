@@ -62,6 +62,7 @@ BOTH = ("source", "target")
             "critical",
             BOTH,
         ),
+        ({"administers": False}, "administration", "critical", BOTH[:1]),
         ({"named_roles": frozenset({"boss"})}, "owners", "warning", ("source",)),
         ({"server_free": 9}, "connections", "warning", BOTH),
         ({"server_free": -1}, "connections", "critical", BOTH),

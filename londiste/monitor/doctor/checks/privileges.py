@@ -13,6 +13,7 @@ from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "roles": "group roles of the queue that are missing and cannot be created",
+    "administration": "no membership in the administrators of queues",
     "create": "no right to create schemas or tables",
     "replica": "no right to set session_replication_role",
     "owner": "table of a role that the user is no member of",
@@ -65,14 +66,30 @@ def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]
     user, database = quote(facts.user), quote(facts.more.database)
     if "pgq" not in facts.installed and facts.missing_roles and not facts.makes_roles:
         names = ", ".join(facts.missing_roles)
+        # Without it the next command would stop.
+        member = f"grant londiste_writer to {user}"
         yield critical(
             "roles",
             f"the {side} server lacks the roles {names}, and {facts.user} may not create them",
             "the queue needs these group roles, which cannot log in",
-            "as an administrator of that server: " + "; ".join(_ROLES),
+            "as an administrator of that server: " + "; ".join((*_ROLES, member)),
             side=side,
             object=names,
-            admin_sql=[one for one in _ROLES if one.split()[2] in facts.missing_roles],
+            admin_sql=[
+                *(one for one in _ROLES if one.split()[2] in facts.missing_roles),
+                member,
+            ],
+        )
+    # The owner of a worker's position at a provider need not be an administrator there.
+    elif side == pair.names[0] != "provider" and not facts.administers:
+        yield critical(
+            "administration",
+            f"{facts.user} is no member of pgq_admin on the {side} server",
+            "only administrators of queues may write events that replication applies",
+            f"as an administrator: grant londiste_writer to {user}",
+            side=side,
+            object=facts.user,
+            admin_sql=[f"grant londiste_writer to {user}"],
         )
     if not facts.makes_schemas:
         yield critical(

@@ -44,7 +44,9 @@ begin
             i_queue_name),
         detail = 'the queue is a node of a cascade: subscribers apply row changes, scripts and'
             ' messages of the cascade with the rights of their workers',
-        hint = 'use another event type, or a queue of its own: '
-            || 'select pgq.create_queue(''app''), pgq.grant_produce(''app'', ''ROLE'')';
+        hint = format('to replicate tables, as an administrator: grant londiste_writer to %I;'
+            ' for events of an application use another event type, or a queue of its own: '
+            'select pgq.create_queue(''app''), pgq.grant_produce(''app'', %L)',
+            pgq._caller(), pgq._caller());
 end;
 $$;

@@ -1,0 +1,42 @@
+"""A user who is no administrator of queues: create-root and a refused event name the grant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from psycopg import conninfo
+
+from londiste.monitor.doctor.examine import examine
+from tests.fixtures.cascade import CommandLine
+from tests.fixtures.cluster import Database
+
+ROLE = f"owner_{os.getpid()}"
+
+
+def test_the_missing_membership_is_found_before_a_table_is_added(
+    new_database: Callable[..., Database], pgq_db: Database, londiste: CommandLine
+) -> None:
+    database = new_database(pgq=False)
+    database.execute(f"create role {ROLE} login")
+    database.execute(f'alter database "{database.name}" owner to {ROLE}')
+    database.execute(f"create table t (id int primary key); alter table t owner to {ROLE}")
+    dsn = conninfo.make_conninfo(database.dsn, user=ROLE)
+    as_role = ["--set", f"db={dsn}"]
+    grant = f'grant londiste_writer to "{ROLE}"'
+    try:
+        (found,) = [one for one in examine(dsn) if one.kind == "administration"]
+        assert tuple(found.sql) == (grant,) and found.do == f"as an administrator: {grant}"
+        assert londiste(database, *as_role, "install").code == 0
+        made = londiste(database, *as_role, "create-root", "root", dsn)
+        assert made.code == 0 and "is no member of pgq_admin on the root server" in made.err
+        assert grant in made.err
+        refused = londiste(database, *as_role, "add-table", "t")
+        assert "takes events of this type from administrators only" in refused.err
+        assert f"as an administrator: {grant.replace(chr(34), '')}" in refused.err
+        database.execute(grant)
+        assert londiste(database, *as_role, "add-table", "t").code == 0
+        assert not [one for one in examine(dsn) if one.kind == "administration"]
+    finally:
+        database.execute(f"reassign owned by {ROLE} to postgres; drop owned by {ROLE}")
+        database.execute(f"drop role {ROLE}")
