@@ -47,6 +47,7 @@ class Action:
     copied, deleted -- bytes that are copied, and bytes of rows that the copy deletes first.
     code -- of the root, that created tables would run; the file does not accept it.
     resumed -- an interrupted command has begun it.
+    exposes -- the rule may give the node rows, columns or values that it did not get before.
     """
 
     kind: Kind
@@ -61,6 +62,7 @@ class Action:
     deleted: int = 0
     code: tuple[str, ...] = ()
     resumed: bool = False
+    exposes: bool = False
 
     def describe(self) -> str:
         """One line: node, and what is done."""
@@ -131,6 +133,8 @@ class Action:
     def loses(self) -> str:
         """What cannot be restored by the reverse change; '' if nothing."""
         match self.kind:
+            case Kind.RULE if self.exposes:
+                return "a filter or handler: the node may get more rows, columns or values"
             case Kind.ADD | Kind.RULE if self.deleted:
                 return f"existing rows on this node, {_bytes(self.deleted)}"
             case Kind.REMOVE:
@@ -153,6 +157,7 @@ class Action:
             "loses": self.loses() or None,
             "needs_daemons": self.kind in NEED_DAEMONS,
             "needs_allow_remove": self.kind in REMOVALS,
+            "needs_allow_unfiltered": self.exposes,
             "needs_allow_code": list(self.code),
         }
 
@@ -178,6 +183,7 @@ class PlannedAction(TypedDict):
     loses: str | None
     needs_daemons: bool
     needs_allow_remove: bool
+    needs_allow_unfiltered: bool
     needs_allow_code: list[str]
 
 

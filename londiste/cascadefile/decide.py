@@ -197,7 +197,7 @@ def _tables(
         node = state.nodes[name]
         is_root = name == at_root
         added: dict[Rule, list[TableName]] = {}
-        rules: dict[tuple[Rule, bool], list[TableName]] = {}
+        rules: dict[tuple[Rule, bool, bool], list[TableName]] = {}
         policies: dict[str, list[TableName]] = {}
         for table, rule in tables.nodes[name].items():
             now = node.tables.get(table)
@@ -206,7 +206,9 @@ def _tables(
                 continue
             other = now.rule.attrs != rule.attrs
             if other or now.copy_below:
-                rules.setdefault((replace(rule, policy="halt"), not other), []).append(table)
+                exposes = rule.exposes_more_than(now.rule)
+                key = (replace(rule, policy="halt"), not other, exposes)
+                rules.setdefault(key, []).append(table)
             if now.rule.policy != rule.policy:
                 policies.setdefault(rule.policy, []).append(table)
         role = "root" if is_root else ""
@@ -221,7 +223,7 @@ def _tables(
                 copied=0 if is_root else sum(sizes.get(t, 0) for t in names),
                 deleted=0 if is_root else sum(node.relations.get(t, 0) for t in names),
             )
-        for (rule, resumed), names in rules.items():
+        for (rule, resumed, exposes), names in rules.items():
             copied = 0 if is_root or resumed else sum(sizes.get(t, 0) for t in names)
             yield Action(
                 Kind.RULE,
@@ -231,6 +233,7 @@ def _tables(
                 attrs=rule.attrs,
                 copied=copied,
                 resumed=resumed,
+                exposes=exposes,
             )
         for policy, names in policies.items():
             yield Action(Kind.POLICY, name, role, tables=tuple(names), policy=policy)

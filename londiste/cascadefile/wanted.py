@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,8 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers import registry, table_rules
 from londiste.handlers.table_rules import HandlerAttrs
-from londiste.replication.patterns import is_pattern, matches, parsed
-from londiste.settings.cascade_file import CascadeFile, NodeSection, TablesSection
+from londiste.replication.patterns import is_pattern, matches, parsed, table_meant
+from londiste.settings.cascade_file import CascadeFile, NodeSection, TablesSection, line
 
 #: Attributes of a table that its rule in the file defines.
 RULE_ATTRS = (
@@ -39,6 +40,21 @@ class Rule:
                 pairs[key] = ",".join(sorted(pairs[key].split(",")))
         return Rule(tuple(sorted(pairs.items())), attrs.get(table_rules.ON_ERROR) or "halt")
 
+    def exposes_more_than(self, other: Rule) -> bool:
+        """Whether it may give a node rows, columns or values that the other one withholds."""
+        new, old = dict(self.attrs), dict(other.attrs)
+        if not old.keys() <= new.keys():
+            return True
+        for key in old:
+            before, after = set(old[key].split(",")), set(new[key].split(","))
+            if key == table_rules.COLUMNS and after - before:
+                return True
+            if key == table_rules.SKIP_COLUMNS and before - after:
+                return True
+            if key == table_rules.HANDLER and _handler(old[key]) != _handler(new[key]):
+                return True
+        return False
+
 
 @dataclass(frozen=True)
 class WantedTables:
@@ -55,18 +71,55 @@ def wanted(file: CascadeFile, existing: Mapping[TableName, bool]) -> WantedTable
     """
     if file.tables is None:
         return None
+    _refuse_unknown(file, existing)
     found: dict[str, dict[TableName, Rule]] = {}
     for node in file.nodes.values():
         if node.provider is None:
-            names = _of_root(file, file.tables, node, existing)
+            names = _of_root(file.tables, node, existing)
         else:
             names = _kept(list(found[node.provider]), node.tables)
         found[node.name] = {name: _rule(file.tables, node, name) for name in names}
     return WantedTables(found)
 
 
+def _refuse_unknown(file: CascadeFile, existing: Collection[TableName]) -> None:
+    """Raises BadOption for a name or pattern without a table: its rule would have no effect.
+
+    A pattern of ``exclude`` may be about tables to come, and all patterns about the first table.
+    """
+    sections = {"tables": file.tables or TablesSection()}
+    sections |= {f"nodes.{name}.tables": node.tables for name, node in file.nodes.items()}
+    for section, part in sections.items():
+        entries = [(section, "include", text) for text in part.include or ()]
+        entries += [(section, "exclude", t) for t in part.exclude if not is_pattern(t)]
+        entries += [(f'{section}."{text}"', None, text) for text in part.rules]
+        for head, key, text in entries:
+            several = is_pattern(text)
+            if any(matches(name, [text]) for name in existing) or (several and not existing):
+                continue
+            where, root = line(file.text, head, key), file.root.name
+            raise BadOption(
+                f"{file.path}:{where}: pattern {text} matches no table of node {root}"
+                if several
+                else f"{file.path}:{where}: table {parsed(text)} does not exist on node {root}",
+                detail="nothing was changed",
+                hint=_pattern_meant(text, existing)
+                if several
+                else table_meant(
+                    text, existing, "create it there first, or remove it from the file"
+                ),
+            )
+
+
+def _pattern_meant(text: str, existing: Collection[TableName]) -> str:
+    """The hint for a pattern that matches no table."""
+    schema, _, rest = text.partition(".")
+    schemas = {name.schema for name in existing}
+    close = difflib.get_close_matches(schema, schemas - {schema}, n=1) if rest else []
+    return f"did you mean {close[0]}.{rest}?" if close else "correct it, or remove it from the file"
+
+
 def _of_root(
-    file: CascadeFile,
     section: TablesSection,
     node: NodeSection,
     existing: Mapping[TableName, bool],
@@ -75,12 +128,6 @@ def _of_root(
     if include is None:
         include = tuple(name for name in section.rules if not is_pattern(name))
     plain = [parsed(text) for text in include if not is_pattern(text)]
-    for name in plain:
-        if name not in existing:
-            raise BadOption(
-                f"{file.path}: table {name} does not exist on node {node.name}",
-                hint="create it there first, or correct [tables]",
-            )
     names = [
         name
         for name, partition in existing.items()
@@ -132,6 +179,11 @@ def _attrs(name: TableName, rule: Mapping[str, Any]) -> HandlerAttrs:
     )
     table_rules.wants(found.attrs())
     return found
+
+
+def _handler(text: str) -> str:
+    """The name of a handler without its options."""
+    return text.partition("(")[0]
 
 
 def _text(value: Any) -> str:

@@ -18,6 +18,11 @@ from londiste.replication.commands.create_table import code_refused
 @click.command()
 @click.option("--allow-remove", is_flag=True, help="Remove tables and nodes that the file omits.")
 @click.option(
+    "--allow-unfiltered",
+    is_flag=True,
+    help="Remove or widen filters and handlers: nodes may get more rows, columns or values.",
+)
+@click.option(
     "--allow-resync",
     is_flag=True,
     help="Copy tables again if the new provider of a moved node has other row filters.",
@@ -31,6 +36,7 @@ from londiste.replication.commands.create_table import code_refused
 def apply(
     context: options.Context,
     allow_remove: bool,
+    allow_unfiltered: bool,
     allow_resync: bool,
     timeout: float,
     block: float,
@@ -55,6 +61,15 @@ def apply(
                 detail="nothing was changed",
                 hint="add it to the file (londiste plan shows all), or run"
                 " londiste apply --allow-remove",
+            )
+        exposing = [action for action in found.actions if action.exposes]
+        if exposing and not allow_unfiltered:
+            raise StateError(
+                f"the file omits a filter or handler: {exposing[0].describe()}"
+                + (f", and {len(exposing) - 1} more" if len(exposing) > 1 else ""),
+                detail="the node may get more rows, columns or values; nothing was changed",
+                hint="add it to the file (londiste plan shows all), or run"
+                " londiste apply --allow-unfiltered",
             )
         for action in found.actions:
             if action.code:

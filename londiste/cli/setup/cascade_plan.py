@@ -11,6 +11,7 @@ import click
 
 from londiste import settings
 from londiste.cascadefile.action import NEED_DAEMONS, REMOVALS, Action, PlannedAction
+from londiste.cascadefile.checks import require_possible
 from londiste.cascadefile.created_code import with_code
 from londiste.cascadefile.decide import CascadeState, decide
 from londiste.cascadefile.state import Reader
@@ -64,6 +65,7 @@ def planned(context: options.Context) -> Iterator[Planned]:
             state = reader.state()
             actions = decide(file, state, tables)
             if reader.root is not None:
+                require_possible(where.at(reader.root), file, actions)
                 actions = with_code(where, file, state, reader.root, actions)
         yield Planned(context, file, where, state, tables, actions)
 
@@ -85,6 +87,7 @@ def show(actions: Sequence[Action], rate: float, *, json_wanted: bool) -> None:
             ("loses", action.loses()),
             ("needs", "ticker and workers running" if action.kind in NEED_DAEMONS else ""),
             ("needs", "--allow-remove" if action.kind in REMOVALS else ""),
+            ("needs", "--allow-unfiltered" if action.exposes else ""),
             (
                 "needs",
                 f"allow_code = true in [tables], to accept {listed(action.code)}"

@@ -332,3 +332,24 @@ def test_another_role_or_worker_is_refused_with_what_to_write() -> None:
     other = replace(state.nodes["n2"], worker="w")
     with pytest.raises(StateError, match="its worker is w, not q_n2"):
         plan(file_of(), replace(state, nodes={**state.nodes, "n2": other}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more"),
+    [
+        ({"where": "a"}, {"where": "b"}, False),
+        ({"where": "a"}, {}, True),
+        ({}, {"where": "a"}, False),
+        ({"handler": "obfuscate(key=1)"}, {"handler": "obfuscate(key=2)"}, False),
+        ({"handler": "obfuscate(key=1)"}, {"handler": "noop"}, True),
+        ({"columns": "a,b"}, {"columns": "a"}, False),
+        ({"columns": "a,b"}, {"columns": "a,c"}, True),
+        ({"skip_columns": "a"}, {"skip_columns": "a,b"}, False),
+        ({"skip_columns": "a,b"}, {"skip_columns": "a"}, True),
+        ({"skip_columns": "a,b"}, {"columns": "c"}, True),
+    ],
+)
+def test_a_rule_that_exposes_more_is_known(
+    before: dict[str, str], after: dict[str, str], more: bool
+) -> None:
+    assert Rule.of(after).exposes_more_than(Rule.of(before)) is more
