@@ -122,7 +122,8 @@ class EventErrors:
             f" {self._node}: {what}",
             detail=detail,
             hint=f"{hint or hint_for('', shape.name)}; or skip the event: londiste events skip"
-            f" {address}; londiste events show lists the rows",
+            f" {address}, then compare the table: londiste compare {argument(change.table)};"
+            " londiste events show lists the rows",
             queue=self._queue,
             event_id=change.event_id,
             finding=found,
@@ -226,7 +227,4 @@ def hint_for(state: str, table: TableName) -> str:
             f"change the definition of {table} to match the provider's; the worker then continues"
             " automatically"
         )
-    return (
-        f"compare the table: londiste compare {argument(table)}; or copy it again: londiste"
-        f" resync {argument(table)}"
-    )
+    return f"copy the table again: londiste resync {argument(table)}"

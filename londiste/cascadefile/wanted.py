@@ -90,6 +90,7 @@ def _refuse_unknown(file: CascadeFile, existing: Collection[TableName]) -> None:
     sections = {"tables": file.tables or TablesSection()}
     sections |= {f"nodes.{name}.tables": node.tables for name, node in file.nodes.items()}
     for section, part in sections.items():
+        entries: list[tuple[str, str | None, str]]
         entries = [(section, "include", text) for text in part.include or ()]
         entries += [(section, "exclude", t) for t in part.exclude if not is_pattern(t)]
         entries += [(f'{section}."{text}"', None, text) for text in part.rules]

@@ -27,12 +27,15 @@ from londiste.db.connection import Connection, connect
 from londiste.db.queries import translated
 from londiste.errors import StateError, TransientError
 from londiste.pgq import queues
+from londiste.replication.tablesync import wait
 
 log = logging.getLogger(__name__)
 
 #: Maximum seconds that a killed process pauses the worker; a waiting process renews the pause.
 _HOLD_SECONDS = 15
 _ATTEMPTS = 5
+#: Seconds between two looks for an event that halts the worker.
+_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ def _node_at(node: Connection, queue: str, consumer: str, tick: int, timeout: fl
     """The node's snapshot at exactly this tick; None when the worker went past it."""
     deadline = time.monotonic() + timeout
     renew = time.monotonic() + _HOLD_SECONDS / 3
+    looked = -_LOOK_SECONDS
     while True:
         exported, _ = _export(node)
         state = nodes.get_consumer_state(node, queue, consumer)
@@ -137,13 +141,24 @@ def _node_at(node: Connection, queue: str, consumer: str, tick: int, timeout: fl
         node.execute("rollback")
         if state.completed_tick > tick:
             return None
+        if time.monotonic() > looked + _LOOK_SECONDS:
+            looked = time.monotonic()
+            cause = wait.find(node, queue)
+            if cause is not None and cause.state == "halted":
+                raise StateError(
+                    f"queue {queue}: worker {consumer} is {cause.reason.partition(': ')[0]}",
+                    detail="rows can be compared at a tick only, which the worker does not reach",
+                    hint="decide about the event first: londiste events show",
+                )
         if time.monotonic() > deadline:
             raise StateError(
                 f"queue {queue}: worker {consumer} did not reach tick {tick} in {timeout:g} s",
                 detail=state.cur_error
                 or f"it is at tick {state.completed_tick}"
                 + (" and is paused" if state.paused else ""),
-                hint="start it: londiste -c FILE worker; or check it: londiste -c FILE status",
+                hint="resume it: londiste resume"
+                if state.paused
+                else "start it: londiste worker; or check it: londiste status",
             )
         if time.monotonic() > renew:
             renew += _HOLD_SECONDS / 3

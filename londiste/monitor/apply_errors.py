@@ -192,7 +192,7 @@ def choices(error: ApplyError, queue: str) -> Iterator[Decision]:
             f"londiste change-handler {table} --handler londiste --handler-arg ignore_truncate=1",
         )
     if error.kind not in {"refused", "structure", "shared", "unproven"}:
-        yield Decision("find other differences", f"londiste compare {table}")
+        yield Decision("after the decision, find other differences", f"londiste compare {table}")
         yield Decision("copy the table again", f"londiste resync {table}")
 
 

@@ -15,6 +15,7 @@ from londiste.compare import compare as run
 from londiste.compare.result import TableResult
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.waiting import wait_for
 
 SCHEMA = """
 create table t (id int primary key, a text, b numeric, "C c" bytea);
@@ -230,3 +231,22 @@ def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, Li
     done = line.run(leaf, "compare", "nothing")
     assert done.code == 2
     assert "does not exist" in done.err
+
+
+def test_a_halted_worker_is_reported_at_once_with_its_event(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = pair
+    damage(leaf, "insert into t values (1001, 'y')")
+    root.database.execute("insert into t values (1001, 'x')")
+    line.tick()
+    wait_for(lambda: line.error(leaf), what="the worker to halt")
+    for command in ("compare", "repair"):
+        done = line.run(leaf, command, "t", "--timeout", "600")
+        assert done.code == 3, str(done)
+        assert "worker leaf_worker is halted at event" in done.err
+        assert "hint: decide about the event first: londiste events show\n" in done.err
+    # What the worker advises leads to no circle: the table is compared after the event.
+    logged = line.processes.everything_said().partition("copy the table again: ")[2]
+    hint = logged.splitlines()[0]
+    assert "events skip" in hint.partition("compare")[0] and "then compare the table" in hint
