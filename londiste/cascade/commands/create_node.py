@@ -19,14 +19,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from psycopg import conninfo, sql
+import psycopg
+from psycopg import conninfo
 
 from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import location_check, node_name, queue_settings
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import describe_dsn, masked
-from londiste.errors import BadOption, NodeBusy, StateError, UnknownNode, UsageError
+from londiste.db.names import argument
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    NodeBusy,
+    StateError,
+    UnknownNode,
+    UsageError,
+)
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.pgq import position_check, queues
@@ -219,8 +228,6 @@ def _below(
 
 
 def _refuse_taken_names(sites: Connections, node: NewNode, way: Upstream) -> None:
-    call = sql.SQL("select * from pgq_node.drop_node({}, {})").format(node.queue, node.name)
-    drop = call.as_string()
     for member in way.members:
         # The same name at the same place is what an interrupted run has left: that place is
         # this database, and it is no node yet.
@@ -228,7 +235,13 @@ def _refuse_taken_names(sites: Connections, node: NewNode, way: Upstream) -> Non
             raise UsageError(
                 f"queue {node.queue} has a node {node.name} already",
                 detail=f"its location is {masked(member.location)}",
-                hint=f"choose another name, or drop the old node on the root first: {drop}",
+                hint="choose another name"
+                + (
+                    f"; or, if it is no longer needed, with the settings of root {way.root.name}:"
+                    f" londiste drop-node {argument(node.name)}"
+                    if _removable(sites, way, member)
+                    else ""
+                ),
             )
     conn = sites.at(way.provider_dsn)
     subscribers = nodes.get_subscriber_info(conn, node.queue)
@@ -239,6 +252,18 @@ def _refuse_taken_names(sites: Connections, node: NewNode, way: Upstream) -> Non
             detail="the worker would move the position of another program",
             hint="give every worker its own job_name",
         )
+
+
+def _removable(sites: Connections, way: Upstream, member: Member) -> bool:
+    """Whether a member of the cascade can be dropped: it answers, and no node reads from it."""
+    if member.name == way.root.name:
+        return False
+    try:
+        conn = sites.at(sites.reach(member.location))
+        info = nodes.find_node_info(conn, way.root.queue)
+        return info is not None and not nodes.get_subscriber_info(conn, way.root.queue)
+    except (LondisteError, psycopg.Error):
+        return False
 
 
 def _combined_root(

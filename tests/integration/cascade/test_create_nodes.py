@@ -181,9 +181,16 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_done(nodes_of: Nodes
     root = nodes_of.root()
     nodes_of.below(root, "leaf")
     again = nodes_of.new("leaf", NodeType.LEAF)
+    nodes_of.below(nodes_of.below(root, "branch", NodeType.BRANCH), "below")
+    # Dropping one of these would destroy the cascade, or cut off the nodes below.
+    for name in ("root", "branch"):
+        with pytest.raises(UsageError, match=f"has a node {name} already") as e:
+            create_node.create_leaf(nodes_of.sites, nodes_of.new(name, NodeType.LEAF), root.dsn)
+        assert e.value.hint == "choose another name"
     with pytest.raises(UsageError, match="has a node leaf already") as e:
         create_node.create_leaf(nodes_of.sites, again, root.dsn)
-    assert "select * from pgq_node.drop_node('q', 'leaf')" in e.value.hint
+    assert e.value.hint.startswith("choose another name; or, if it is no longer needed,")
+    assert e.value.hint.endswith("with the settings of root root: londiste drop-node leaf")
 
 
 def test_a_consumer_that_is_taken_is_refused_before_anything_is_done(nodes_of: Nodes) -> None:
