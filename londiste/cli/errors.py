@@ -31,7 +31,7 @@ EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 
 #: Errors of writing that concern the file system, not Londiste.
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
 def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") -> int:
@@ -67,7 +67,7 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         failure = _with_another_node(from_database(error))
         return report(failure, failure.exit_code)
     except OSError as error:
-        if error.filename is not None or error.errno not in _FULL:
+        if error.filename is not None or error.errno not in FULL:
             return _unexpected(error)
         _print_nothing_more()
         failure = LondisteError(

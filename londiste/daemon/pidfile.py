@@ -58,8 +58,16 @@ class PidFile:
     def write(self) -> None:
         """Writes the id of this process, for instance after a fork."""
         assert self._file is not None, "acquire first"
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            self.release()
+            raise LondisteError(
+                f"pidfile {self.path}: {error.strerror}",
+                detail="the daemon has not started",
+                hint="free space on its file system, or change the setting pidfile",
+            ) from None
 
     def release(self) -> None:
         """Removes the file and releases the lock."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 from importlib import resources
 from pathlib import Path
 
 import click
 
-from londiste.cli import options, start
+from londiste.cli import errors, options, start
+from londiste.daemon.files import atomic_file
 from londiste.errors import BadOption, LondisteError
 from londiste.metrics import collect, exposition, samples
 from londiste.metrics.cache import Outcome
@@ -53,28 +54,27 @@ def metrics(
         places = start.places(context.config, context.node, context.overrides)
         found = Counted(collect.cascade(places or [Place.of(context.settings(WorkerSettings))]))
     except LondisteError:
-        _write(output, list(samples.process(Outcome(None, ok=False, age=0.0, seconds=0.0))))
+        write(output, list(samples.process(Outcome(None, ok=False, age=0.0, seconds=0.0))))
         raise
     done: Outcome[Counted] = Outcome(found, ok=True, age=0.0, seconds=0.0)
-    _write(output, [*samples.process(done), *samples.cascade(found)])
+    write(output, [*samples.process(done), *samples.cascade(found)])
 
 
-def _write(output: Path | None, found: list[Sample]) -> None:
+def write(output: Path | None, found: list[Sample]) -> None:
     """Prints the samples, or replaces a file: its readers never see a part."""
     text = exposition.render(found)
     if output is None:
         click.echo(text, nl=False)
         return
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=output.parent, prefix=f".{output.name}.", delete=False
-        ) as file:
-            file.write(text)
-        # Another user reads it.
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(output)
+        with atomic_file(output) as file:
+            file.write(text.decode())
+            # Another user reads it.
+            os.fchmod(file.fileno(), 0o644)
     except OSError as error:
         raise BadOption(
             f"{output}: cannot be written: {error.strerror}",
-            hint="choose a directory that exists: londiste metrics --once --output FILE",
+            hint="free space on its file system"
+            if error.errno in errors.FULL
+            else "choose a directory that exists: londiste metrics --once --output FILE",
         ) from error

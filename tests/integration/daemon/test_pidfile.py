@@ -15,9 +15,10 @@ import pytest
 from londiste.daemon import child, pidfile
 from londiste.daemon.child import Child
 from londiste.daemon.pidfile import PidFile
-from londiste.errors import BadOption, NodeBusy, StateError
+from londiste.errors import BadOption, LondisteError, NodeBusy, StateError
 from tests.fixtures.cluster import Database
 from tests.fixtures.process import ROOT, Program
+from tests.support.full_disk import full_disk
 from tests.support.waiting import wait_for
 
 
@@ -242,3 +243,14 @@ def test_a_process_that_nobody_started_as_a_child_is_left_alone(
 ) -> None:
     monkeypatch.delenv("LONDISTE_PARENT_FILE", raising=False)
     assert child.die_with_parent() is False
+
+
+def test_a_full_disk_leaves_no_pid_file_and_the_error_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    with full_disk(), pytest.raises(LondisteError) as caught:
+        PidFile(path).acquire()
+    assert caught.value.message == f"pidfile {path}: File too large"
+    assert "free space" in caught.value.hint
+    assert not path.exists()
+    with PidFile(path):
+        assert pidfile.running(path) == os.getpid()
