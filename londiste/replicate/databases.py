@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -258,6 +259,23 @@ def state_file(settings: ReplicateSettings, source: str, target: str, suffix: st
     digest = hashlib.sha256(repr((queue, places)).encode()).hexdigest()[:12]
     name = clean(places[1]["dbname"] or places[1]["service"])
     return state_directory() / f"replicate-{name}-{digest}.{suffix}"
+
+
+def require_state(*files: Path) -> None:
+    """Makes the directories of the process in the background.  Raises BadOption."""
+    for directory in {file.parent for file in files}:
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.access(directory, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise BadOption(
+                f"--detach: directory {directory} cannot be written: {error.strerror}",
+                detail="it gets the log and the process id; nothing was changed",
+                hint="set XDG_STATE_HOME to a directory that you may write"
+                if directory == state_directory()
+                else "correct the settings pidfile and logfile",
+            ) from None
 
 
 def state_directory() -> Path:

@@ -31,6 +31,7 @@ from londiste.replicate.databases import (
     Replication,
     connecting_queues,
     identify,
+    require_state,
     state_file,
 )
 from londiste.replicate.setup import Selection
@@ -194,6 +195,8 @@ def replicate(
             {queue: asked.of_queue(queue, "--status") for queue in _connecting(replication)},
         )
         return 0
+    if detach and not explain:
+        require_state(*(state_file(settings, source, targets[0], s) for s in ("pid", "log")))
     content = save.text(replication, selection)
     if file is not None:
         save.require_free(file, content)
@@ -243,7 +246,7 @@ def _run(
             state_file(settings, asked.source, asked.targets[0], suffix)
             for suffix in ("pid", "log")
         )
-        pid.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_state(pid, logfile)
         other = pidfile.running(pid)
         if other is not None:
             output.message(f"already running in the background: process {other}")

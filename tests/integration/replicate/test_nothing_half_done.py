@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,10 @@ MISTAKES = {
 
 
 def test_a_mistake_of_the_call_leaves_both_databases_as_they_are(
-    new_database: Callable[..., Database], capsys: pytest.CaptureFixture[str]
+    new_database: Callable[..., Database],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     source, target = new_database(pgq=False), new_database(pgq=False)
     source.execute("create table t (id int primary key, v timestamptz)")
@@ -35,6 +39,15 @@ def test_a_mistake_of_the_call_leaves_both_databases_as_they_are(
             assert database.value("select to_regnamespace('pgq')") is None
         assert target.value("select to_regclass('t')") is None
     assert "--remove --drop-tables" in printed and source.name in printed
+    # The directory of its state cannot be made.
+    no_directory = tmp_path / "file"
+    no_directory.write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(no_directory))
+    assert run(cli, ["replicate", source.dsn, target.dsn, "--detach"]) == 2
+    printed = capsys.readouterr().err
+    assert f"directory {no_directory}/londiste cannot be written" in printed
+    assert "hint: set XDG_STATE_HOME" in printed and "nothing was changed" in printed
+    assert source.value("select to_regnamespace('pgq')") is None
     assert run(cli, ["replicate", "service=of_nobody", target.dsn]) == 2
     assert "PGSERVICEFILE" in capsys.readouterr().err
 
