@@ -62,8 +62,13 @@ def plan(
         return _plan(conn, components, root)
 
 
-def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
-    """Consumers, nodes, foreign keys, positions and epochs that would be lost, as sentences."""
+def blockers(
+    conn: Connection, removals: Sequence[Removal], *, dropped: str | None = None
+) -> list[str]:
+    """Consumers, nodes, foreign keys, positions and epochs that would be lost, as sentences.
+
+    dropped -- a queue that is dropped before with its node, which restores foreign keys.
+    """
     schemas = {one.schema for one in removals if isinstance(one, DropSchema)}
     found: list[str] = []
     with conn.transaction():
@@ -71,8 +76,9 @@ def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
             found += [
                 f"node {node} of queue {queue} is in this database"
                 for queue, node in conn.execute(query("uninstall_nodes"))
+                if queue != dropped
             ]
-        if "londiste" in schemas:
+        if "londiste" in schemas and dropped is None:
             found += [
                 f"foreign key {key} of table {table} is not restored after a copy: {statement};"
                 for table, key, statement in conn.execute(query("uninstall_fkeys"))
@@ -81,6 +87,7 @@ def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
             found += [
                 f"queue {queue} has {count} consumer{'s' if count > 1 else ''}"
                 for queue, count in conn.execute(query("uninstall_consumers"))
+                if queue != dropped
             ]
         if "pgq_ext" in schemas:
             found += [

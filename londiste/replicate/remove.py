@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands import install_sql
 from londiste.cascade.commands.install_sql import Uninstall
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching.drop_node import DropNode
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.errors import StateError
+from londiste.install import remove as uninstall
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -60,8 +62,11 @@ def targets(
 
 def source(sites: Connections, replication: Replication) -> list[Step]:
     """The steps that drop the root, unless other nodes or consumers read from it."""
-    conn = sites.at(replication.source.dsn)
-    if node_of(conn, replication.queue) is None or readers(sites, replication):
+    return [] if readers(sites, replication) else _drop_root(sites, replication)
+
+
+def _drop_root(sites: Connections, replication: Replication) -> list[Step]:
+    if node_of(sites.at(replication.source.dsn), replication.queue) is None:
         return []
     address = NodeAddress(replication.source.name, replication.source.dsn)
     return [DropNode(address, replication.queue, replication.source.name)]
@@ -93,6 +98,26 @@ def remove(
     count += plan.execute(source(sites, replication), sites, report)
     quiet()
     return count + plan.execute(uninstalls(replication), sites, report)
+
+
+def planned(
+    sites: Connections, replication: Replication, *, drop_tables: bool, warn: Callable[[str], None]
+) -> list[Step]:
+    """The steps of ``remove`` that are not done, for ``--dry-run``; changes nothing."""
+    steps = plan.remaining(targets(sites, replication, drop_tables=drop_tables, warn=warn), sites)
+    dropped = {target.name for target in replication.targets}
+    if set(readers(sites, replication)) <= dropped:
+        steps += plan.remaining(_drop_root(sites, replication), sites)
+        removed = replication.all
+    else:
+        removed = replication.targets
+    for side in removed:
+        conn = sites.at(side.dsn)
+        if install_sql.marked(conn, replication.mark):
+            removals = uninstall.plan(conn)
+            if not uninstall.blockers(conn, removals, dropped=replication.queue):
+                steps.append(Uninstall(side, replication.mark))
+    return steps
 
 
 def uninstalls(replication: Replication) -> list[Step]:

@@ -315,11 +315,9 @@ def _stop(settings: ReplicateSettings, asked: Asked, *, quiet: bool = False) -> 
 def _remove(replication: Replication, asked: Asked, *, drop_tables: bool, explain: bool) -> None:
     with replication.sites() as sites:
         if explain:
-            planned = [
-                *remove.targets(sites, replication, drop_tables=drop_tables, warn=output.warning),
-                *remove.uninstalls(replication),
-            ]
-            output.steps(steps.remaining(planned, sites))
+            output.steps(
+                remove.planned(sites, replication, drop_tables=drop_tables, warn=output.warning)
+            )
             return
         count = remove.remove(
             sites,

@@ -9,6 +9,7 @@ import pytest
 
 from londiste.cli import cli
 from londiste.cli.errors import run
+from tests.fixtures.cascade import Nodes
 from tests.fixtures.cluster import Database
 from tests.fixtures.one_file import OneFile
 
@@ -65,3 +66,35 @@ def test_two_nodes_of_a_file_are_not_in_one_database(one_file: OneFile) -> None:
         assert "nodes n1 and n2 are in the same database" in refused.err
         assert "correct db of [nodes.n2]" in refused.err
     assert one_file.db["n1"].value("select to_regnamespace('pgq')") is None
+
+
+def test_a_dry_run_of_remove_shows_what_remove_does(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for node in (root, leaf):
+        node.db.execute("comment on schema londiste is 'made by londiste replicate: q'")
+    call = ["replicate", root.dsn, leaf.dsn, "--queue", "q", "--remove"]
+    capsys.readouterr()
+    assert run(cli, [*call, "--dry-run"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert run(cli, call) == 0
+    done = capsys.readouterr().err.splitlines()
+    assert [line.partition(" ")[2].strip() for line in shown] == done[:-1]
+    assert done[-1] == "removed; the databases are independent" and len(shown) == 5
+
+
+def test_a_dry_run_of_remove_keeps_a_root_with_another_subscriber(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = nodes_of.root()
+    leaf, other = nodes_of.below(root, "leaf"), nodes_of.below(root, "other")
+    for node in (root, leaf, other):
+        node.db.execute("comment on schema londiste is 'made by londiste replicate: q'")
+    capsys.readouterr()
+    call = ["replicate", root.dsn, leaf.dsn, "--queue", "q", "--remove", "--dry-run"]
+    assert run(cli, call) == 0
+    shown = capsys.readouterr().out
+    assert "root: drop the node" not in shown and "root: remove the SQL" not in shown
+    assert "leaf: remove the SQL" in shown
