@@ -37,7 +37,11 @@ def preflight(
     names = [escaped(name) for name in chosen]
     for target in replication.targets:
         for one in examine(
-            replication.source.dsn, target.dsn, names, engine=replication.settings.engine
+            replication.source.dsn,
+            target.dsn,
+            names,
+            engine=replication.settings.engine,
+            whole_rows=True,
         ):
             if one.severity is not Severity.OK and not (allow_code and one.kind == CODE):
                 found.setdefault(one.what, one)

@@ -12,9 +12,11 @@ from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.cli.plan_output import sites
 from londiste.db.connection import session
+from londiste.db.names import TableName
 from londiste.db.queries import tuples
 from londiste.monitor.nodes import collect, rules
 from londiste.replication import sqlapi as registered
+from londiste.replication.commands.add_table_checks import Facts, look
 from londiste.settings import NodeSettings
 
 
@@ -22,7 +24,7 @@ class Missing(TypedDict):
     """A table or sequence that is not replicated.
 
     kind -- table or sequence.
-    why -- it cannot be replicated; null: it can.
+    why -- it cannot be replicated, or only with an option; null: it can.
     """
 
     kind: str
@@ -61,8 +63,14 @@ def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
     with session(settings.db, name="londiste missing", autocommit=True) as conn:
         node = nodes.get_node_info(conn, settings.queue_name)
         found = registered.local_show_missing(conn, settings.queue_name)
-        rows = [Missing(kind=_kind(m.kind), name=str(m.name), why=None) for m in found]
-        if node.type is NodeType.ROOT:
+        on_root = node.type is NodeType.ROOT
+        names = [TableName.parse(m.name) for m in found if m.kind == "r" and on_root]
+        facts = {str(name): one for name, one in look(conn, names).items()}
+        rows = [
+            Missing(kind=_kind(m.kind), name=str(m.name), why=_refused(facts.get(str(m.name))))
+            for m in found
+        ]
+        if on_root:
             rows += [
                 Missing(kind=_kind(kind), name=name, why=_LEFT_OUT[reason])
                 for kind, name, reason in tuples(conn, "left_out", queue=settings.queue_name)
@@ -80,6 +88,16 @@ def _kind(letter: str) -> str:
     return {"r": "table", "S": "sequence"}.get(letter, letter)
 
 
+def _refused(facts: Facts | None) -> str | None:
+    """Why add-table without options refuses a table."""
+    if facts is None:
+        return None
+    if not facts.has_columns:
+        return "has no columns"
+    return None if facts.has_key else _KEYLESS
+
+
+_KEYLESS = "has no primary key: londiste add-table NAME --whole-row, or --insert-only"
 _LEFT_OUT = {
     "schema": "cannot be replicated: the name of its schema has a dot, and in a queue the first"
     " dot ends the schema; alter schema … rename to …",

@@ -51,11 +51,13 @@ def examine(
     engine: str = "local",
     start_spark: bool = False,
     limits: DoctorLimits | None = None,
+    whole_rows: bool = False,
 ) -> list[Finding]:
     """All findings about a source, and a target, of replication; the worst first.
 
     source, target -- connection strings.  Without a target the source alone is examined.
     tables, exclude -- names or patterns with * and ?; no tables: all.
+    whole_rows -- tables without key will be added by whole rows.
     engine -- of the copies; start_spark -- also start Spark, which takes some seconds.
 
     A database that cannot be reached is a finding.  Raises BadOption for what is no connection
@@ -88,6 +90,7 @@ def examine(
                 tables=tables,
                 excluded=exclude,
                 same=same,
+                whole_rows=whole_rows,
                 program=program,
                 limits=limits or DoctorLimits(),
             )

@@ -53,6 +53,7 @@ class Situation:
     tables, excluded -- names or patterns of the tables that are wanted; no tables: all.
     chosen -- the tables that are wanted, instead of patterns.
     whole -- the whole database moves, and may move back (migrate).
+    whole_rows -- tables without key are added by whole rows.
     compared -- tables that exist on both sides have to be equal now.
     held -- tables of the target with rows that the copy would replace.
     code -- code of the source that missing tables would run on the target.
@@ -66,6 +67,7 @@ class Situation:
     excluded: Collection[str] = ()
     chosen: frozenset[TableName] | None = None
     whole: bool = False
+    whole_rows: bool = False
     compared: bool = True
     held: Sequence[str] = ()
     code: Sequence[str] = ()

@@ -124,6 +124,13 @@ def test_table_without_key_is_refused_with_alternatives(
     root: Node, leaf: Node, londiste: CommandLine
 ) -> None:
     root.db.execute("create table log (at timestamptz, line text)")
+    why = {
+        row["name"]: row["why"]
+        for row in londiste(root.db, "missing", "--json").json["missing"]
+        if row["kind"] == "table"
+    }
+    assert why["public.one"] is None
+    assert why["public.log"].startswith("has no primary key: londiste add-table NAME --whole-row")
     answer = londiste(root.db, "add-table", "one", "log")
     assert answer.code == 2
     assert "no primary key" in answer.err

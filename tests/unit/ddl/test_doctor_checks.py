@@ -213,3 +213,13 @@ def test_ids_in_the_checks_are_declared() -> None:
         text = Path(str(one.__file__)).read_text(encoding="utf-8")  # type: ignore[attr-defined]
         used = set(re.findall(r'Severity\.[A-Z]+[^\n]*,\n\s+"([a-z0-9-]+)",', text))
         assert used <= set(one.FINDINGS), one
+
+
+def test_a_table_without_key_is_no_obstacle_where_whole_rows_are_replicated() -> None:
+    pair = replace(HEALTHY, source=changed(FACTS, tables=(replace(T, keyed=False),)))
+    for whole_rows, why in ((False, "add-table refuses it"), (True, "by all their columns")):
+        found = [
+            one for one in run_checks(replace(pair, whole_rows=whole_rows)) if one.kind == "key"
+        ]
+        assert [one.why.startswith(why) or why in one.why for one in found] == [True]
+        assert ("--whole-row" in found[0].do) is not whole_rows
