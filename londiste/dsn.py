@@ -56,6 +56,13 @@ def secrets_of(dsn: str) -> str:
     return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k in SECRETS})
 
 
+def place_of(dsn: str) -> str:
+    """A connection string of an open session, without what only that session needs."""
+    known = ("service", "host", "port", "dbname", "user")
+    parts = conninfo.conninfo_to_dict(dsn)
+    return conninfo.make_conninfo("", **{k: str(parts[k]) for k in known if parts.get(k)})
+
+
 def describe_dsn(dsn: str) -> str:
     """Where a connection string leads, in short: ``database@host:port``."""
     try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from psycopg import conninfo
-
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
+from londiste.dsn import place_of
 from londiste.errors import InstallError, NodeUnreachable
 from londiste.install import ledger
 from londiste.orchestration.connections import Connections
@@ -27,15 +26,8 @@ def require_adopted(conn: Connection, name: str) -> None:
         raise InstallError(
             f"node {name} has the schemas of Londiste 3 and cannot be a provider",
             detail=f"{describe_dsn(conn.info.dsn)}; nothing was changed",
-            hint=f'londiste install --adopt --db "{_short(conn.info.dsn)}"',
+            hint=f'londiste install --adopt --db "{place_of(conn.info.dsn)}"',
         )
-
-
-def _short(dsn: str) -> str:
-    """A connection string without what only this session needs."""
-    known = ("service", "host", "port", "dbname", "user")
-    parts = conninfo.conninfo_to_dict(dsn)
-    return conninfo.make_conninfo("", **{k: str(parts[k]) for k in known if parts.get(k)})
 
 
 def originals(sites: Connections, conn: Connection, queue: str, *, adopted: bool) -> list[str]:

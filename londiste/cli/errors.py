@@ -208,7 +208,7 @@ def tell(error: LondisteError) -> None:
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     for label, text, shade in (
         ("error", error.message, "red"),
-        ("detail", error.detail, "yellow"),
+        ("detail", pasteable(error.detail), "yellow"),
         ("hint", pasteable(error.hint), "cyan"),
     ):
         if text:
@@ -221,7 +221,7 @@ def _document(error: LondisteError, exit_code: int) -> None:
         return
     document = Failure(
         error=phrase(error.message),
-        detail=phrase(error.detail) or None,
+        detail=phrase(pasteable(error.detail)) or None,
         hint=phrase(pasteable(error.hint)) or None,
         exit_code=exit_code,
     )

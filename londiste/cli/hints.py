@@ -26,7 +26,8 @@ _WITHOUT_SETTINGS = frozenset(("completion", "config", "demo", "help", "version"
 
 #: A clause with one of these words is about another node, or about a choice of settings.
 _ELSEWHERE = re.compile(
-    r"(?i)\b(root|node|nodes|provider|there|settings of|that database|in database|create it in)\b"
+    r"(?i)(?<![\w-])(root|node|nodes|provider|there|settings of|that database|in database"
+    r"|create it in)(?![\w-])"
 )
 _CALL = re.compile(r"\blondiste (?=[a-z])")
 

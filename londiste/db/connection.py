@@ -343,7 +343,7 @@ def _replica_statement(conn: Connection) -> str:
         statement = "select londiste.set_session_replication_role('replica', true)"
         conn.execute(statement)
     except psycopg.Error as error:
-        raise _no_role(conn, _ACTING) from error
+        raise no_role(conn, _ACTING) from error
     return statement
 
 
@@ -374,10 +374,11 @@ def _use_role(conn: Connection, role: str, without: str) -> None:
     try:
         conn.execute("select londiste.set_session_replication_role(%s, true)", [role])
     except psycopg.errors.InsufficientPrivilege as error:
-        raise _no_role(conn, without) from error
+        raise no_role(conn, without) from error
 
 
-def _no_role(conn: Connection, without: str) -> AccessDenied:
+def no_role(conn: Connection, without: str = _ACTING) -> AccessDenied:
+    """The error for a user who may not set session_replication_role."""
     user = conn.info.user
     return AccessDenied(
         f"user {user} may not set session_replication_role",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import shlex
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,8 +15,16 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, kwargs_row, tuple_row
 
 import londiste
-from londiste.db.connection import Connection, whereabouts
-from londiste.errors import BadOption, InstallError, from_database
+from londiste.db.connection import Connection, no_role, whereabouts
+from londiste.dsn import place_of
+from londiste.errors import (
+    REPLICA_ROLE,
+    AccessDenied,
+    BadOption,
+    InstallError,
+    LondisteError,
+    from_database,
+)
 
 T = TypeVar("T")
 
@@ -49,7 +58,18 @@ def translated(at: Connection | str) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         where = at if isinstance(at, str) else whereabouts(at)
-        raise from_database(error, where=where) from error
+        ours = from_database(error, where=where)
+        if not isinstance(at, str):
+            _name(ours, at)
+        raise ours from error
+
+
+def _name(error: LondisteError, conn: Connection) -> None:
+    """Completes the hint by the user and the database of a session."""
+    if isinstance(error, AccessDenied) and REPLICA_ROLE in error.message:
+        error.say_more("", hint=no_role(conn).hint)
+    elif isinstance(error, InstallError) and error.hint.endswith(": londiste install"):
+        error.say_more("", hint=f"londiste install --db {shlex.quote(place_of(conn.info.dsn))}")
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching.operation_log import operator
 from londiste.cli import options, output
 from londiste.cli.documents import Rows
+from londiste.cli.errors import pasteable
 from londiste.daemon.files import write_atomically
 from londiste.db.connection import Connection, session
 from londiste.errors import UsageError
@@ -83,7 +84,7 @@ def _print(one: Halted) -> None:
         )
     if error.ended_at is not None:
         lines.append(f"  ended      {output.cell(error.ended_at)}")
-    lines += [f"  choice     {choice.what}: {choice.command}" for choice in one.choices]
+    lines += [f"  choice     {choice.what}: {pasteable(choice.command)}" for choice in one.choices]
     for line in lines:
         click.echo("  " * line.startswith(" ") + output.cell(line))
 

@@ -129,13 +129,19 @@ def install(
         for path in plan.leftovers:
             output.message(f"{plan.component}/{path}: left over from an earlier version")
     if not explain and steps:
-        output.next_step(_next({plan.component for plan in plans}))
+        output.next_step(_next({plan.component for plan in plans}, has_file=ctx.config is not None))
 
 
-def _next(installed: set[str]) -> str:
-    if "londiste" in installed:
+def _next(installed: set[str], *, has_file: bool) -> str:
+    if "londiste" not in installed:
+        return "londiste queue create QUEUE"
+    if has_file:
         return "londiste create-root NAME, or londiste create-leaf NAME --provider DSN"
-    return "londiste queue create QUEUE"
+    # A node needs more than its database.
+    return (
+        "write db and queue_name into a file (londiste config worker lists the settings), then"
+        " londiste -c FILE create-root NAME, or londiste -c FILE create-leaf NAME --provider DSN"
+    )
 
 
 def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:

@@ -68,7 +68,8 @@ def test_one_row_of_a_packed_event_is_left_out_also_when_the_worker_is_killed(
     assert found["statement"].startswith("update only")
     assert found["event"].count(":") == 1, "it is a row of a packed event"
     number = found["event"].partition(":")[0]
-    assert f"londiste events skip {found['event']}" in (line.run(leaf, "events", "show").out)
+    call = f"londiste -c {leaf.config} events"
+    assert f"{call} skip {found['event']}" in line.run(leaf, "events", "show").out
     # Not the whole event, and nothing that does not halt.
     for wrong in (number, f"{number}:1", "999999", "nonsense"):
         done = line.run(leaf, "events", "skip", wrong)
@@ -217,7 +218,7 @@ def test_rows_of_a_packed_event_are_left_out_one_by_one_whatever_the_table_is_ca
             assert (words.stdout, typed.count("\n")) == (escaped(f"public.{name}"), 0)
             assert command(leaf, "resync", words.stdout, "--dry-run").code == 0
             shown_text = events("show")
-            assert f"londiste events skip {found['event']}" in shown_text
+            assert f"events skip {found['event']}" in shown_text
             lines = [one for one in shown_text.splitlines() if one]
             assert all(one.startswith(("event ", "  ")) for one in lines), shown_text
             path = tmp_path / f"{key}-{HOSTILE.index(name)}.sql"

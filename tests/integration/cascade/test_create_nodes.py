@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
 from londiste.cascade.commands import create_node, location_check
 from londiste.cascade.model import NodeType
+from londiste.dsn import place_of
 from londiste.errors import BadOption, StateError, UnknownNode, UsageError
 from londiste.orchestration import steps as plan
 from tests.fixtures.cascade import QUEUE, CommandLine, Nodes
@@ -252,7 +254,9 @@ def test_unreachable_server_is_reported(pgq_db: Database, londiste: CommandLine)
 def test_database_without_sql_hints_at_install(database: Database, londiste: CommandLine) -> None:
     answer = londiste(database, "create-root", "root")
     assert answer.code == 4
-    assert "londiste install" in answer.err
+    with database.connect() as conn:
+        shown = shlex.quote(place_of(conn.info.dsn))
+    assert f"hint: londiste install --db {shown}\n" in answer.err
 
 
 def test_missing_argument_is_named(pgq_db: Database, londiste: CommandLine) -> None:

@@ -31,7 +31,14 @@ def test_every_step_names_the_next_one(
         return found[0] if found else ""
 
     step = "next: londiste -c root.toml create-root NAME"
-    assert after("root.toml", "install").startswith(step)
+    below = "londiste -c root.toml create-leaf NAME --provider DSN"
+    assert after("root.toml", "install") == f"{step}, or {below}"
+    # Without a settings file these commands would have no queue.
+    other = new_database(pgq=False)
+    assert run(cli, ["install", "--db", other.dsn]) == 0
+    printed = capsys.readouterr().err
+    assert "next: write db and queue_name into a file" in printed
+    assert "then londiste -c FILE create-root NAME" in printed
     assert after("root.toml", "install") == ""
     assert after("leaf.toml", "install")
     step = "next: londiste -c root.toml ticker, then londiste -c root.toml add-table TABLE"

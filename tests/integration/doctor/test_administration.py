@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import psycopg
+import pytest
 from psycopg import conninfo
 
+from londiste.db.connection import replica_grants
+from londiste.db.queries import translated
+from londiste.errors import AccessDenied, from_database
 from londiste.monitor.doctor.examine import examine
 from tests.fixtures.cascade import CommandLine
 from tests.fixtures.cluster import Database
@@ -39,4 +44,23 @@ def test_the_missing_membership_is_found_before_a_table_is_added(
         assert not [one for one in examine(dsn) if one.kind == "administration"]
     finally:
         database.execute(f"reassign owned by {ROLE} to postgres; drop owned by {ROLE}")
+        database.execute(f"drop role {ROLE}")
+
+
+def test_the_missing_right_of_a_parameter_is_named_with_the_user(database: Database) -> None:
+    database.execute(f"create role {ROLE} login")
+    try:
+        with database.connect(autocommit=True) as conn:
+            conn.execute(f"set session authorization {ROLE}")
+            statement = "set session_replication_role = replica"
+            with pytest.raises(AccessDenied) as caught, translated(conn):
+                conn.execute(statement)
+            user, version = conn.info.user, conn.info.server_version
+            grants = "; ".join(replica_grants(user, version))
+            assert caught.value.hint == f"as an administrator: {grants}"
+            with pytest.raises(psycopg.Error) as plain:
+                conn.execute(statement)
+        hint = from_database(plain.value).hint
+        assert "grant set on parameter session_replication_role" in hint and "pgq" not in hint
+    finally:
         database.execute(f"drop role {ROLE}")

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from londiste.cli import cli, main, output
-from londiste.cli.errors import _lookup, run
+from londiste.cli.errors import _lookup, run, tell
 from londiste.cli.hints import Given, completed, given
+from londiste.errors import LondisteError
 
 COMMANDS = {"wait-sync": {"--json"}, "config": set(), "members": set()}
+COMMANDS |= {"create-root": set(), "create-leaf": {"--provider"}}
 COMMANDS |= {"queue": set(), "queue create": {"--db"}, "migrate run": {"--from", "--to"}}
 
 
@@ -52,6 +54,13 @@ def lookup(words: Sequence[str]) -> tuple[str, set[str]] | None:
         ("queue drop q --db postgresql://u:secret@h/d?x=1", "londiste queue create q", None),
         ("queue drop q --db=postgresql://u:secret@[h/d", "londiste queue create q", None),
         ("queue drop q", "londiste queue create q", None),
+        (
+            "-c r.toml x",
+            "londiste create-root NAME, or londiste create-leaf NAME --provider DSN, or londiste"
+            " wait-sync",
+            "londiste -c r.toml create-root NAME, or londiste -c r.toml create-leaf NAME"
+            " --provider DSN, or londiste -c r.toml wait-sync",
+        ),
     ],
 )
 def test_a_hint_repeats_the_options_of_the_call(argv: str, hint: str, wanted: str | None) -> None:
@@ -126,6 +135,12 @@ def test_commands_in_messages_and_warnings_repeat_them_too(
         f"warning: durations of the copies: {front} copy status --done",
         f"next: {front} wait-sync",
     ]
+
+
+def test_commands_in_details_repeat_them_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(cli, ["-c", "leaf.toml", "version"]) == 0
+    tell(LondisteError("not current", detail="paused: londiste resume --node n2"))
+    assert "detail: paused: londiste -c leaf.toml resume --node n2" in capsys.readouterr().err
 
 
 def test_a_node_behind_the_command_is_repeated_too(
