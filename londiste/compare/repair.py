@@ -32,7 +32,7 @@ from londiste.daemon import crash
 from londiste.db import catalog, owner
 from londiste.db.connection import Connection, describe_dsn, keep_role, session
 from londiste.db.ddl import literal
-from londiste.db.names import TableName, argument
+from londiste.db.names import argument
 from londiste.db.queries import translated, tuples
 from londiste.engine.tasks import key_hash
 from londiste.errors import StateError, TransientError, from_database
@@ -40,15 +40,21 @@ from londiste.settings import WorkerSettings
 
 _ATTEMPTS = 5
 _KEYS = 500
+#: Characters of a key that are shown.
+_SHOWN = 200
 
 
 @dataclass(frozen=True)
 class Applied:
-    """Result of a repair: rows that were written, and changes that were stale."""
+    """Result of a repair: rows that were written, and changes that were stale.
+
+    skipped -- table, key and reason of each stale change.
+    """
 
     tick_id: int
     rows: int
     stale: tuple[RepairChange, ...]
+    skipped: tuple[str, ...] = ()
 
 
 def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> list[RepairChange]:
@@ -173,12 +179,30 @@ def _at_tick(
             keep_role(node)
             node.execute("set constraints all deferred")
             for change in in_order(fresh):
-                _one(node, change, paired[change.table].pair.dest)
+                _one(node, change, paired[change.table])
                 crash.point("repair.mid-plan")
             node.commit()
     # A row that is deleted and inserted counts once.
     twice = sum(c.verb == "insert" and c.difference.kind == DIFFERS for c in fresh)
-    return Applied(at.tick_id, len(fresh) - twice, tuple(stale))
+    skipped = tuple(_skipped(one, paired[one.table], now[one.table]) for one in stale)
+    return Applied(at.tick_id, len(fresh) - twice, tuple(stale), skipped)
+
+
+def _skipped(change: RepairChange, table: Pairing, now: Counter[RowDifference]) -> str:
+    """A stale change in one line."""
+    if any(one.key == change.difference.key for one in now):
+        return f"{_row(change, table)}: skipped, it has changed since"
+    return f"{_row(change, table)}: already equal"
+
+
+def _row(change: RepairChange, table: Pairing) -> str:
+    """The table and the key of a change; of a table without key the table alone."""
+    if not table.key:
+        # Then all its values would be shown.
+        return f"{change.table}: a row"
+    values = ", ".join("NULL" if value is None else value for value in change.difference.key)
+    more = "…" if len(values) > _SHOWN else ""
+    return f"{change.table}: row ({', '.join(table.found_by)}) = ({values[:_SHOWN]}{more})"
 
 
 def _sorted_out(
@@ -197,17 +221,17 @@ def _sorted_out(
     return fresh, stale
 
 
-def _one(node: Connection, change: RepairChange, dest: TableName) -> None:
+def _one(node: Connection, change: RepairChange, table: Pairing) -> None:
     try:
-        hit = owner.run(node, dest, change.statement)
+        hit = owner.run(node, table.pair.dest, change.statement)
     except psycopg.Error as error:
         ours = from_database(error, where=describe_dsn(node.info.dsn))
-        ours.say_more(f"nothing was written; the statement: {change.statement[:300]}")
+        ours.say_more(f"nothing was written; {change.verb} of {_row(change, table)}")
         raise ours from error
     if hit != 1:
         raise StateError(
             f"table {change.table}: a statement of the plan hits {hit} rows, expected 1",
-            detail=f"nothing was written; the statement: {change.statement[:300]}",
+            detail=f"nothing was written; {change.verb} of {_row(change, table)}",
             hint="stop other writers of the target table, then create the plan again",
         )
 

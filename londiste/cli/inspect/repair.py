@@ -120,8 +120,8 @@ def repair(
         settings, changes, timeout=timeout, say=output.message, where=path if old and path else ""
     )
     output.message(f"wrote {applied.rows} rows at tick {applied.tick_id}")
-    for change in applied.stale:
-        output.message(f"{change.table}: skipped a row that has changed since: {change.statement}")
+    for line in applied.skipped:
+        output.message(line)
     names = list(dict.fromkeys(change.table for change in changes))
     again = parties.Asked(names, timeout, where, limit=limit)
     after = compare.compare_tables(settings, again, say=output.message, done=announce)
