@@ -17,7 +17,10 @@ from londiste.replication import sqlapi as tables
 
 
 class Phase(StrEnum):
-    """Phases of a migration."""
+    """Phases of a migration.
+
+    A migration that is finished leaves nothing: it is NOT_BEGUN.
+    """
 
     NOT_BEGUN = "not begun"
     SETTING_UP = "setting up"
@@ -79,7 +82,8 @@ def takes_writes(types: Mapping[str, NodeType], noted: Mapping[str, Operation]) 
 
 #: What to type next, in each phase.
 NEXT: Mapping[Phase, str] = {
-    Phase.NOT_BEGUN: "londiste migrate check, then londiste migrate start",
+    Phase.NOT_BEGUN: "to migrate: londiste migrate check, then londiste migrate start; after"
+    " londiste migrate finish nothing is left to do",
     Phase.SETTING_UP: "londiste migrate start continues",
     Phase.COPYING: "wait; londiste migrate start must be running; londiste --set db=… --set"
     " queue_name=migrate copy status shows more",

@@ -70,7 +70,7 @@ def finish(
                     " used by others; londiste uninstall removes them"
                 )
     if not count:
-        output.message("the migration is already finished, nothing to do")
+        output.message("no migration between these databases: it is finished, or has not begun")
         return
     gone = pair.new if abandon else pair.old
     output.message("migration finished; both databases are independent")

@@ -26,7 +26,12 @@ def status(context: options.Context, source: str | None, target: str | None, as_
     output.table(
         ["what", "value"],
         [
-            ["phase", found.phase.value],
+            [
+                "phase",
+                "none: not begun, or finished"
+                if found.phase is phase.Phase.NOT_BEGUN
+                else found.phase.value,
+            ],
             ["takes writes", found.root or nobody],
             ["tables in sync", f"{found.in_step} of {found.tables}"],
             ["lag of the other", lag],
