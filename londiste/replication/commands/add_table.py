@@ -38,6 +38,7 @@ from londiste.replication.commands.add_table_checks import (
     look,
     pick,
     require_not_null,
+    require_one_of_tree,
     require_whole,
 )
 from londiste.replication.commands.add_table_step import AddTable, step_of
@@ -115,7 +116,8 @@ def _on_root(
     skip: bool,
 ) -> CommandPlan:
     local = sites.at(dsn)
-    done = [t.name for t in tables.get_table_list(local, node.queue) if t.local]
+    ours = [t for t in tables.get_table_list(local, node.queue) if t.local]
+    done = [t.name for t in ours]
     missing = [
         TableName.parse(m.name)
         for m in tables.local_show_missing(local, node.queue)
@@ -131,6 +133,9 @@ def _on_root(
     skipped: list[str] = []
     notes: list[str] = []
     virtual = _virtual(options, root=True)
+    if not virtual:
+        chosen = [options.dest or table for table in picked.chosen]
+        require_one_of_tree(local, chosen, [t.dest for t in ours])
     facts = look(local, [options.dest or table for table in picked.chosen])
     known = {s.name for s in tables.get_seq_list(local, node.queue) if s.local}
     for table in picked.chosen:
@@ -186,6 +191,9 @@ def _below(
     parts = create_table.parts(options)
     made: dict[str, list[tuple[TableName, AddTable]]] = {}
     notes: list[str] = []
+    if not virtual:
+        chosen = [options.dest or table for table in picked.chosen]
+        require_one_of_tree(local, chosen, [t.dest for t in ours.values() if t.local])
     looks = Looks(sites.at)
     looks.ask(dsn, [options.dest or table for table in picked.chosen])
     if not options.copy_node:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import fetch
 from londiste.errors import StateError, UnknownTable, UsageError
 from londiste.replication.commands import add_table_options
@@ -172,6 +172,28 @@ def check_table(
         " pkey=a,b; or allow inserts only: --insert-only; or match rows by all columns:"
         " --whole-row",
     )
+
+
+def require_one_of_tree(
+    conn: Connection, added: Sequence[TableName], done: Sequence[TableName]
+) -> None:
+    """Refuses a partition together with its partitioned table.  Raises StateError.
+
+    done -- tables that are in the queue already.
+    """
+    names = {"added": list(map(str, added)), "done": list(map(str, done))}
+    for row in fetch(conn, "partition_conflicts", **names):
+        partition, above = row["partition"], row["above"]
+        if row["partition_added"] and row["above_added"]:
+            hint = f"add one of them: londiste add-table {argument(above)}"
+        else:
+            first = above if row["partition_added"] else partition
+            hint = f"remove the other one first: londiste remove-table {argument(first)}"
+        raise StateError(
+            f"table {partition} is a partition of table {above}: a queue has one of them only",
+            detail="each change would be captured twice; nothing was added",
+            hint=hint,
+        )
 
 
 def require_not_null(facts: Facts | None, options: TableOptions) -> None:

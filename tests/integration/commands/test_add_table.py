@@ -426,3 +426,22 @@ def test_a_node_has_a_name_that_can_be_listed(
     assert answer.code == 2
     assert words in answer.err
     assert database.value("select count(*) from pgq_node.node_info") == 0
+
+
+def test_a_partition_and_its_table_are_refused_before_the_first_is_added(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    root.db.execute(
+        "create table part (id int primary key) partition by range (id);"
+        "create table part_1 partition of part for values from (0) to (9)"
+    )
+    refused = londiste(root.db, "add-table", "part_1", "part")
+    assert refused.code == 3 and local(root) == {}
+    assert "table public.part_1 is a partition of table public.part" in refused.err
+    assert "hint: add one of them: londiste add-table public.part\n" in refused.err
+    for first, second in (("part", "part_1"), ("part_1", "part")):
+        assert londiste(root.db, "add-table", first).code == 0
+        refused = londiste(root.db, "add-table", "one", second)
+        assert refused.code == 3 and list(local(root)) == [f"public.{first}"]
+        assert f"remove the other one first: londiste remove-table public.{first}" in refused.err
+        assert londiste(root.db, "remove-table", first).code == 0
