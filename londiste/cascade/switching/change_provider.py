@@ -75,11 +75,9 @@ def change_provider(
     """
     info = scene.info(name)
     noted = scene.operations.get(name)
-    stale = without_end(scene, name)
-    if stale is not None and new not in (stale.new, stale.from_node):
+    stale = without_end(scene, name, new)
+    if stale is not None:
         noted = None
-    else:
-        stale = None
     if noted is not None and (noted.kind, noted.node, noted.new) != (
         OperationKind.CHANGE_PROVIDER,
         name,
@@ -94,7 +92,10 @@ def change_provider(
     _check(scene, info, new, ignoring)
     old = noted.from_node if noted is not None and noted.from_node else info.provider
     begun = noted or stale
-    resume = begun.resume if begun is not None else not info.paused
+    if begun is not None and begun.kind is OperationKind.CHANGE_PROVIDER:
+        resume = begun.resume
+    else:
+        resume = not info.paused
     ticket = Ticket(noted.token if noted is not None else None)
     again = guard(name, info.provider, new) if info.provider != new else ()
     return _steps(
@@ -112,13 +113,17 @@ def change_provider(
     )
 
 
-def without_end(scene: ClusterState, name: str) -> Operation | None:
-    """The unfinished change of provider of ``name`` that can be neither finished nor undone.
+def without_end(scene: ClusterState, name: str, wanted: str = "") -> Operation | None:
+    """The unfinished change at ``name``, of its provider or of that of a consumer, that has no end.
 
-    Its old and its new provider do not answer, are marked as failed, or are dropped.
+    It can be neither finished nor undone: its old and its new provider do not answer, are marked as
+    failed, or are dropped.
+
+    wanted -- a third provider, which replaces both.
     """
     noted = scene.operations.get(name)
-    if noted is None or (noted.kind, noted.node) != (OperationKind.CHANGE_PROVIDER, name):
+    kinds = (OperationKind.CHANGE_PROVIDER, OperationKind.MOVE_CONSUMER)
+    if noted is None or noted.kind not in kinds or wanted in (noted.new, noted.from_node):
         return None
     for provider in {noted.new, noted.from_node or noted.new}:
         view = scene.topology.views.get(provider)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import CascadedConsumer, NodeInfo
-from londiste.cascade.switching.change_provider import known_at
+from londiste.cascade.switching.change_provider import known_at, without_end
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import AtNode, Begin, End, NodeAddress, Ticket
@@ -56,7 +56,9 @@ def change_provider(
             hint=f"londiste change-provider --node {node} --provider {new}",
         )
     state = nodes.get_consumer_state(sites.at(here.dsn), queue, consumer)
-    noted = scene.operations.get(node)
+    noted, stale = scene.operations.get(node), without_end(scene, node, new)
+    if stale is not None and stale.kind is OperationKind.MOVE_CONSUMER:
+        noted = None
     if noted is not None and (noted.kind, noted.node, noted.new) != (
         OperationKind.MOVE_CONSUMER,
         consumer,
@@ -76,8 +78,11 @@ def change_provider(
         )
     old = noted.from_node if noted is not None and noted.from_node else state.provider
     ticket = Ticket(noted.token if noted is not None else None)
+    replaces = None if stale is None else stale.token
     steps: list[Step] = [
-        Begin(here, queue, OperationKind.MOVE_CONSUMER, consumer, new, ticket, from_node=old),
+        Begin(
+            here, queue, OperationKind.MOVE_CONSUMER, consumer, new, ticket, old, False, replaces
+        ),
         known_at(scene, node, new),
         RegisterConsumer(there, queue, consumer, here, timeout, warn),
         ChangeProvider(here, queue, consumer, new),

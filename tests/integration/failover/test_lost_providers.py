@@ -74,3 +74,27 @@ def test_another_node_moves_below_the_new_root(
         assert leaf.db.execute(NODE) == [("leaf", "two")]
         assert leaf.db.execute(NOTES) == two.db.execute(NOTES) == []
         assert leaf.db.value("select paused from pgq_node.local_state") is False
+
+
+def test_a_change_of_a_consumer_keeps_nothing_from_happening(
+    three: Three, nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root, one, two = three
+    leaf = nodes_of.below(two, "leaf", NodeType.LEAF)
+    for node in (two, leaf):
+        node.db.execute("select pgq_node.register_location('q', 'leaf', %s, false)", leaf.dsn)
+        node.db.execute("select pgq_node.register_consumer('q', 'reports', 'root', 1)")
+        node.db.execute(
+            "select pgq_node.begin_operation"
+            "('q', null, 'move-consumer', 'reports', 'one', 'me', 'root', false)"
+        )
+    move = ("change-provider", "--node", "leaf", "--consumer", "reports", "--timeout", "0.1")
+    with silent(root, one):
+        done = londiste(two.db, *move, "--provider", "two")
+        assert done.code == 0, done.err
+        assert londiste(two.db, "tag-dead", "one").code == 0
+        done = londiste(two.db, "takeover", "root", "--failover", "--timeout", "0")
+        assert done.code == 0, done.err
+    assert leaf.db.execute(NOTES) == two.db.execute(NOTES) == []
+    consumers = "select provider_node from pgq_node.local_state where consumer_name = 'reports'"
+    assert [node.db.value(consumers) for node in (leaf, two)] == ["two", "two"]
