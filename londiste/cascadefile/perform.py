@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands import create_node
+from londiste.cascade.commands import create_node, upstream
 from londiste.cascade.commands.create_node import NewNode
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import change_provider, drop_node, switchover
@@ -142,7 +142,7 @@ class Performer:
         if kind is NodeType.ROOT:
             return create_node.create_root(self.sites, node)
         provider = self._dsn(action.other)
-        create_node.hold_upstream(self.sites, node.queue, provider)
+        upstream.hold_upstream(self.sites, node.queue, provider)
         make = create_node.create_leaf if kind is NodeType.LEAF else create_node.create_branch
         steps = make(self.sites, node, provider)
         wanted = RegistrationFilter.of(self.settings(section.name))

@@ -11,7 +11,7 @@ import psycopg
 
 from londiste import engine
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands.create_node import upstream
+from londiste.cascade.commands.upstream import upstream
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.compare.column_pairing import Pairing, TablePair, pairing
 from londiste.compare.pause_at_tick import Aligned, aligned

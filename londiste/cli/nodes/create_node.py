@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands import create_node, location_check
+from londiste.cascade.commands import create_node, location_check, upstream
 from londiste.cascade.commands.create_node import NewNode
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
@@ -115,7 +115,7 @@ def _create_below(
     with sites(settings, bounded=True) as where:
         dsn = where.reach(dsn)
         if not how.explain:
-            create_node.hold_upstream(where, node.queue, dsn)
+            upstream.hold_upstream(where, node.queue, dsn)
         steps = make(where, node, dsn, check=not nocheck)
         _examine(where, node.dsn, dsn)
         above = nodes.get_node_info(where.at(dsn), node.queue)

@@ -7,7 +7,7 @@ from typing import TypedDict
 import click
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands import create_node
+from londiste.cascade.commands import upstream
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.cli.plan_output import sites
@@ -55,7 +55,7 @@ def _wait(context: options.Context, timeout: float | None, as_json: bool, *, roo
         if info.type is not NodeType.ROOT:
             dsn = where.reach(info.provider_location)
             if root:
-                dsn = create_node.upstream(where, queue, dsn).root_dsn
+                dsn = upstream.upstream(where, queue, dsn).root_dsn
             above = nodes.get_node_info(where.at(dsn), queue)
             tick = above.last_tick
             if above.type is NodeType.ROOT:

@@ -7,7 +7,7 @@ branch excludes.
 from __future__ import annotations
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands.create_node import upstream
+from londiste.cascade.commands.upstream import upstream
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument

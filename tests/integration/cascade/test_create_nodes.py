@@ -9,7 +9,7 @@ import pytest
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
-from londiste.cascade.commands import create_node, location_check
+from londiste.cascade.commands import create_node, location_check, upstream
 from londiste.cascade.model import NodeType
 from londiste.dsn import place_of
 from londiste.errors import BadOption, StateError, UnknownNode, UsageError
@@ -176,7 +176,7 @@ def test_provider_cycle_is_reported_as_no_root(nodes_of: Nodes) -> None:
     two = nodes_of.below(one, "two", NodeType.BRANCH)
     one.db.execute("update pgq_node.local_state set provider_node = 'two'")
     with pytest.raises(StateError, match="form a circle"):
-        create_node.upstream(nodes_of.sites, QUEUE, two.dsn)
+        upstream.upstream(nodes_of.sites, QUEUE, two.dsn)
 
 
 def test_a_name_that_is_taken_is_refused_before_anything_is_done(nodes_of: Nodes) -> None:

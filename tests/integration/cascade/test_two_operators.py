@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.commands import create_node
+from londiste.cascade.commands import create_node, upstream
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import cluster_lock
 from londiste.cascade.switching.cluster_state import look
@@ -181,14 +181,14 @@ def test_nodes_are_created_side_by_side_but_not_below_one_that_is_dropped(
     leaf = nodes_of.new("leaf", NodeType.LEAF)
     with Connections(name="first") as first, Connections(name="second") as second:
         for sites in (first, second):
-            create_node.hold_upstream(sites, QUEUE, one.dsn)
+            upstream.hold_upstream(sites, QUEUE, one.dsn)
         refused = londiste(root.db, "drop-node", "one")
         assert refused.err.startswith("error: node one: another command is changing the cascade")
         first.release()
         second.release()
         first.alone(root.dsn, "root", QUEUE)
         with pytest.raises(NodeBusy, match="another command is changing"):
-            create_node.hold_upstream(second, QUEUE, one.dsn)
+            upstream.hold_upstream(second, QUEUE, one.dsn)
     assert londiste(root.db, "drop-node", "one").code == 0
     with Connections(name="third") as sites, pytest.raises(UnknownNode):
         create_node.create_leaf(sites, leaf, one.dsn)
