@@ -1,47 +1,140 @@
 """Fencing: a failed root that returns refuses writes once it finds its successor.
 
-The worker of a root asks the other nodes when it starts and periodically afterwards.  A root
-fences itself when another root answers that has marked it as failed (tag-dead, a step of every
-failover of a root).  The old root has not marked the new one, which therefore continues.
+The worker of a root asks the other nodes when it starts and periodically afterwards: those that it
+knows, and those that they name.  The root fences itself when one of them, which does not read from
+it, shows that another node has replaced it:
+
+    a gravestone     the node keeps events for the failed root, since it has replaced it
+    the failed mark  of a node that is the root now (tag-dead, a step of every failover of a root)
+    was dropped      the node has dropped the root while that was marked as failed
+
+A branch may have missed that a mark was cleared.  So what it says counts only if its root does not
+know the failed one, or does not answer and is unknown to it.  The old root has not marked the new
+one, which therefore continues.  Another cascade whose queue has the same name has no mark.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
-from londiste.cascade.model import Member, NodeType
+from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching import operation_log
 from londiste.db.connection import Connection
+from londiste.db.ddl import literal
+from londiste.db.names import argument
 from londiste.errors import StateError
 
 #: Seconds between looks of a root whether another one has taken its place.
 PERIOD = 10.0
 
 
-def replaced_by(conn: Connection, queue: str, name: str, *, extra: str = "") -> str | None:
-    """The root that has replaced root ``name``, as far as other nodes answer; or None.
+@dataclass(frozen=True)
+class Report:
+    """What another node knows of a root.
+
+    provider -- the node that it reads from; empty for a root.
+    listed -- it has the root in its list, at its location.
+    dead -- the root is marked as failed.
+    keeps -- it keeps events for the root, to rejoin it.
+    dropped -- it has dropped the root while that was marked as failed.
+    members -- the nodes that it knows.
+    """
+
+    name: str
+    provider: str = ""
+    listed: bool = True
+    dead: bool = False
+    keeps: bool = False
+    dropped: bool = False
+    members: tuple[Member, ...] = ()
+
+
+@dataclass(frozen=True)
+class Successor:
+    """The node that has replaced a root; ``keeps``: a node keeps events to rejoin that."""
+
+    name: str
+    keeps: bool
+
+
+def successor(name: str, known: Collection[str], found: Mapping[str, Report]) -> Successor | None:
+    """Pure: the successor of root ``name`` by the answers of other nodes; None without one.
+
+    known -- the nodes that the root knows itself.
+    """
+    kept = any(one.keeps for one in found.values())
+    for one in sorted(found.values(), key=lambda one: (one.provider, one.name)):
+        top = _top(one.name, found)
+        if top in (None, name):
+            continue
+        root = found.get(top)
+        counts = root is one or (not root.listed if root is not None else top not in known)
+        if one.keeps or (counts and (one.dead or one.dropped)):
+            return Successor(top, kept)
+    return None
+
+
+def _top(name: str, found: Mapping[str, Report]) -> str | None:
+    """The root above a node, or the first node on the way that does not answer; None: a circle."""
+    seen: set[str] = set()
+    while name in found and found[name].provider:
+        if name in seen:
+            return None
+        seen.add(name)
+        name = found[name].provider
+    return name
+
+
+def replaced_by(conn: Connection, queue: str, name: str, *, extra: str = "") -> Successor | None:
+    """What has replaced root ``name``, as far as other nodes answer; or None.
 
     conn -- on the database of ``name``.
     A node that does not answer delays the result by some seconds.
     """
-    members = nodes.get_queue_locations(conn, queue)
-    others = [m for m in members if m.name != name]
-    asker = topology.Asker.one_of(name, members)
+    members = {m.name: m for m in nodes.get_queue_locations(conn, queue)}
+    known, location = frozenset(members), members[name].location
+    found: dict[str, Report] = {}
+    asked = {name}
 
-    def question(there: Connection, member: Member) -> bool:
-        info = topology.own_info(there, queue, member, asker)
-        if info.type is not NodeType.ROOT:
-            return False
-        known = nodes.get_queue_locations(there, queue)
-        return any(m.name == name and m.dead for m in known)
+    def question(there: Connection, member: Member) -> Report:
+        info = topology.own_info(
+            there, queue, member, topology.Asker.one_of(name, members.values())
+        )
+        return _report(there, info, name, location)
 
-    answers = topology.ask(others, question, extra=extra)
-    for found, answer in answers.items():
-        if answer is True:
-            return found
-    return None
+    while waiting := [m for m in members.values() if m.name not in asked]:
+        asked.update(m.name for m in waiting)
+        for answer in topology.ask(waiting, question, extra=extra).values():
+            if isinstance(answer, Report):
+                found[answer.name] = answer
+                asked.add(answer.name)
+                members = {m.name: m for m in answer.members} | members
+    return successor(name, known, found)
+
+
+def _report(conn: Connection, info: NodeInfo, name: str, location: str) -> Report:
+    """What a node knows of root ``name`` at ``location``."""
+    queue = info.queue
+    listed = nodes.get_queue_locations(conn, queue)
+    provider = "" if info.type is NodeType.ROOT else info.provider
+    if provider == name and info.provider_location != location:
+        # The root was dropped, and a node of its name made elsewhere.
+        provider = f"another node {name}"
+    subscribers = () if info.type is NodeType.LEAF else nodes.get_subscriber_info(conn, queue)
+    return Report(
+        info.name,
+        provider,
+        listed=any(m.name == name and m.location == location for m in listed),
+        dead=any(m.name == name and m.dead for m in listed),
+        keeps=any(s.worker == GRAVESTONE.format(name) for s in subscribers),
+        dropped=nodes.was_dropped(conn, queue, name, location),
+        members=tuple(listed),
+    )
 
 
 class Fence:
@@ -65,9 +158,18 @@ class Fence:
         # Check again at once: the finding holds until an operator acts.
         self._next = 0.0
         operation_log.fence_root(conn, queue)
+        ours, kept = argument(name), f"events that only {name} has are kept"
+        if not other.keeps:
+            # The command drop-node would drop a new node of that name everywhere.
+            raise StateError(
+                f"root {name} of queue {queue} was replaced by {other.name}: writes are refused",
+                detail=f"{kept}; {name} cannot rejoin, because it was dropped from the cascade",
+                hint="save these events; then, in its database: select pgq_node.drop_node"
+                f"({literal(queue)}, {literal(name)}), and londiste create-branch {ours}",
+            )
         raise StateError(
-            f"root {name} of queue {queue} was replaced by {other}: writes are refused",
-            detail=f"events that only {name} has are kept",
-            hint=f"londiste resurrect --node {name} exports them and makes the node a branch"
-            f" below {other}",
+            f"root {name} of queue {queue} was replaced by {other.name}: writes are refused",
+            detail=kept,
+            hint=f"londiste resurrect --node {ours} exports them and makes the node a branch"
+            f" below {other.name}",
         )

@@ -22,6 +22,7 @@ from londiste.cascade.model import (
 )
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
+from londiste.db.queries import first
 from londiste.errors import CombinedClosed, UnknownConsumer, UnknownNode
 from londiste.pgq.types import Batch
 
@@ -174,6 +175,13 @@ def follow_unregister_location(conn: Connection, queue: str, node: str, event: i
 def get_queue_locations(conn: Connection, queue: str) -> list[Member]:
     """The nodes of a queue that the database knows, by name."""
     return call.records(conn, Member, "pgq_node.get_queue_locations", queue)
+
+
+def was_dropped(conn: Connection, queue: str, node: str, location: str) -> bool:
+    """Whether the node there was dropped while it was marked as failed; False for earlier SQL."""
+    row = first(conn, "function_exists", function="pgq_node.was_dropped(text,text,text)")
+    known = row is not None and bool(row[0])
+    return known and bool(call.value(conn, "pgq_node.was_dropped", queue, node, location))
 
 
 # -- subscribers --------------------------------------------------------------

@@ -19,6 +19,7 @@ to public;
 grant execute on function
     pgq_node.get_node_info(text),
     pgq_node.get_queue_locations(text),
+    pgq_node.was_dropped(text, text, text),
     pgq_node.get_subscriber_info(text),
     pgq_node.get_consumer_info(text),
     pgq_node.get_consumer_state(text, text),

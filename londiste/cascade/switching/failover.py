@@ -31,6 +31,7 @@ from londiste.cascade.switching.steps.notes import (
 from londiste.cascade.switching.steps.readers import SetPaused, Unsubscribe
 from londiste.cascade.switching.steps.roots import Promote
 from londiste.cascade.switching.steps.waits import WaitTick
+from londiste.db.names import argument
 from londiste.errors import NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -140,6 +141,19 @@ def surely_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
     return True
 
 
+def refuse_unsure(scene: ClusterState, lost: str) -> None:
+    """Raises NodeUnreachable when a silent node may have replaced a failed root."""
+    if silent := _silent_others(scene, lost):
+        names = " and ".join(silent)
+        raise NodeUnreachable(
+            f"{names} {'does' if len(silent) == 1 else 'do'} not answer, and may have replaced"
+            f" {lost} since",
+            detail=f"then {lost} would take writes beside the new root",
+            hint=f"start the server of {names}; or, if failed as well: londiste tag-dead"
+            f" {' '.join(argument(n) for n in silent)}",
+        )
+
+
 def _silent_others(scene: ClusterState, lost: str) -> list[str]:
     """The nodes besides ``lost`` that do not answer and are not marked as failed."""
     return sorted(n for n in scene.topology.views if n != lost and scene.is_silent(n))
@@ -188,16 +202,8 @@ def rollback(sites: Connections, scene: ClusterState, lost: str, new: str) -> li
             f" --node {lost}",
         )
     replaced = set(scene.topology.roots) - {lost} or keepers(sites, scene, lost)
-    silent = _silent_others(scene, lost)
-    if silent and not replaced:
-        names = " and ".join(silent)
-        raise NodeUnreachable(
-            f"{names} {'does' if len(silent) == 1 else 'do'} not answer, and may have replaced"
-            f" {lost} since",
-            detail=f"then {lost} would take writes beside the new root",
-            hint=f"start the server of {names}; or, if failed as well: londiste tag-dead"
-            f" {' '.join(silent)}",
-        )
+    if not replaced:
+        refuse_unsure(scene, lost)
     unmarked = [] if replaced else scene.live()
     return [
         *(TagDead(scene.place(n.name), queue, lost, dead=False) for n in unmarked),
@@ -417,31 +423,3 @@ def _provider_of(sites: Connections, scene: ClusterState, lost: str) -> NodeInfo
         if any(s.name == lost for s in nodes.get_subscriber_info(conn, scene.queue)):
             return info
     return scene.root()
-
-
-def tag(sites: Connections, scene: ClusterState, names: list[str], *, dead: bool) -> list[Step]:
-    """The steps that mark nodes as failed on every node that answers, or clear the mark.
-
-    Raises UnknownNode; StateError for the node at which the command runs, for a root that answers,
-    and for clearing the mark of a failed root, which would take writes again.
-    """
-    steps: list[Step] = []
-    for name in names:
-        scene.place(name)
-        if dead and name == scene.topology.local:
-            raise StateError(
-                f"node {name} is the node of this command and cannot be marked",
-                hint="run the command on another node",
-            )
-        if dead and name in scene.topology.roots and not scene.replaced(name):
-            raise StateError(
-                f"root {name} answers and cannot be marked as failed",
-                detail="its subscribers would stop",
-                hint=f"if its server has failed: londiste takeover {name} --failover --node"
-                f" NODE; to"
-                " change the root: londiste switchover --to NODE",
-            )
-        if not dead:
-            refuse_kept(sites, scene, name, "unmarked, it would take writes again")
-        steps += [TagDead(scene.place(n.name), scene.queue, name, dead) for n in scene.listening()]
-    return steps

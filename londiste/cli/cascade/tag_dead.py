@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from londiste.cascade.switching import failover as marking
+from londiste.cascade.switching import failed_mark
 from londiste.cli import options
 from londiste.cli.cascade.common import cluster_state, finish, tell_silent
 from londiste.cli.plan_output import sites
@@ -37,7 +37,7 @@ def _tag(
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings, explain=how.explain)
-        steps = marking.tag(where, scene, list(names), dead=dead)
+        steps = failed_mark.tag(where, scene, list(names), dead=dead)
         again = "repeat the command when it answers"
         tell_silent(scene, names, "does not get the mark", again)
         word = "dead" if dead else "alive"

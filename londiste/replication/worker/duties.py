@@ -88,22 +88,30 @@ class RootDuties(_Duties):
         super().__init__(parts)
         self._fence = fencing.Fence()
 
+    def guard(self, state: WorkerState) -> None:
+        """What is due also while the worker is paused.
+
+        A root that returns after a failover finds its successor; and sequences stay ahead on the
+        subscribers, so that no value is handed out twice after one.
+        """
+        node = self._sessions.node()
+        self._fence.look(node, state.queue, state.name, extra=self.settings.remote_extra_connstr)
+        tables.root_check_seqs(node, state.queue)
+        self._loop.delay = max(self.settings.poll_interval, 1.0)
+
     def unit(
         self, state: WorkerState, duty: BatchActions, known: Sequence[ReplicatedTable]
     ) -> bool:
-        """Publishes watermark and sequences.  Returns whether another unit is due at once."""
+        """Publishes the watermark.  Returns whether another unit is due at once."""
         # Its scripts are run by the command.
         self._steps.rest()
         # It may have been a branch a moment ago.
         self._sessions.close_source()
         node = self._sessions.node()
-        self._fence.look(node, state.queue, state.name, extra=self.settings.remote_extra_connstr)
         if duty.publish_global:
             self._watermarks.publish_global(node, state.queue)
-        tables.root_check_seqs(node, state.queue)
         # Keys of tables that leaves merge into this queue, or that it restored as a branch.
         self._keys.look_after(node, known)
-        self._loop.delay = max(self.settings.poll_interval, 1.0)
         return False
 
 

@@ -313,6 +313,8 @@ class Worker:
             opened, asked = None, False
             self._apply.combined_changed()
         self._paused = state.paused
+        if not duty.process:
+            self._root.guard(state)
         if state.paused:
             if self._sessions.source is not None:
                 self._sessions.source.standing = None

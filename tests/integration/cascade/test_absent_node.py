@@ -51,7 +51,7 @@ def test_returned_root_recognises_its_renamed_successor(
         assert "it would return under its old name" in refused.err
     # It sees who has its place, by whatever name, and does not go on as a root.
     with root.connect(autocommit=True) as conn:
-        assert fencing.replaced_by(conn, QUEUE, "root") == "one"
+        assert fencing.replaced_by(conn, QUEUE, "root") == fencing.Successor("uno", True)
     seen = status.collect(root.dsn, QUEUE)
     assert {n.name: n.type for n in seen.nodes} == {
         "root": "root",

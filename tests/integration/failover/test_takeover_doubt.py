@@ -115,7 +115,7 @@ def test_an_old_takeover_is_undone_and_the_lost_root_stays_out(
         assert one.db.execute(TYPE) == [("branch", False)]
     with Connections(name="test") as sites:
         conn = sites.at(root.dsn)
-        assert fencing.replaced_by(conn, QUEUE, "root") == "two"
+        assert fencing.replaced_by(conn, QUEUE, "root") == fencing.Successor("two", True)
 
 
 def test_a_takeover_is_not_undone_while_another_node_may_be_the_root(

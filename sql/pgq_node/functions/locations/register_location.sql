@@ -30,6 +30,11 @@ begin
             and l.node_name = i_node_name
             and l.dead <> coalesce(i_dead, false);
     else
+        -- A node that was dropped there was made again.
+        delete from pgq_node.dropped_node d
+        where d.queue_name = i_queue_name
+            and d.node_name = i_node_name
+            and d.node_location = i_node_location;
         insert into pgq_node.node_location as l (queue_name, node_name, node_location, dead)
         values (i_queue_name, i_node_name, i_node_location, coalesce(i_dead, false))
         on conflict (queue_name, node_name) do update

@@ -11,6 +11,8 @@ as $$
 /*
  * Deletes the location of a node, with its subscription to this node and the consumers of its copies.
  *
+ * A node that is marked as failed is remembered as dropped: see was_dropped().
+ *
  * The root sends the change to all nodes as event pgq.unregister-location.  It does so even when
  * the location is unknown on the root, because other nodes may still have it.
  *
@@ -32,6 +34,12 @@ begin
 
     perform pgq_node._forget_copies(i_queue_name, i_node_name);
     perform pgq_node.unregister_subscriber(i_queue_name, i_node_name);
+    insert into pgq_node.dropped_node (queue_name, node_name, node_location)
+    select l.queue_name, l.node_name, l.node_location
+    from pgq_node.node_location l
+        join pgq_node.node_info n on n.queue_name = l.queue_name
+    where l.queue_name = i_queue_name and l.node_name = i_node_name and l.dead
+    on conflict do nothing;
     delete from pgq_node.node_location
     where queue_name = i_queue_name and node_name = i_node_name;
     if found then
