@@ -42,6 +42,7 @@ from londiste.cascade.switching.steps.roots import (
 from londiste.cascade.switching.steps.waits import CatchUp, WaitTick
 from londiste.db.names import argument
 from londiste.errors import (
+    Deadlock,
     LockTimeout,
     LondisteError,
     NodeBusy,
@@ -215,7 +216,7 @@ def execute(
         count += plan.execute([switch.promoting], sites, report)
     except (LondisteError, psycopg.Error) as failed:
         ours = from_database(failed)
-        if isinstance(ours, TransientError):
+        if isinstance(ours, TransientError) and not isinstance(ours, (LockTimeout, Deadlock)):
             ours.say_more(
                 "the old root is closed, and it is unknown whether the new one is promoted",
                 "writes may be blocked: repeat the command, or undo it with --rollback",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,7 +14,7 @@ from londiste.cascade.switching import operation_log, switchover
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import Begin, Cancel, NodeAddress, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot, Promote, ReopenRoot
-from londiste.errors import AccessDenied, LockTimeout, NodeUnreachable
+from londiste.errors import AccessDenied, Deadlock, LockTimeout, NodeUnreachable
 from londiste.orchestration import steps
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import QUEUE, Node, Nodes
@@ -149,9 +150,18 @@ def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> N
         assert _write(root) is None
 
 
-@pytest.mark.parametrize("when", ["closing", "promoting", "after"])
+@pytest.mark.parametrize(
+    ("when", "condition", "raised"),
+    [
+        ("closing", "", AccessDenied),
+        ("promoting", "insufficient_privilege", AccessDenied),
+        ("promoting", "lock_not_available", LockTimeout),
+        ("promoting", "deadlock_detected", Deadlock),
+        ("after", "", AccessDenied),
+    ],
+)
 def test_what_the_server_refuses_while_nobody_can_write_is_undone(
-    when: str, nodes_of: Nodes
+    when: str, condition: str, raised: type[Exception], nodes_of: Nodes
 ) -> None:
     root = nodes_of.root()
     branch = nodes_of.below(root, "branch", NodeType.BRANCH)
@@ -174,12 +184,13 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
     if when == "promoting":
         branch.db.execute(
             "create function refuse() returns trigger language plpgsql"
-            " as $$ begin raise insufficient_privilege; end $$;"
+            f" as $$ begin raise {condition}; end $$;"
             "create trigger refuse before update of node_type on pgq_node.node_info"
             " for each row execute function refuse()"
         )
     with Connections(name="test") as sites:
-        with pytest.raises(AccessDenied) as told:
+        told: Any
+        with pytest.raises(raised) as told:
             switchover.execute(switch, sites)
         if when == "after":
             assert "branch is the root" in str(told.value.detail)

@@ -77,6 +77,17 @@ begin
             'select ''pgq_node.maint_watermark'', queue_name'
             ' from pgq_node.node_info where node_type = ''root'' order by queue_name';
     end if;
+    if to_regprocedure('pgq_node.maint_fence(text)') is not null then
+        return query execute
+            'select ''pgq_node.maint_fence'', q.queue_name'
+            ' from pgq_node.node_info n join pgq.queue q on q.queue_name = n.queue_name'
+            ' where n.node_type = ''root'' and not q.queue_disable_insert and exists ('
+            '   select from pg_trigger t'
+            '   where t.tgname = ''pgq_node_closed'' and t.tgrelid in ('
+            '       select to_regclass(pgq.quote_fqname(e.name))'
+            '       from (select q.queue_data_pfx union all select pgq._event_tables(q)) as e (name)))'
+            ' order by q.queue_name';
+    end if;
     if to_regprocedure('londiste.root_check_seqs(text)') is not null then
         return query execute
             'select ''londiste.root_check_seqs'', n.queue_name'
