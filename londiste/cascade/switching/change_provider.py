@@ -23,6 +23,7 @@ from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import RegisterLocation
 from londiste.cascade.model import NodeInfo, NodeType
+from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching.cluster_state import (
     ClusterState,
     Warn,
@@ -36,6 +37,7 @@ from londiste.cascade.switching.steps.readers import (
     SetPaused,
     Subscribe,
     Unsubscribe,
+    UnsubscribeMoved,
 )
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
@@ -66,7 +68,8 @@ def change_provider(
     """The steps that switch node ``name`` to provider ``new``; none when nothing is left to do.
 
     They include what an earlier change has left: a subscription on a node that did not answer then,
-    and a subscription that ``new`` has dropped because ``name`` was marked as failed.
+    a subscription that ``new`` has dropped because ``name`` was marked as failed, and subscriptions
+    on ``name`` of nodes that were moved to another provider meanwhile.
 
     timeout -- seconds for each wait.
     guard -- checks and further steps of other layers.
@@ -88,6 +91,7 @@ def change_provider(
         return [
             *_again(sites, scene, info, timeout),
             *left_over(sites, scene, {name}, new, warn),
+            *_moved_away(sites, scene, info, warn),
         ]
     _check(scene, info, new, ignoring)
     old = noted.from_node if noted is not None and noted.from_node else info.provider
@@ -98,7 +102,7 @@ def change_provider(
         resume = not info.paused
     ticket = Ticket(noted.token if noted is not None else None)
     again = guard(name, info.provider, new) if info.provider != new else ()
-    return _steps(
+    steps = _steps(
         sites,
         scene,
         info,
@@ -111,6 +115,7 @@ def change_provider(
         timeout=timeout,
         warn=warn,
     )
+    return [*steps, *_moved_away(sites, scene, info, warn)]
 
 
 def without_end(scene: ClusterState, name: str, wanted: str = "") -> Operation | None:
@@ -215,6 +220,24 @@ def left_over(
         and (other.name in ours or other.name not in scene.operations)
         for found in nodes.get_subscriber_info(sites.at(scene.place(other.name).dsn), scene.queue)
         if found.name in names and found.name != other.name
+    ]
+
+
+def _moved_away(sites: Connections, scene: ClusterState, info: NodeInfo, warn: Warn) -> list[Step]:
+    """The steps that unregister subscribers of a node that were moved while it was offline.
+
+    It would keep events for them, and with it all nodes of the cascade.
+    """
+    if info.type is NodeType.LEAF:
+        return []
+    here = scene.place(info.name)
+    return [
+        UnsubscribeMoved(here, scene.queue, found.name, warn, scene.place(found.name))
+        for found in nodes.get_subscriber_info(sites.at(here.dsn), scene.queue)
+        if found.worker != GRAVESTONE.format(found.name)
+        and scene.answers(found.name)
+        and scene.info(found.name).provider != info.name
+        and found.name not in scene.operations
     ]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import cluster_state, switchover, takeover_live
 from londiste.cascade.switching.steps.notes import NodeAddress
-from londiste.cascade.switching.steps.readers import Unsubscribe
-from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from londiste.cascade.switching.steps.readers import Unsubscribe, UnsubscribeMoved
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes, silent
 
 
 def _subscribers(node: Node) -> set[Any]:
@@ -83,3 +83,51 @@ def test_a_node_that_does_not_answer_is_told_with_a_statement_that_ends_the_subs
     _, _, statement = told[0].partition("run there: ")
     root.db.execute(statement)
     assert _subscribers(root) == set()
+
+
+def test_a_returned_branch_keeps_nothing_for_nodes_that_were_moved(
+    three: tuple[Node, Node, Node], nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    """It would hold back the watermark of all nodes."""
+    root, one, two = three
+    moved, stays = (nodes_of.below(one, name) for name in ("moved", "stays"))
+    with silent(one, stays):
+        for node in ("stays", "one"):
+            taken = londiste(
+                two.db, "takeover", node, "--failover", "--allow-resync", "--timeout", "0"
+            )
+            assert taken.code == 0, taken.err
+    assert _subscribers(one) == {"moved", "stays"}
+    assert londiste(root.db, "tag-alive", "one", "stays").code == 0
+    # What keeps events for a failed root is no subscription.
+    gravestone = ("root", "root.gravestone")
+    one.db.execute("select pgq_node.register_subscriber('q', %s, %s, null)", *gravestone)
+    back = ("change-provider", "--node", "one", "--provider", "root", "--timeout", "0")
+    with silent(moved):
+        done = londiste(root.db, *back)
+        assert done.code == 0 and "unregister" not in done.err, done
+    done = londiste(root.db, *back)
+    assert done.code == 0, done.err
+    assert "one: unregister subscriber moved" in done.err
+    assert _subscribers(one) == {"root", "stays"}
+    assert "nothing to do" in londiste(root.db, *back).err
+    # With another provider than before, too.
+    _keeps(one, moved)
+    done = londiste(root.db, *back[:4], "two", *back[5:])
+    assert done.code == 0, done.err
+    assert _subscribers(one) == {"root", "stays"}
+    consumers = one.db.execute("select consumer_name from pgq.get_consumer_info('q')")
+    assert not [name for (name,) in consumers if "moved" in name]
+
+
+def test_a_node_that_was_moved_back_meanwhile_stays_registered(
+    three: tuple[Node, Node, Node], nodes_of: Nodes
+) -> None:
+    root, one, _ = three
+    leaf = nodes_of.below(one, "leaf")
+    here, there = NodeAddress("one", one.dsn), NodeAddress("leaf", leaf.dsn)
+    step = UnsubscribeMoved(here, QUEUE, "leaf", print, there)
+    assert step.done(nodes_of.sites)
+    leaf.db.execute("select pgq_node.register_location('q', 'root', %s, false)", root.dsn)
+    leaf.db.execute("select pgq_node.change_consumer_provider('q', 'w_leaf', 'root')")
+    assert not step.done(nodes_of.sites)

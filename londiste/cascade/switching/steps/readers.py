@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause
 from londiste.cascade.own_consumers import own_consumer
-from londiste.cascade.switching.steps.notes import AtNode
+from londiste.cascade.switching import operation_log
+from londiste.cascade.switching.steps.notes import AtNode, NodeAddress
 from londiste.cascade.switching.steps.waits import POLL_SECONDS, newest_tick
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
@@ -173,6 +174,19 @@ class Unsubscribe(AtNode):
     def _unregister(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             nodes.unregister_subscriber(conn, self.queue, self.node)
+
+
+@dataclass(frozen=True)
+class UnsubscribeMoved(Unsubscribe):
+    """The same for a node that reads from another provider now; ``there`` is its address."""
+
+    there: NodeAddress
+
+    def done(self, sites: Connections) -> bool:
+        conn = sites.at(self.there.dsn)
+        comes = operation_log.find(conn, self.queue) is not None
+        reads = nodes.get_node_info(conn, self.queue).provider == self.at.name
+        return comes or reads or super().done(sites)
 
 
 @dataclass(frozen=True)
