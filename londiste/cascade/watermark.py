@@ -10,7 +10,7 @@ the branch.  Instead of the root's watermark the branch keeps the lowest of
 
     the global watermark of its provider
     the tick that it and all nodes below have finished
-    the tick of each node of the list, unless that is marked as failed (tag-dead)
+    the tick of each node of the list, unless that is marked as failed (tag-dead) or was dropped
 
 and sends that down instead of the root's.
 """
@@ -38,7 +38,12 @@ ATTR = "sync_watermark"
 
 def group_of(info: NodeInfo) -> tuple[str, ...]:
     """The nodes of the watermark group of a node; empty without one."""
-    return _names(info.attrs)
+    return group_names(decode_attrs(info.attrs))
+
+
+def group_names(attrs: Mapping[str, str]) -> tuple[str, ...]:
+    """The nodes of the watermark group by the attributes of its branch."""
+    return tuple(n.strip() for n in attrs.get(ATTR, "").split(",") if n.strip())
 
 
 def group_watermark(
@@ -55,7 +60,8 @@ def publish_group(
 ) -> int | None:
     """Computes the watermark of this branch's group and moves the branch's global watermark.
 
-    None, with a warning in the log, when a node of the group is unknown or does not answer.
+    None, with a warning in the log, when a node of the group does not answer.  Unknown nodes are
+    ignored: they were dropped while this one was offline.
     """
     info = nodes.get_node_info(conn, queue)
     members = {m.name: m for m in nodes.get_queue_locations(conn, queue)}
@@ -63,8 +69,8 @@ def publish_group(
     for name in group:
         member = members.get(name)
         if member is None:
-            log.warning("%s names the unknown node %s: the watermark does not move", ATTR, name)
-            return None
+            log.warning("%s names the unknown node %s, which is ignored", ATTR, name)
+            continue
         if not member.dead and name != info.name:
             asked.append(member)
 
@@ -92,10 +98,25 @@ def publish_group(
 
 def rename_in_group(conn: Connection, queue: str, old: str, new: str) -> None:
     """Renames a node of the group, in the caller's transaction."""
-    info = nodes.get_node_info(conn, queue)
-    if old in group_of(info):
-        group = [new if name == old else name for name in group_of(info)]
-        nodes.set_node_attrs(conn, queue, _with_group(info.attrs, group))
+    _replace_in_group(conn, queue, old, (new,))
+
+
+def drop_from_group(conn: Connection, queue: str, name: str) -> None:
+    """Removes a node from the group, in the caller's transaction; the last one ends the group."""
+    _replace_in_group(conn, queue, name, ())
+
+
+def _replace_in_group(conn: Connection, queue: str, old: str, new: tuple[str, ...]) -> None:
+    info = nodes.find_node_info(conn, queue)
+    if info is not None and old in group_of(info):
+        group = [one for name in group_of(info) for one in (new if name == old else (name,))]
+        _set_group(conn, info, group)
+
+
+def _set_group(conn: Connection, info: NodeInfo, group: Iterable[str]) -> None:
+    """Stores the group; the worker reads it before the next batch."""
+    nodes.set_node_attrs(conn, info.queue, _with_group(info.attrs, group))
+    nodes.set_consumer_uptodate(conn, info.queue, info.worker, False)
 
 
 def plan(scene: ClusterState, name: str, group: Iterable[str]) -> list[Step]:
@@ -113,14 +134,13 @@ def plan(scene: ClusterState, name: str, group: Iterable[str]) -> list[Step]:
         )
     for other in wanted:
         scene.place(other)
-    return [SetGroup(scene.place(name), scene.queue, info.worker, wanted)]
+    return [SetGroup(scene.place(name), scene.queue, wanted)]
 
 
 @dataclass(frozen=True)
 class SetGroup(AtNode):
-    """Stores the watermark group of a branch; its worker reads it before the next batch."""
+    """Stores the watermark group of a branch."""
 
-    worker: str
     group: tuple[str, ...]
 
     def describe(self) -> str:
@@ -133,13 +153,7 @@ class SetGroup(AtNode):
 
     def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
-            attrs = nodes.get_node_info(conn, self.queue).attrs
-            nodes.set_node_attrs(conn, self.queue, _with_group(attrs, self.group))
-            nodes.set_consumer_uptodate(conn, self.queue, self.worker, False)
-
-
-def _names(attrs: str | None) -> tuple[str, ...]:
-    return tuple(n.strip() for n in decode_attrs(attrs).get(ATTR, "").split(",") if n.strip())
+            _set_group(conn, nodes.get_node_info(conn, self.queue), self.group)
 
 
 def _with_group(attrs: str | None, group: Iterable[str]) -> str | None:

@@ -59,6 +59,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "The worker is paused: it applies nothing until it is resumed.",
             "londiste resume --node NODE.",
         ),
+        "watermark-group": (
+            "The watermark group of a branch names only nodes that the cascade does not have.",
+            "londiste sync-watermark sets the group of a branch, or ends it with --off.",
+        ),
         "operation": (
             "A change of the cascade is unfinished, for example a switchover.",
             "Repeat its command, which the finding contains; it continues after its last step.",

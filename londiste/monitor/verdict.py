@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from londiste.cascade.daemons import Life, Running
+from londiste.cascade.watermark import ATTR, group_names
 from londiste.daemon.durations import dhms
+from londiste.db.names import argument
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.status import NodeStatus, Status
@@ -132,6 +134,11 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         elif one.error:
             what = f"{one.kind} fails: {one.error}"
             yield add(Severity.WARNING, one.kind, what, _FAILS.get(one.kind, ""), "check its log")
+    if (group := group_names(node.attrs)) and not set(group) & {n.name for n in status.nodes}:
+        what = f"{ATTR} names no node of the cascade: {', '.join(group)}"
+        why = "its watermark is that of the nodes below it only"
+        do = f"londiste sync-watermark NODE... --node {argument(node.name)}; or with --off"
+        yield add(Severity.WARNING, "watermark-group", what, why, do)
     if node.paused:
         do = f"londiste resume --node {node.name}"
         yield add(Severity.WARNING, "paused", "the worker is paused", "it applies nothing", do)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade import watermark
 from londiste.cascade.model import NodeType
 from londiste.cascade.own_consumers import GRAVESTONE, consumer_kind
 from londiste.cascade.switching import failover as lost
@@ -257,6 +258,7 @@ class DropNode(AtNode):
             batches.unregister_consumer(conn, self.queue, copying)
         if _knows(conn, self.queue, self.name):
             nodes.drop_node(conn, self.queue, self.name)
+        watermark.drop_from_group(conn, self.queue, self.name)
         self._end_note(conn)
 
     def _end_note(self, conn: Connection) -> None:

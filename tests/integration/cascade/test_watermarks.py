@@ -83,6 +83,59 @@ def test_a_group_that_lags_keeps_events_on_its_branch_only(line: Line, command: 
     assert far.database.value("select node_attrs from pgq_node.node_info") is None
 
 
+def test_watermark_moves_after_nodes_of_a_group_are_dropped_or_renamed(
+    line: Line, command: Command
+) -> None:
+    root = line.node("root", NodeType.ROOT, **FAST)
+    far = line.node("far", NodeType.BRANCH, root, **FAST)
+    for name in ("a", "b", "gone"):
+        line.node(name, NodeType.LEAF, far, **FAST)
+    done = command(root, "sync-watermark", "a", "b", "gone", "--node", "far")
+    assert done.code == 0, done
+    line.start(far)
+    line.wait_position(far, line.tick())
+
+    def moves() -> None:
+        """Past what is there now, once the markers of those below do not keep it."""
+        far.database.execute(
+            "select pgq_node.set_subscriber_watermark('line', s.node_name, c.last_tick),"
+            " pgq.register_consumer_at('line', s.worker_name, c.last_tick)"
+            " from pgq_node.get_subscriber_info('line') s,"
+            " lateral (select max(tick_id) as last_tick from pgq.tick) c"
+        )
+        root.database.execute("select pgq_node.set_global_watermark(%s, null)", QUEUE)
+        line.wait_position(far, line.tick())
+
+    def group() -> object:
+        return far.database.value("select node_attrs from pgq_node.node_info")
+
+    # While the worker runs: it reads the group again.
+    assert command(root, "rename-node", "a", "first").code == 0
+    assert command(root, "drop-node", "b").code == 0
+    assert group() == "sync_watermark=first%2Cgone"
+    # By another program: the name stays in the group.
+    for node in (far, root):
+        node.database.execute("select pgq_node.unregister_location(%s, 'gone')", QUEUE)
+    before = marker(far, ".global_watermark")
+
+    def first_applies() -> bool:
+        moves()
+        tick = far.database.value("select max(tick_id) from pgq.tick")
+        line.nodes["a"].database.execute("update pgq_node.local_state set last_tick_id = %s", tick)
+        return marker(far, ".global_watermark") > before
+
+    line.wait(first_applies, "the watermark of the group")
+    assert command(root, "drop-node", "first").code == 0
+    assert group() == "sync_watermark=gone"
+    found = json.loads(command(root, "status", "--check", "--json").out)["findings"]
+    assert "watermark-group" in {one["kind"] for one in found}, found
+    before = marker(far, ".global_watermark")
+    line.wait(lambda: moves() or marker(far, ".global_watermark") > before, "its own watermark")
+    assert command(root, "sync-watermark", "--off", "--node", "far").code == 0
+    found = json.loads(command(root, "status", "--check", "--json").out)["findings"]
+    assert "watermark-group" not in {one["kind"] for one in found}, found
+
+
 def test_the_lowest_counts_and_nothing_moves_while_one_is_unknown() -> None:
     assert group_watermark(7, 9, {"a": 8}) == 7
     assert group_watermark(7, 5, {}) == 5
