@@ -250,9 +250,10 @@ def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
     Raises StateError when none is under way, or the new root is promoted already.
     """
     noted = noted_switchover(scene, new)
-    if noted is not None and overtaken(scene, noted) is not None:
+    promoted = new in scene.topology.roots
+    if noted is not None and not promoted and overtaken(scene, noted) is not None:
         return _forget(scene, noted)
-    target = scene.info(new)
+    scene.info(new)
     if noted is None and (silent := scene.silent()):
         raise NodeUnreachable(
             f"no node that answers has recorded a switchover to {new}; nodes without an answer:"
@@ -263,7 +264,7 @@ def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
         raise StateError(
             f"no switchover to {new} is under way", hint="londiste status shows the nodes"
         )
-    if target.type is NodeType.ROOT:
+    if promoted:
         raise StateError(
             f"node {new} is the root already, a switchover to it cannot be undone",
             hint=f"londiste switchover --to {new} finishes it; afterwards"
