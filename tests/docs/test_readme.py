@@ -51,13 +51,13 @@ def test_one_command_replicates_a_database(
     assert new.value("select count(*) from orders") == 1000
 
 
-def test_the_ten_commands_replicate_a_table(
+def test_the_eleven_commands_replicate_a_table(
     new_database: Callable[..., Database], tmp_path: Path
 ) -> None:
     old, new = new_database(pgq=False), new_database(pgq=False)
     old.execute("create table orders (id int primary key, what text)")
     old.execute("insert into orders select i, 'thing ' || i from generate_series(1, 1000) i")
-    script = block("Ten commands that replicate a table")
+    script = block("Eleven commands that replicate a table")
     assert OLD in script
     assert NEW in script
     script = script.replace(OLD, old.dsn).replace(NEW, new.dsn)
@@ -93,13 +93,18 @@ def test_the_ten_commands_replicate_a_table(
         )
         shown = run("londiste -c leaf.toml status --json")
         assert json.loads(shown.stdout), shown.stderr
+        assert "NOT RUNNING" not in run("londiste -c leaf.toml status").stdout
     finally:
         ended = [
             run(f"londiste -c {name}.toml --set pidfile={pid}.pid {command} -k")
-            for name, pid, command in (("root", "ticker", "ticker"), ("leaf", "leaf", "worker"))
+            for name, pid, command in (
+                ("root", "ticker", "ticker"),
+                ("root", "root", "worker"),
+                ("leaf", "leaf", "worker"),
+            )
         ]
-    assert [e.returncode for e in ended] == [0, 0], [e.stderr for e in ended]
-    for name in ("ticker", "leaf"):
+    assert [e.returncode for e in ended] == [0, 0, 0], [e.stderr for e in ended]
+    for name in ("ticker", "root", "leaf"):
         wait_for(lambda n=name: not (tmp_path / f"{n}.pid").exists(), what=f"the end of {name}")
 
 

@@ -163,7 +163,7 @@ def _finish(
         output.message(f"node {node.name} is a {node.type.value} of queue {node.queue}")
         root = node.type is NodeType.ROOT
         output.next_step(
-            "londiste ticker, then londiste add-table TABLE"
+            "londiste ticker and londiste worker, then londiste add-table TABLE"
             if root
             else "londiste worker, then londiste add-table TABLE --create"
         )

@@ -53,7 +53,8 @@ def _no_root_worker(user: str, version: int) -> Finding:
         Severity.WARNING,
         "replica",
         f"{user} may not set session_replication_role in the source database",
-        "without a worker of the root the values of sequences are not replicated",
+        "without a worker of the root only the ticker publishes values of sequences, every two"
+        " minutes",
         f"as an administrator: {'; '.join(replica_grants(user, version))}",
         "",
     )

@@ -41,7 +41,10 @@ def test_every_step_names_the_next_one(
     assert "then londiste -c FILE create-root NAME" in printed
     assert after("root.toml", "install") == ""
     assert after("leaf.toml", "install")
-    step = "next: londiste -c root.toml ticker, then londiste -c root.toml add-table TABLE"
+    step = (
+        "next: londiste -c root.toml ticker and londiste -c root.toml worker, then londiste -c"
+        " root.toml add-table TABLE"
+    )
     assert after("root.toml", "create-root", "a", root.dsn) == step
     assert "on each node below" in after("root.toml", "add-table", "t")
     create = ("create-leaf", "b", leaf.dsn, "--provider", root.dsn)
