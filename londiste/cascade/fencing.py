@@ -122,8 +122,9 @@ def _report(conn: Connection, info: NodeInfo, name: str, location: str) -> Repor
     queue = info.queue
     listed = nodes.get_queue_locations(conn, queue)
     provider = "" if info.type is NodeType.ROOT else info.provider
-    if provider == name and info.provider_location != location:
-        # The root was dropped, and a node of its name made elsewhere.
+    dropped = nodes.was_dropped(conn, queue, name, location)
+    if dropped and provider == name and info.provider_location != location:
+        # A node of that name was made elsewhere.
         provider = f"another node {name}"
     subscribers = () if info.type is NodeType.LEAF else nodes.get_subscriber_info(conn, queue)
     return Report(
@@ -132,7 +133,7 @@ def _report(conn: Connection, info: NodeInfo, name: str, location: str) -> Repor
         listed=any(m.name == name and m.location == location for m in listed),
         dead=any(m.name == name and m.dead for m in listed),
         keeps=any(s.worker == GRAVESTONE.format(name) for s in subscribers),
-        dropped=nodes.was_dropped(conn, queue, name, location),
+        dropped=dropped,
         members=tuple(listed),
     )
 

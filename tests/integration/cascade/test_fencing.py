@@ -9,7 +9,7 @@ import pytest
 
 from londiste.cascade.fencing import Report, Successor, replaced_by, successor
 from londiste.cascade.model import NodeType
-from tests.fixtures.cascade import closed
+from tests.fixtures.cascade import Node, closed
 from tests.fixtures.line import QUEUE, Command, Line, LineNode
 
 TAKE = ("takeover", "root", "--failover", "--timeout", "0")
@@ -153,6 +153,16 @@ def test_mark_of_a_failed_root_stays_while_its_successor_may_be_silent(
     for node in (one, two):
         node.database.execute("select pgq_node.register_location(%s, 'root', null, false)", QUEUE)
     _returns(line, root, below="two")
+
+
+def test_root_that_has_moved_is_not_fenced_by_a_branch_that_has_missed_it(
+    three: tuple[Node, Node, Node],
+) -> None:
+    root, one, _ = three
+    one.db.execute("update pgq_node.node_location set dead = true where node_name = 'root'")
+    root.db.execute("update pgq_node.node_location set node_location = node_location || ' '")
+    with root.connect(autocommit=True) as conn:
+        assert replaced_by(conn, "q", "root") is None
 
 
 def _root(name: str, **facts: bool) -> Report:

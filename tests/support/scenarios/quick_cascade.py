@@ -317,7 +317,9 @@ DIGEST = (
     "select 'consumer', co_name from pgq.consumer c"
     " where exists (select from pgq.subscription s where s.sub_consumer = c.co_id) order by 2",
     "select 'queue', queue_disable_insert, queue_external_ticker from pgq.queue",
-    "select 'closed', count(*)::text from pg_trigger where tgname = 'pgq_node_closed'",
+    # Where the queue is open, maintenance removes what was in use.
+    "select 'closed', count(*)::text from pg_trigger where tgname = 'pgq_node_closed'"
+    " and exists (select from pgq.queue where queue_disable_insert)",
     "select 'under way', operation, node_name, new_node from pgq_node.operation",
 )
 
