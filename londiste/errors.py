@@ -340,7 +340,7 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
     diag = error.diag
     message = (diag.message_primary or first_line(str(error))).strip() or type(error).__name__
     detail = diag.message_detail or ""
-    hint = diag.message_hint or ""
+    hint = server_hint(error)
     if state in LD_CLASSES:
         return LD_CLASSES[state](place + message, detail=detail, hint=hint)
     if state == "55P03":
@@ -432,6 +432,12 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
         detail=detail,
         hint=hint or "check that the server runs and that host and port are right",
     )
+
+
+def server_hint(error: psycopg.Error) -> str:
+    """The server's hint, unless it recommends to drop other objects as well."""
+    hint = error.diag.message_hint or ""
+    return "" if "CASCADE" in hint else hint
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -45,6 +45,7 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         crash.arm()
         _require_text(argv)
         _print_everything()
+        _label_early_warnings()
         _remember(command, argv if name == "londiste" else ())
         result = command.main(args=list(argv), prog_name=name, standalone_mode=False)
         if sys.stdout is not None:
@@ -116,6 +117,19 @@ def _print_everything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+class _Labelled(logging.Formatter):
+    """Messages of the log as ``warning: …``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.levelname.lower()}: {phrase(record.getMessage())}"
+
+
+def _label_early_warnings() -> None:
+    """Warnings of commands without a log, and of settings that are read before it is set up."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Labelled())
 
 
 _program: click.Command = click.Group()

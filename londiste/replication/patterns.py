@@ -95,8 +95,9 @@ def table_meant(text: Pattern, known: Iterable[TableName], otherwise: str) -> st
     wanted = parsed(text)
     names = sorted(known, key=lambda one: one.schema != wanted.schema)
     close = [one for one in names if one.name == wanted.name]
-    for name in difflib.get_close_matches(wanted.name, [one.name for one in names], n=1):
-        close += [one for one in names if one.name == name]
+    lower = [one.name.lower() for one in names]
+    for name in difflib.get_close_matches(wanted.name.lower(), lower, n=1):
+        close += [one for one in names if one.name.lower() == name]
     return f"did you mean {argument(close[0])}?" if close else otherwise
 
 

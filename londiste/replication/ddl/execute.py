@@ -29,6 +29,7 @@ from londiste.errors import (
     StateError,
     TransientError,
     from_database,
+    server_hint,
 )
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
@@ -159,7 +160,7 @@ def run_statement(
             f"script {name}: statement {statement.number} (line {statement.line}) failed on node"
             f" {node}: {error.diag.message_primary or ours.message}{state_text}",
             detail="; ".join(filter(None, [statement.shown, error.diag.message_detail])),
-            hint="; ".join(filter(None, [error.diag.message_hint, choices(name)])),
+            hint="; ".join(filter(None, [server_hint(error), choices(name)])),
             event_id=event_id,
             statement=statement.number,
         ) from error

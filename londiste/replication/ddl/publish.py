@@ -91,7 +91,7 @@ def plan(scripts: Sequence[tuple[str, str]]) -> list[Planned]:
             attributes = Attributes.of_script(text)
             made = parts(name, hide(text, attributes.placeholders()), text)
         except BadOption as error:
-            if error.message.startswith(name):
+            if error.message.startswith((name, f"script {name}")):
                 raise
             raise BadOption(
                 f"{name}, {error.message}", detail=error.detail, hint=error.hint

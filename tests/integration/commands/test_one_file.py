@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 from tests.fixtures.cascade import Node, silent
@@ -275,3 +277,14 @@ def test_apply_waits_for_a_table_that_its_provider_is_copying(
     assert (
         one_file.db["n3"].value("select count(*) from pg_index where indrelid = 'b'::regclass") == 2
     )
+
+
+def test_a_password_that_others_can_read_is_a_labelled_warning(one_file: OneFile) -> None:
+    one_file.write({"n1": "root"}, "", pgq=False)
+    text = one_file.path.read_text().replace('db = "', 'db = "password=x ')
+    one_file.path.write_text(text)
+    one_file.path.chmod(0o644)
+    # In a process of its own: here the log of the tests gets it.
+    call = [sys.executable, "-m", "londiste", "-c", str(one_file.path), "plan"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert f"warning: {one_file.path} contains passwords" in done.stderr

@@ -89,6 +89,7 @@ def test_a_name_without_a_match_has_the_nearest_one_as_its_hint() -> None:
     assert table_meant("ordrs", known, "list") == "did you mean public.orders?"
     assert table_meant("sales.ordrs", known, "list") == "did you mean sales.orders?"
     # The same schema makes no names alike, and another schema is a mistake, too.
+    assert table_meant("ORDERS", known, "list") == "did you mean public.orders?"
     assert table_meant("sales.xy", known, "list") == "list"
     assert table_meant("public.items", known, "list") == "did you mean sales.items?"
     assert table_meant("ord?rss*", known, "list") == "list"
