@@ -67,6 +67,7 @@ CAUSES = {
     "unknown": beside(daemons=(Running("worker", "w", Life.UNKNOWN),)),
     "unknown, tables": beside(tables=None),
     "paused": beside(paused=True),
+    "watermark-group": beside(attrs={"sync_watermark": "gone"}),
     "copies-paused": beside(copies_paused=True, tables=TableCounts(2, 1, 4)),
     "operation": beside(operation=Underway("switchover", "londiste switchover", "me", AT)),
     "held": beside(held=Retention(1, 9999.0, "c", "consumer c", "start it")),
