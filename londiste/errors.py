@@ -279,11 +279,10 @@ _GRANTS = (
     " (to consume) or pgq_admin to the user"
 )
 
-#: Before PostgreSQL 15 no grant is sufficient.
 REPLICA_ROLE = "session_replication_role"
 _REPLICA_GRANT = (
-    f"as an administrator: grant set on parameter {REPLICA_ROLE} to the user; before PostgreSQL 15:"
-    " londiste doctor prints what is missing"
+    f"as an administrator: grant set on parameter {REPLICA_ROLE} to the user;"
+    " before PostgreSQL 15: londiste doctor prints what is missing"
 )
 
 #: SQLSTATE raised by Londiste's SQL functions -> class.  docs/reference/errors.md lists them.
@@ -359,11 +358,8 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
             place + message, detail=detail, hint=hint or "check user, password and pg_hba.conf"
         )
     if state == "42501":
-        return AccessDenied(
-            place + message,
-            detail=detail,
-            hint=hint or (_REPLICA_GRANT if REPLICA_ROLE in message else _GRANTS),
-        )
+        grant = _REPLICA_GRANT if REPLICA_ROLE in message else _GRANTS
+        return AccessDenied(place + message, detail=detail, hint=hint or grant)
     if state == "25006":
         return LondisteError(
             place + message,
@@ -382,7 +378,7 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
         return InstallError(
             place + message,
             detail=detail,
-            hint=(f"in database {where}: " if where else "run: ") + "londiste install",
+            hint=f"{f'in database {where}' if where else 'run'}: londiste install",
         )
     return LondisteError(place + message, detail=detail or f"SQLSTATE {state}", hint=hint)
 
