@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from londiste.cascade import fencing
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import Hold, WorkerState
+from londiste.cascade.model import Hold, NodeType, WorkerState
 from londiste.cascade.worker_role import BatchActions
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop
 from londiste.daemon.statistics import BatchStatistics
-from londiste.errors import CombinedClosed
+from londiste.errors import CombinedClosed, StateError
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.liveness import Beat, server_now
@@ -96,7 +96,12 @@ class RootDuties(_Duties):
         """
         node = self._sessions.node()
         self._fence.look(node, state.queue, state.name, extra=self.settings.remote_extra_connstr)
-        tables.root_check_seqs(node, state.queue)
+        try:
+            tables.root_check_seqs(node, state.queue)
+        except StateError:
+            # A switchover may have made it a branch since.
+            if nodes.get_node_info(node, state.queue).type is NodeType.ROOT:
+                raise
         self._loop.delay = max(self.settings.poll_interval, 1.0)
 
     def unit(

@@ -267,7 +267,7 @@ def test_a_worker_is_woken_by_the_decision(line: Line, forger: str) -> None:
     worker = line.start(leaf)
     line.wait(lambda: f"event {event} of type" in (line.error(leaf) or ""), "a halt")
     shown = line.run(leaf, "events", "show")
-    assert f"londiste events skip {event}" in shown.out, str(shown)
+    assert f"events skip {event} --reason" in shown.out, str(shown)
     assert "secret" not in shown.out + worker.said()
     assert line.run(leaf, "events", "skip", str(event)).code == 0
     line.wait_position(leaf, tick)

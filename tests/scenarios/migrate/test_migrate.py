@@ -169,7 +169,7 @@ def test_a_beginning_and_an_end_that_are_killed_finish_when_given_again(
     )
     assert new.value(keys) == 1
     assert move.to_the_end("finish", "--abandon", steps=2) >= 2
-    assert "nothing to do" in move.run("finish").err
+    assert "it is finished, or has not begun" in move.run("finish").err
     for database in (old, new):
         assert database.value(OURS) == 0
         assert database.value(CAPTURES) == 1
@@ -235,7 +235,7 @@ def test_a_move_does_not_begin_where_rows_would_be_lost(
     assert new.value(OURS) == old.value(OURS) == 0
     same = Move(cascade, old.dsn, old.dsn).run("check", accept=[2])
     assert "same database" in same.err
-    assert "next: londiste migrate check, then" in move.run("status").err
+    assert "next: to migrate: londiste migrate check, then" in move.run("status").err
 
 
 def _do_what_is_asked_for(move: Move, old: Database, new: Database) -> None:
