@@ -138,7 +138,9 @@ def test_retry_and_policies_wake_a_worker_that_waits(
     assert done.code == 0, str(done)
     line.wait_position(leaf, last)
     assert rows(leaf) == rows(root)
-    assert "1 times update of a row that does not exist: applied" in worker.said()
+    # Logged after the commit.
+    counted_rows = "1 times update of a row that does not exist: applied"
+    line.wait(lambda: counted_rows in worker.said(), "the line that counts them")
     done = line.run(leaf, "events", "conflicts", "--json")
     (counted,) = json.loads(done.out)["conflicts"]
     assert (counted["kind"], counted["policy"], counted["times"]) == ("missing", "overwrite", 1)
