@@ -71,4 +71,6 @@ def test_a_worker_waits_while_its_server_is_down_and_recovers(
     root.database.execute("insert into a values (1)")
     line.wait_position(leaf, line.tick())
     assert leaf.database.execute("select * from a") == [(1,)]
-    assert worker.running() and "recovered after" in worker.said()
+    # Logged after the commit.
+    line.wait(lambda: "recovered after" in worker.said(), "the line of the worker")
+    assert worker.running()

@@ -213,7 +213,9 @@ def test_a_killed_audit_continues_where_it_was(line: Line, pair: tuple[LineNode,
     assert leaf.database.value(firsts, ranges) == ranges
     # Both were in ranges that the killed process had not reached.
     for name in ("big", "small"):
-        assert f"table public.{name}: 1 rows differ" in again.said()
+        text = f"table public.{name}: 1 rows differ"
+        # Logged after the result is stored.
+        line.wait(lambda text=text: text in again.said(), text)
     assert again.stop() == 0
 
 
