@@ -191,6 +191,7 @@ def nameless(statements: set[str]) -> set[str]:
 
 def same(source: Database, target: Database, newest: Database) -> None:
     """Fails with the statements that differ."""
+    newest = max(newest, source, target, key=lambda one: one.cluster.version)
     want, got = nameless(dumped(source, newest)), nameless(dumped(target, newest))
     if source.cluster is newest.cluster is target.cluster:
         want, got = dumped(source, newest), dumped(target, newest)
