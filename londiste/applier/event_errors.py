@@ -15,6 +15,7 @@ from londiste.applier import statements
 from londiste.applier.conflict_policy import Action, decide, kind_of
 from londiste.applier.plan import ReplayChanges, TableChange, TablePlan
 from londiste.changes.types import RowChange, Truncate
+from londiste.daemon import logcontext
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
@@ -188,7 +189,8 @@ def format_error(error: psycopg.Error) -> str:
 
 def stored_error(error: LondisteError) -> str:
     """What is stored of an error for ``status`` and its readers: without values of rows."""
-    state = _sqlstate(error)
+    states = (getattr(one, "sqlstate", None) for one in logcontext.causes(error))
+    state = next(filter(None, states), "")
     message = _without_value(error.message, state)
     if not error.detail:
         return message
@@ -196,18 +198,6 @@ def stored_error(error: LondisteError) -> str:
     detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", detail)
     detail = re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail)
     return f"{message} ({detail})"
-
-
-def _sqlstate(error: BaseException | None) -> str:
-    """The SQLSTATE of the error, or of the first cause that has one; '' for none."""
-    seen: set[int] = set()
-    # An error of a task that was raised again may be its own cause.
-    while error is not None and id(error) not in seen:
-        if state := getattr(error, "sqlstate", None):
-            return str(state)
-        seen.add(id(error))
-        error = error.__cause__
-    return ""
 
 
 def _without_value(text: str, state: str) -> str:

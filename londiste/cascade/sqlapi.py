@@ -22,7 +22,7 @@ from londiste.cascade.model import (
 )
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.queries import first
+from londiste.db.queries import has_function
 from londiste.errors import CombinedClosed, UnknownConsumer, UnknownNode
 from londiste.pgq.types import Batch
 
@@ -179,8 +179,7 @@ def get_queue_locations(conn: Connection, queue: str) -> list[Member]:
 
 def was_dropped(conn: Connection, queue: str, node: str, location: str) -> bool:
     """Whether the node there was dropped while it was marked as failed; False for earlier SQL."""
-    row = first(conn, "function_exists", function="pgq_node.was_dropped(text,text,text)")
-    known = row is not None and bool(row[0])
+    known = has_function(conn, "pgq_node.was_dropped(text,text,text)")
     return known and bool(call.value(conn, "pgq_node.was_dropped", queue, node, location))
 
 

@@ -87,15 +87,21 @@ def current() -> Mapping[str, Any]:
 def of(error: BaseException) -> dict[str, Any]:
     """The fields that were bound at the raise of an error, or of one of its causes."""
     fields: dict[str, Any] = {}
-    seen: list[BaseException] = []
-    one: BaseException | None = error
-    # ``raise error from error`` makes a ring.
-    while one is not None and one not in seen:
-        seen.append(one)
+    for one in causes(error):
         # A cause was raised further in, and knows better.
         fields.update(getattr(one, _OF_ERROR, _EMPTY))
-        one = one.__cause__
     return fields
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """The error, its cause, the cause of that, …; each once."""
+    found: list[BaseException] = []
+    one: BaseException | None = error
+    # ``raise error from error`` makes a ring.
+    while one is not None and one not in found:
+        found.append(one)
+        one = one.__cause__
+    return found
 
 
 def carried(function: Callable[P, R]) -> Callable[P, R]:

@@ -142,6 +142,11 @@ def first(conn: Connection, query_name: str, /, **parameters: Any) -> tuple[Any,
     return next(iter(tuples(conn, query_name, **parameters)), None)
 
 
+def has_function(conn: Connection, signature: str) -> bool:
+    """Whether the database has a function, ``schema.name(types)``; earlier SQL may lack it."""
+    return bool(tuples(conn, "function_exists", function=signature)[0][0])
+
+
 def tuples(conn: Connection, query_name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
     """Runs a query of ``sql/queries``; one tuple per row."""
     with translated(conn), conn.cursor(row_factory=tuple_row) as cursor:

@@ -26,7 +26,7 @@ from londiste.changes.types import Malformed
 from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.queries import first
+from londiste.db.queries import has_function
 from londiste.errors import BadOption, EventError, LondisteError, from_database
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, partial
@@ -99,8 +99,7 @@ class CallFunction(EventWork):
                 hint=f"--handler-arg func_name=public.{schema}",
             )
         signature = f"{TableName(schema, name).quoted}({ARGUMENTS})"
-        found = first(conn, "function_exists", function=signature)
-        if found is None or not found[0]:
+        if not has_function(conn, signature):
             raise BadOption(
                 f"function {self.function} with the arguments of applyfn does not exist in"
                 f" {describe_dsn(conn.info.dsn)}",

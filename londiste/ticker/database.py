@@ -21,6 +21,7 @@ from londiste.daemon.service_manager import watched
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, describe_dsn, session
 from londiste.db.notify import Listener
+from londiste.db.queries import has_function
 from londiste.db.server_text import connected_to, named
 from londiste.errors import LondisteError
 from londiste.pgq import queues
@@ -365,7 +366,7 @@ class _Housekeeping(_Round):
         self.knows_due = True
 
     def on_connect(self, conn: Connection) -> None:
-        self.knows_due = maintenance.has(conn, maintenance.NEXT_DUE)
+        self.knows_due = has_function(conn, maintenance.NEXT_DUE)
 
     def until_due(self) -> float | None:
         """Seconds until a retry or delayed event is due; None: none, or an old schema."""

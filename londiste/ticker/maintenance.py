@@ -18,7 +18,7 @@ from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import report
 from londiste.db import call
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import first, translated, tuples
+from londiste.db.queries import first, has_function, translated, tuples
 from londiste.errors import InstallError, LondisteError, NodeUnreachable
 from londiste.install import compat
 from londiste.pgq import queues
@@ -116,14 +116,9 @@ def check(conn: Connection) -> None:
         )
 
 
-def has(conn: Connection, function: str) -> bool:
-    """Whether the schema has a function, ``schema.name(types)``."""
-    return bool(tuples(conn, "function_exists", function=function)[0][0])
-
-
 def operations(conn: Connection) -> list[tuple[str, str | None]]:
     """The result of ``maint_operations``, or its equivalent if the function does not exist."""
-    if has(conn, MAINT_OPERATIONS):
+    if has_function(conn, MAINT_OPERATIONS):
         return queues.maint_operations(conn)
     names = [str(name) for (name,) in tuples(conn, "queue_names")]
     rotation: list[tuple[str, str | None]] = [

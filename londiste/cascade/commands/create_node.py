@@ -29,12 +29,7 @@ from londiste.cascade.commands.upstream import Upstream, upstream
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import describe_dsn, masked
 from londiste.db.names import argument
-from londiste.errors import (
-    BadOption,
-    LondisteError,
-    StateError,
-    UsageError,
-)
+from londiste.errors import BadOption, LondisteError, StateError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.pgq import position_check, queues

@@ -19,7 +19,7 @@ from uuid import UUID
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import argument
-from londiste.db.queries import first
+from londiste.db.queries import has_function
 from londiste.errors import NodeBusy, StateError
 
 
@@ -133,8 +133,7 @@ def refuse_resume(conn: Connection, queue: str, node: str) -> None:
 
 def can_note(conn: Connection) -> bool:
     """Whether changes can be recorded in the database; the SQL of Londiste 3 cannot."""
-    row = first(conn, "function_exists", function="pgq_node.get_operation(text)")
-    return row is not None and bool(row[0])
+    return has_function(conn, "pgq_node.get_operation(text)")
 
 
 def require_notes(conn: Connection, node: str) -> None:

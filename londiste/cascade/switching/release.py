@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import fetch, first
+from londiste.db.queries import fetch, first, has_function
 
 log = logging.getLogger(__name__)
 
@@ -64,5 +64,4 @@ def report(keys: Sequence[ReleasedKey]) -> None:
 
 def _is_there(conn: Connection) -> bool:
     """Whether the database has tables of Londiste; an older version cannot release them."""
-    row = first(conn, "function_exists", function="londiste.release_tables(text)")
-    return row is not None and bool(row[0])
+    return has_function(conn, "londiste.release_tables(text)")

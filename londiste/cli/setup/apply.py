@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from londiste.cascadefile.action import REMOVALS
+from londiste.cascadefile.action import REMOVALS, Action
 from londiste.cascadefile.perform import Performer
 from londiste.cli import options, output
 from londiste.cli.cascade.common import block_option, timeout_option
@@ -53,24 +55,13 @@ def apply(
         if explain:
             cascade_plan.show(found.actions, copy_rate, json_wanted=as_json)
             return
-        removals = [action for action in found.actions if action.kind in REMOVALS]
-        if removals and not allow_remove:
-            raise StateError(
-                f"the file omits what the cascade has: {removals[0].describe()}"
-                + (f", and {len(removals) - 1} more" if len(removals) > 1 else ""),
-                detail="nothing was changed",
-                hint="add it to the file (londiste plan shows all), or run"
-                " londiste apply --allow-remove",
-            )
-        exposing = [action for action in found.actions if action.exposes]
-        if exposing and not allow_unfiltered:
-            raise StateError(
-                f"the file omits a filter or handler: {exposing[0].describe()}"
-                + (f", and {len(exposing) - 1} more" if len(exposing) > 1 else ""),
-                detail="the node may get more rows, columns or values; nothing was changed",
-                hint="add it to the file (londiste plan shows all), or run"
-                " londiste apply --allow-unfiltered",
-            )
+        if not allow_remove:
+            removals = [action for action in found.actions if action.kind in REMOVALS]
+            _refuse(removals, "what the cascade has", "nothing was changed", "--allow-remove")
+        if not allow_unfiltered:
+            exposing = [action for action in found.actions if action.exposes]
+            more = "the node may get more rows, columns or values; nothing was changed"
+            _refuse(exposing, "a filter or handler", more, "--allow-unfiltered")
         for action in found.actions:
             if action.code:
                 raise code_refused(action.code, f"node {action.node}")
@@ -101,3 +92,14 @@ def apply(
         if total
         else "nothing to do: the databases are like the file"
     )
+
+
+def _refuse(actions: Sequence[Action], what: str, detail: str, option: str) -> None:
+    """Raises StateError if there are actions that need an option; what -- the file omits."""
+    if actions:
+        raise StateError(
+            f"the file omits {what}: {actions[0].describe()}"
+            + (f", and {len(actions) - 1} more" if len(actions) > 1 else ""),
+            detail=detail,
+            hint=f"add it to the file (londiste plan shows all), or run londiste apply {option}",
+        )

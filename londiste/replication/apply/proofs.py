@@ -22,7 +22,7 @@ from londiste.changes.decode import shown
 from londiste.changes.kinds import is_message
 from londiste.changes.types import SystemEvent
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.queries import first
+from londiste.db.queries import has_function
 from londiste.errors import ApplyError, EventError
 from londiste.handlers.base import literal
 from londiste.pgq import queues
@@ -125,8 +125,7 @@ class Proofs:
 
 def _knows(conn: Connection) -> bool:
     """Whether the provider records proofs; older versions do not."""
-    row = first(conn, "function_exists", function=_FUNCTION)
-    return bool(row and row[0])
+    return has_function(conn, _FUNCTION)
 
 
 def _error(event: Control, queue: str, provider: str) -> EventError:

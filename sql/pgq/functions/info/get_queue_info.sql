@@ -42,7 +42,7 @@ begin
         now() - last.tick_time,
         ((last.tick_event_seq - base.tick_event_seq)
             / nullif(extract(epoch from last.tick_time - base.tick_time), 0))::float8,
-        coalesce(pg_sequence_last_value(q.queue_event_seq::regclass), 0) - last.tick_event_seq,
+        pgq._last_taken(q.queue_event_seq) - last.tick_event_seq,
         last.tick_id
     from pgq.queue q
     left join lateral (
