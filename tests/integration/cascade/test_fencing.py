@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-import psycopg
 import pytest
 
 from londiste.cascade.fencing import Report, Successor, replaced_by, successor
 from londiste.cascade.model import NodeType
-from tests.fixtures.cascade import Node, closed
+from tests.fixtures.cascade import Node, closed, takes_events
 from tests.fixtures.line import QUEUE, Command, Line, LineNode
 
 TAKE = ("takeover", "root", "--failover", "--timeout", "0")
@@ -25,20 +24,22 @@ def _done(command: Command, node: LineNode, *args: str) -> None:
     assert done.code == 0, done
 
 
-def _takes_events(node: LineNode) -> bool:
-    try:
-        node.database.execute("select pgq.insert_event(%s, 'type', 'data')", QUEUE)
-    except psycopg.Error as error:
-        assert error.sqlstate == "LD102"
-        return False
-    return True
+def _replaced_twice(line: Line, command: Command, one: LineNode) -> LineNode:
+    """One takes over from the failed root, and the root after it is a node that is made then."""
+    _done(command, one, *TAKE)
+    two = line.node("two", NodeType.BRANCH, one)
+    line.start(one)
+    line.start(two)
+    line.wait_position(two, line.tick(one))
+    _done(command, one, "switchover", "--to", "two")
+    return two
 
 
 def _returns(line: Line, root: LineNode, *, below: str) -> str:
     """Its worker runs once: it refuses events and says so; returns what it says."""
     done = line.run(root, "worker", "--once")
     assert f"was replaced by {below}: writes are refused" in done.err, done
-    assert not _takes_events(root)
+    assert not takes_events(root.database, QUEUE)
     return done.err
 
 
@@ -47,14 +48,9 @@ def test_failed_root_follows_branch_to_a_successor_it_never_knew(
 ) -> None:
     root, one = _pair(line)
     with closed(root.database):
-        _done(command, one, *TAKE)
-        two = line.node("two", NodeType.BRANCH, one)
-        line.start(one)
-        line.start(two)
-        line.wait_position(two, line.tick(one))
-        _done(command, one, "switchover", "--to", "two")
+        two = _replaced_twice(line, command, one)
     assert "londiste resurrect --node root" in _returns(line, root, below="two")
-    assert _takes_events(two)
+    assert takes_events(two.database, QUEUE)
 
 
 def test_dropped_root_that_returns_is_fenced(line: Line, command: Command) -> None:
@@ -64,7 +60,7 @@ def test_dropped_root_that_returns_is_fenced(line: Line, command: Command) -> No
         _done(command, one, "drop-node", "root")
     said = _returns(line, root, below="one")
     assert "resurrect" not in said
-    assert _takes_events(one)
+    assert takes_events(one.database, QUEUE)
     # A node of its name elsewhere is another one, below the present root or as the root itself.
     again = line.node("root", NodeType.BRANCH, one)
     again.config = again.config.rename(line.directory / "again.toml")
@@ -75,7 +71,7 @@ def test_dropped_root_that_returns_is_fenced(line: Line, command: Command) -> No
     line.wait_position(again, line.tick(one))
     _done(command, one, "switchover", "--to", "root")
     _returns(line, root, below="another node root")
-    assert _takes_events(again)
+    assert takes_events(again.database, QUEUE)
     # The printed statement drops the old node only.
     printed = re.search(r"select pgq_node.drop_node\(.*?\)", said)
     assert printed is not None
@@ -100,7 +96,7 @@ def test_node_made_again_in_place_of_a_dropped_one_becomes_the_root(
     _done(command, one, "switchover", "--to", "root")
     with root.database.connect(autocommit=True) as conn:
         assert replaced_by(conn, QUEUE, "root") is None
-    assert _takes_events(root)
+    assert takes_events(root.database, QUEUE)
 
 
 def test_another_cascade_with_the_same_names_fences_nobody(line: Line, command: Command) -> None:
@@ -134,12 +130,7 @@ def test_mark_of_a_failed_root_stays_while_its_successor_may_be_silent(
 ) -> None:
     root, one = _pair(line)
     with closed(root.database):
-        _done(command, one, *TAKE)
-        two = line.node("two", NodeType.BRANCH, one)
-        line.start(one)
-        line.start(two)
-        line.wait_position(two, line.tick(one))
-        _done(command, one, "switchover", "--to", "two")
+        two = _replaced_twice(line, command, one)
         with closed(one.database):
             refused = command(two, "tag-alive", "root")
             assert refused.code == 6, refused

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
 import pytest
 
 from londiste.cascade.commands import create_node, upstream
@@ -16,7 +15,7 @@ from londiste.cli.cascade import common
 from londiste.console import actions
 from londiste.errors import NodeBusy, UnknownNode
 from londiste.orchestration.connections import Connections
-from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes, silent
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes, silent, takes_events
 
 TYPE = "select node_type from pgq_node.node_info"
 PROVIDER = "select provider_node from pgq_node.local_state"
@@ -51,14 +50,6 @@ def _paused(*nodes: Node) -> None:
         node.db.execute("update pgq_node.local_state set uptodate = true, paused = true")
 
 
-def _takes(node: Node) -> bool:
-    try:
-        node.db.execute("select pgq.insert_event(%s, 'x', 'y')", QUEUE)
-    except psycopg.Error:
-        return False
-    return True
-
-
 def test_the_second_of_two_failovers_makes_no_second_root(
     three: tuple[Node, Node, Node], londiste: CommandLine, between: Between
 ) -> None:
@@ -73,7 +64,7 @@ def test_the_second_of_two_failovers_makes_no_second_root(
         assert second.err.endswith(AGAIN)
         again = londiste(two.db, *take)
     assert "node one is the root, two cannot replace root as well" in again.err
-    assert [_takes(node) for node in (one, two)] == [True, False]
+    assert [takes_events(node.db, QUEUE) for node in (one, two)] == [True, False]
 
 
 def test_the_second_of_two_changes_makes_no_circle(

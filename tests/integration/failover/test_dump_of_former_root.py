@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from londiste.cascade.model import NodeType
-from tests.fixtures.cascade import closed
+from tests.fixtures.cascade import closed, takes_events
 from tests.fixtures.line import QUEUE, Command, Line, LineNode
 
 LEFT = "select count(*) from pg_trigger where tgname = 'pgq_node_closed'"
@@ -25,14 +25,6 @@ def _dump(node: LineNode) -> Iterator[None]:
             conn.execute(f"lock table {table} in access share mode")
         yield
         conn.rollback()
-
-
-def _takes_events(node: LineNode) -> bool:
-    try:
-        node.database.execute("select pgq.insert_event(%s, 'type', 'data')", QUEUE)
-    except psycopg.Error:
-        return False
-    return True
 
 
 def _done(command: Command, node: LineNode, *args: str) -> None:
@@ -57,7 +49,7 @@ def test_root_is_switched_back_while_it_is_dumped(
     _done(command, root, "switchover", "--to", "one")
     with _dump(root):
         _done(command, root, "switchover", "--to", "root")
-        assert (_takes_events(root), _takes_events(one)) == (True, False)
+        assert [takes_events(n.database, QUEUE) for n in (root, one)] == [True, False]
     assert root.database.value(LEFT) > 0
     _done(command, root, "queue", "maint")
     assert root.database.value(LEFT) == 0
@@ -67,7 +59,7 @@ def test_root_is_switched_back_while_it_is_dumped(
     with _dump(root):
         late = command(root, "switchover", "--to", "one", "--timeout", "0", "--block", "0.1")
         assert late.code == 6 and "everything is undone" in late.err, late
-        assert (_takes_events(root), _takes_events(one)) == (True, False)
+        assert [takes_events(n.database, QUEUE) for n in (root, one)] == [True, False]
 
 
 def test_former_root_takes_over_while_it_is_dumped(
@@ -77,4 +69,4 @@ def test_former_root_takes_over_while_it_is_dumped(
     _done(command, root, "switchover", "--to", "one", "--all")
     with _dump(root), closed(one.database):
         _done(command, root, "takeover", "one", "--failover", "--timeout", "5")
-        assert _takes_events(root)
+        assert takes_events(root.database, QUEUE)

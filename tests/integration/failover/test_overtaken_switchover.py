@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from londiste.cascade.switching import switchover
@@ -12,7 +11,7 @@ from londiste.cascade.switching.cluster_state import look
 from londiste.cascade.switching.steps.notes import Begin
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
-from tests.fixtures.cascade import QUEUE, CommandLine, Node, silent
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, silent, takes_events
 
 NOTES = "select operation from pgq_node.operation"
 TYPE = "select node_type from pgq_node.node_info"
@@ -30,14 +29,6 @@ def _closed(root: Node) -> None:
         assert switch is not None
         plan.execute([s for s in switch.before if isinstance(s, Begin)], sites)
         plan.execute(switch.closing[:1], sites)
-
-
-def _takes(node: Node) -> bool:
-    try:
-        node.db.execute("select pgq.insert_event(%s, 'x', 'y')", QUEUE)
-    except psycopg.Error:
-        return False
-    return True
 
 
 @pytest.fixture
@@ -66,14 +57,14 @@ def test_it_is_not_finished_beside_another_root(
             assert "hint: remove its records: londiste switchover --to one --rollback" in (
                 refused.err
             )
-    assert [_takes(node) for node in overtaken] == [False, False, True]
+    assert [takes_events(node.db, QUEUE) for node in overtaken] == [False, False, True]
     undone = londiste(one.db, *UNDO)
     assert undone.code == 0, undone.err
     assert undone.err.endswith(
         "the switchover to one is over: node two is the root\n"
         "next: londiste resurrect --node root\n"
     )
-    assert [_takes(node) for node in overtaken] == [False, False, True]
+    assert [takes_events(node.db, QUEUE) for node in overtaken] == [False, False, True]
     assert [node.db.execute(NOTES) for node in overtaken] == [[], [], []]
     assert londiste(two.db, "resurrect", "--node", "root").code == 0
     assert londiste(two.db, "tag-alive", "one").code == 0
@@ -95,7 +86,7 @@ def test_its_record_is_removed_while_the_other_node_is_silent(
     undone = londiste(overtaken[away].db, *UNDO)
     assert undone.code == 0, undone.err
     assert overtaken[away].db.execute(NOTES) == []
-    assert [_takes(node) for node in overtaken] == [False, False, True]
+    assert [takes_events(node.db, QUEUE) for node in overtaken] == [False, False, True]
     assert two.db.value(TYPE) == "root"
 
 
@@ -111,9 +102,9 @@ def test_it_is_neither_finished_nor_undone_while_the_old_root_is_marked_as_faile
             assert refused.code == 3, refused
             assert "error: node root is marked as failed, and another node may have" in refused.err
             assert "if no other node is the root: londiste tag-alive root" in refused.err
-        assert not _takes(root)
+        assert not takes_events(root.db, QUEUE)
         # It may be the root now.
         assert londiste(one.db, "tag-alive", "root").code == 6
     assert londiste(one.db, "tag-alive", "root").code == 0
     assert londiste(one.db, *UNDO).code == 0
-    assert [_takes(node) for node in three] == [True, False, False]
+    assert [takes_events(node.db, QUEUE) for node in three] == [True, False, False]
