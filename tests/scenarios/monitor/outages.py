@@ -157,9 +157,18 @@ def ticker_is_killed(watched: Watched) -> Iterator[None]:
     watched.start_ticker()
 
 
+QUIET = """
+    select count(*) from pg_stat_activity
+    where datname = current_database() and application_name like 'londiste ticker%'
+      and (state = 'active' or state_change > clock_timestamp() - interval '0.3 seconds')
+"""
+
+
 @outage(2, "ticker-stopped", "no tick for", moved="1 h")
 def ticker_is_stopped_by_a_signal(watched: Watched) -> Iterator[None]:
     watched.ticker.send(signal.SIGSTOP)
+    # A tick that it had asked for may still come; ticks are aged when its sessions are quiet.
+    watched.line.wait(lambda: watched.root.database.value(QUIET) == 0, "the ticker's last statement")
     with watched.aged_ticks():
         yield
     watched.ticker.send(signal.SIGCONT)
