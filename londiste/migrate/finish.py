@@ -73,7 +73,12 @@ def finish(
     """Runs the remaining steps; returns their number.
 
     quiet -- called after the nodes are dropped: returns when no daemon works any more.
+
+    Raises NodeBusy while another command changes the cascade.
     """
+    for side in (pair.old, pair.new):
+        if setup.node(sites, side, pair.queue) is not None:
+            sites.alone(side.dsn, side.name, pair.queue)
     count = plan.execute(nodes_left(sites, pair, abandon=abandon), sites, report)
     if not keep_sql:
         quiet()

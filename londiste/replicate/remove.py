@@ -92,7 +92,12 @@ def remove(
     """Runs the remaining steps; returns their number.
 
     quiet -- called after the nodes are dropped: returns when no daemon works any more.
+
+    Raises NodeBusy while another command changes the cascade.
     """
+    for side in replication.all:
+        if node_of(sites.at(side.dsn), replication.queue) is not None:
+            sites.alone(side.dsn, side.name, replication.queue)
     found = targets(sites, replication, drop_tables=drop_tables, warn=warn)
     count = plan.execute(found, sites, report)
     count += plan.execute(source(sites, replication), sites, report)

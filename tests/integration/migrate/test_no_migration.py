@@ -1,4 +1,4 @@
-"""``migrate status`` and ``finish`` of databases between which no migration is under way."""
+"""``migrate status`` and ``finish`` where no migration, or another command, is under way."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.orchestration.connections import Connections
+from tests.fixtures.cascade import Nodes
 from tests.fixtures.cluster import Database
 
 
@@ -25,3 +28,22 @@ def test_databases_without_a_migration_are_not_called_finished_or_new(
     printed = capsys.readouterr()
     said = "no migration between these databases: it is finished, or has not begun"
     assert printed.err.strip() == said
+
+
+def test_finish_waits_for_no_other_command(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = nodes_of.root("old")
+    new = nodes_of.below(old, "new", NodeType.BRANCH)
+    sides = ["--from", old.dsn, "--to", new.dsn]
+    call = ["--set", "queue_name=q", "migrate", "finish", *sides, "--abandon"]
+    for busy, name in ((old, "old"), (new, "new")):
+        with Connections(name="other") as other:
+            other.alone(busy.dsn, name, "q")
+            assert run(cli, [*call, "--dry-run"]) == 0
+            capsys.readouterr()
+            assert run(cli, call) == 3
+        refused = f"error: node {name}: another command is changing the cascade of queue q"
+        assert capsys.readouterr().err.startswith(refused)
+    assert new.db.value("select count(*) from pgq_node.node_info") == 1
+    assert run(cli, call) == 0

@@ -9,6 +9,7 @@ import pytest
 
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import Nodes
 from tests.fixtures.cluster import Database
 from tests.fixtures.one_file import OneFile
@@ -83,6 +84,24 @@ def test_a_dry_run_of_remove_shows_what_remove_does(
     done = capsys.readouterr().err.splitlines()
     assert [line.partition(" ")[2].strip() for line in shown] == done[:-1]
     assert done[-1] == "removed; the databases are independent" and len(shown) == 5
+
+
+def test_remove_waits_for_no_other_command(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    call = ["replicate", root.dsn, leaf.dsn, "--queue", "q", "--remove"]
+    for busy, name in ((root, "root"), (leaf, "leaf")):
+        with Connections(name="other") as other:
+            other.alone(busy.dsn, name, "q")
+            assert run(cli, [*call, "--dry-run"]) == 0
+            capsys.readouterr()
+            assert run(cli, call) == 3
+        refused = f"error: node {name}: another command is changing the cascade of queue q"
+        assert capsys.readouterr().err.startswith(refused)
+    assert leaf.db.value("select count(*) from pgq_node.node_info") == 1
+    assert run(cli, call) == 0
 
 
 def test_a_dry_run_of_remove_keeps_a_root_with_another_subscriber(

@@ -168,7 +168,7 @@ QUIET = """
 def ticker_is_stopped_by_a_signal(watched: Watched) -> Iterator[None]:
     watched.ticker.send(signal.SIGSTOP)
     # A tick that it had asked for may still come; ticks are aged when its sessions are quiet.
-    watched.line.wait(lambda: watched.root.database.value(QUIET) == 0, "the ticker's last statement")
+    watched.line.wait(lambda: not watched.root.database.value(QUIET), "its last statement ends")
     with watched.aged_ticks():
         yield
     watched.ticker.send(signal.SIGCONT)
