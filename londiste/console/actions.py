@@ -14,6 +14,7 @@ from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.console import repairing
 from londiste.copy.sqlapi import control
 from londiste.db.connection import Connection
+from londiste.db.names import argument
 from londiste.errors import BadOption, StateError
 from londiste.monitor import apply_errors
 from londiste.orchestration import steps as plan
@@ -211,7 +212,7 @@ def _prepared(
     if away is not None:
         raise StateError(
             f"{away.describe()} is not finished",
-            hint=f"londiste switchover --to {away.new} --rollback",
+            hint=f"londiste switchover --to {argument(away.new)} --rollback",
         )
     switch = switchover.prepare(
         sites,

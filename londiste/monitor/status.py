@@ -53,12 +53,16 @@ class TableCounts:
 
 @dataclass(frozen=True)
 class Underway:
-    """An unfinished change of the cascade at a node, and the command that finishes it."""
+    """An unfinished change of the cascade at a node, and the command that ends it.
+
+    overtaken_by -- the node that has become the root meanwhile: the command removes the records.
+    """
 
     what: str
     command: str
     operator: str
     started_at: datetime
+    overtaken_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -294,7 +298,14 @@ def collect(
         )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
-    found = [_node(member, answers[member.name]) for member in members]
+    roots = [
+        member.name
+        for member in members
+        if not member.dead
+        and isinstance(answer := answers[member.name], _Answer)
+        and answer.info.type is NodeType.ROOT
+    ]
+    found = [_node(member, answers[member.name], roots) for member in members]
     met = [replace(m, name=node.name) for m, node in zip(members, found, strict=True)]
     told = _positions(found, met, dsn, local, queue, extra)
     at = told or {}
@@ -309,7 +320,7 @@ def count_tables(known: Sequence[ReplicatedTable]) -> TableCounts:
     return TableCounts(ok, kept - ok, len(known) - kept)
 
 
-def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
+def _node(member: Member, answer: _Answer | LondisteError, roots: Sequence[str]) -> NodeStatus:
     service = str(conninfo.conninfo_to_dict(member.location).get("service") or "")
     if isinstance(answer, LondisteError):
         return NodeStatus(
@@ -341,7 +352,7 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         local_watermark=info.local_watermark,
         global_watermark=info.global_watermark,
         held=answer.held,
-        operation=_underway(answer.operation, info.name),
+        operation=_underway(answer.operation, info.name, roots),
         consumers=answer.consumers,
         exposed=answer.exposed,
         daemons=answer.daemons,
@@ -373,10 +384,13 @@ def _daemons(
     return tuple(lines)
 
 
-def _underway(found: Operation | None, at: str) -> Underway | None:
+def _underway(found: Operation | None, at: str, roots: Sequence[str]) -> Underway | None:
     if found is None:
         return None
-    return Underway(found.describe(), found.command(at), found.operator, found.started_at)
+    command, other = found.command(at), operation.overtaken(found, roots)
+    if other is not None:
+        command += " --rollback"
+    return Underway(found.describe(), command, found.operator, found.started_at, other or "")
 
 
 def _positions(

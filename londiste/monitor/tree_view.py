@@ -151,7 +151,10 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
         facts.append(paint(f"Events kept since {since}, for {node.held.who}"))
     if node.operation is not None:
         facts.append(paint(f"UNDER WAY: {node.operation.what}"))
-        facts.append(paint(f"  finish it: {node.operation.command}"))
+        end = "finish it"
+        if other := node.operation.overtaken_by:
+            end = f"node {other} is the root now; remove its records"
+        facts.append(paint(f"  {end}: {node.operation.command}"))
     if node.audit is not None:
         facts.append(f"Audit: {node.audit}")
     facts += [*_readers(node, paint)]

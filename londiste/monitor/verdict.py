@@ -111,7 +111,8 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
 
     if node.unreachable:
         severity = Severity.WARNING if node.tagged_dead else Severity.CRITICAL
-        do = f"start its server; or londiste tag-dead {node.name}, and takeover or drop-node"
+        tag = f"londiste tag-dead {argument(node.name)}"
+        do = f"start its server; or {tag}, and takeover or drop-node"
         what = "is marked as failed" if node.tagged_dead else f"does not answer: {node.unreachable}"
         yield add(severity, "unreachable", what, node.unreachable, do)
         return
@@ -140,7 +141,7 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         do = f"londiste sync-watermark NODE... --node {argument(node.name)}; or with --off"
         yield add(Severity.WARNING, "watermark-group", what, why, do)
     if node.paused:
-        do = f"londiste resume --node {node.name}"
+        do = f"londiste resume --node {argument(node.name)}"
         yield add(Severity.WARNING, "paused", "the worker is paused", "it applies nothing", do)
     if node.copies_paused and node.tables is not None and node.tables.half:
         what = f"copies are paused; tables not in sync: {node.tables.half}"
@@ -149,7 +150,11 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         yield add(Severity.WARNING, "copies-paused", what, why, do)
     if node.operation is not None:
         what, do = node.operation.what, node.operation.command
-        yield add(Severity.WARNING, "operation", f"under way: {what}", "it is unfinished", do)
+        other = node.operation.overtaken_by
+        why = (
+            f"it cannot be finished: node {other} is the root now" if other else "it is unfinished"
+        )
+        yield add(Severity.WARNING, "operation", f"under way: {what}", why, do)
     if node.held is not None and node.held.age > allowed.held:
         what = f"events are kept since {dhms(node.held.age)} for {node.held.who}"
         yield add(Severity.WARNING, "held", what, "its tables do not rotate", node.held.do)

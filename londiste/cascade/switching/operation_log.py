@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -101,6 +102,18 @@ class Operation:
         """The error of another change of node ``at``."""
         message = f"node {at}: {self.describe()} is under way"
         return NodeBusy(message, detail=detail, hint=self.way_out(at))
+
+
+def overtaken(noted: Operation, roots: Iterable[str]) -> str | None:
+    """The node that has become the root since a switchover was interrupted; None: there is none.
+
+    Both of its nodes were unreachable then.
+
+    roots -- the nodes that are roots now and are not marked as failed.
+    """
+    if noted.kind is not OperationKind.SWITCHOVER:
+        return None
+    return next((name for name in roots if name not in (noted.node, noted.new)), None)
 
 
 def operator() -> str:

@@ -280,14 +280,10 @@ def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
 
 
 def overtaken(scene: ClusterState, noted: Operation) -> str | None:
-    """The node that has become the root since a switchover was interrupted; None: there is none.
-
-    Both of its nodes were unreachable then.  A root that was replaced itself does not count.
-    """
-    for name in scene.topology.roots:
-        if name not in (noted.node, noted.new) and not scene.topology.views[name].member.dead:
-            return name
-    return None
+    """The node that has become the root since a switchover was interrupted; None: there is none."""
+    views = scene.topology.views
+    roots = [name for name in scene.topology.roots if not views[name].member.dead]
+    return operation_log.overtaken(noted, roots)
 
 
 def refuse_overtaken(scene: ClusterState, noted: Operation) -> None:

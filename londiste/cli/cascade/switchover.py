@@ -124,7 +124,8 @@ def switch_over(
             if switch.begun:
                 error.say_more(
                     "the switchover is under way and may block all writes",
-                    hint=f"{error.hint}; or roll back: londiste switchover --to {new} --rollback",
+                    hint=f"{error.hint}; or roll back: londiste switchover --to {argument(new)}"
+                    " --rollback",
                 )
             raise
     if how.explain:

@@ -212,8 +212,8 @@ def _check_successor(
         if begun:
             error.say_more(
                 "the takeover is under way",
-                hint=f"{error.hint}; or roll back: londiste takeover {lost_root} --node {new}"
-                " --failover --rollback",
+                hint=f"{error.hint}; or roll back: londiste takeover {argument(lost_root)}"
+                f" --node {argument(new)} --failover --rollback",
             )
         raise
 

@@ -80,7 +80,7 @@ def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
     if node.worker is not None:
         found += _of_worker(node, node.worker, queue)
     if node.paused:
-        do = f"londiste resume --node {node.name}"
+        do = f"londiste resume --node {argument(node.name)}"
         why = "it applies nothing until it is resumed"
         found.append(
             _finding(Severity.WARNING, "paused", node, "the worker is paused", why, do, queue)

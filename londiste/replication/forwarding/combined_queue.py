@@ -254,8 +254,8 @@ def require_combined(state: WorkerState) -> None:
             " not a queue of this database",
             detail="its rows would exist on this node only, and on no stand-by",
             hint=f"make this database a root or branch of {state.combined_queue} again; or drop"
-            f" the leaf and create it without --merge: londiste drop-node {state.name}, then"
-            " create-leaf",
+            f" the leaf and create it without --merge: londiste drop-node"
+            f" {argument(state.name)}, then create-leaf",
         )
 
 

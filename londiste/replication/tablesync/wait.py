@@ -11,7 +11,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.daemons import Life
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import LondisteError, StateError, TransientError, UnknownTable
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
@@ -210,7 +210,8 @@ def _ended(
     conn: Connection, queue: str, node: NodeInfo, start: str, never: bool
 ) -> NotCurrent | None:
     if node.paused:
-        return NotCurrent("paused", f"paused: londiste resume --node {node.name}", ("paused",))
+        resume = f"paused: londiste resume --node {argument(node.name)}"
+        return NotCurrent("paused", resume, ("paused",))
     worker = daemons.running(daemons.find(conn, queue), "worker", name=node.worker, start=start)
     if worker.life in _STOPPED or (never and worker.life is Life.NEVER):
         mark = (worker.life, worker.host, worker.pid, worker.started)

@@ -17,6 +17,7 @@ from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_answers
 from londiste.db.ddl import literal
+from londiste.db.names import argument
 from londiste.db.notify import Listener
 from londiste.db.queries import query
 from londiste.db.server_text import named
@@ -136,7 +137,7 @@ def unregistered(state: WorkerState) -> PositionLost:
 def _register_again(state: WorkerState) -> str:
     # A node that was taken for lost: its provider has forgotten it.
     return (
-        f"londiste change-provider --provider {state.provider} registers it again at its"
+        f"londiste change-provider --provider {argument(state.provider)} registers it again at its"
         " position; if that tick has expired: londiste drop-node, then create the node again"
     )
 
@@ -154,7 +155,7 @@ def refuse_lost_root(source: Connection, target: Connection, queue: str, provide
             detail="its events since then may differ from those of the new root; the worker"
             " reads nothing from it",
             hint="finish or undo the takeover that londiste status shows; if there is none and"
-            f" {provider} is the root: londiste tag-alive {provider}",
+            f" {provider} is the root: londiste tag-alive {argument(provider)}",
         )
 
 

@@ -29,6 +29,7 @@ from londiste.cascade.switching.steps.notes import AtNode, Begin, End, NodeAddre
 from londiste.cascade.switching.steps.roots import CloseRoot
 from londiste.daemon import crash
 from londiste.db.connection import Connection, limit_answers, session
+from londiste.db.names import argument
 from londiste.db.queries import translated
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
@@ -97,8 +98,8 @@ def decide(node: str, found: Lost, choice: RejoinOption) -> Decided:
         raise StateError(
             f"table {beside[0].name} was added with --skip-truncate",
             detail="a copy would duplicate its rows",
-            hint=f"use --undo, if its changes can be undone; or londiste drop-node {node}, then"
-            " create it again",
+            hint=f"use --undo, if its changes can be undone; or londiste drop-node"
+            f" {argument(node)}, then create it again",
         )
     return Decided(undone, tuple(left))
 
