@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 from londiste import __version__
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import tuples
+from londiste.db.queries import has_function, tuples
 from londiste.errors import InstallError, LondisteError
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,13 @@ PERIOD = 10.0
 BUSY_PERIOD = 5.0
 #: Seconds until a report that was refused is tried again.
 REFUSED_PERIOD = 300.0
+#: Seconds between two looks for the function, where the SQL is older or not installed.
+MISSING_PERIOD = 30.0
+_REPORT = (
+    "pgq.report_daemon(text,text,text,text,text,integer,text,"
+    "double precision,double precision,double precision,double precision,double precision,"
+    "boolean,text)"
+)
 
 _STARTED = time.monotonic()
 
@@ -70,7 +77,7 @@ class Daemon:
 
 
 class Beat:
-    """Reports one daemon; never raises, and has no effect with older schemas."""
+    """Reports one daemon; never raises.  Where the SQL lacks the function, it looks again."""
 
     def __init__(self, kind: str, queue: str, name: str, part: str = "") -> None:
         self.kind = kind
@@ -83,6 +90,7 @@ class Beat:
         self.error = ""
         self._told = ""
         self._conn: Connection | None = None
+        self._missing = False
         self._next = 0.0
         self._worked: float | None = None
         self._fresh = False
@@ -128,6 +136,10 @@ class Beat:
             return
         idle = None if self._worked is None else now - self._worked
         try:
+            if self._missing and not has_function(conn, _REPORT):
+                self._next = now + MISSING_PERIOD
+                return
+            self._missing = False
             call.value(
                 conn,
                 "pgq.report_daemon",
@@ -150,8 +162,8 @@ class Beat:
             self._next, self._reported, self._fresh = now + PERIOD, now, False
             self._fetch = self._apply = None
         except InstallError:
-            # Schemas of Londiste 3 or of an older version: asked again with the next session.
-            self._next = float("inf")
+            # No SQL, or that of Londiste 3 or an older version: it may be installed meanwhile.
+            self._missing, self._next = True, now + MISSING_PERIOD
         except LondisteError as error:
             log.debug("not reported that this %s lives: %s", self.kind, error.message)
             self._next = now + REFUSED_PERIOD

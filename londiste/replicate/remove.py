@@ -77,7 +77,9 @@ def readers(sites: Connections, replication: Replication) -> list[str]:
     conn = sites.at(replication.source.dsn)
     if node_of(conn, replication.queue) is None:
         return []
-    return [one.name for one in nodes.get_subscriber_info(conn, replication.queue)]
+    known = nodes.get_subscriber_info(conn, replication.queue)
+    # In SQL of an earlier version a node could be registered as its own subscriber.
+    return [one.name for one in known if one.name != replication.source.name]
 
 
 def remove(

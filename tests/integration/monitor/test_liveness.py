@@ -6,10 +6,16 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from londiste.cascade.daemons import Life
 from londiste.cascade.model import NodeType
+from londiste.db.connection import connect
+from londiste.install.apply import install
 from londiste.monitor import status
 from londiste.monitor.status import NodeStatus
+from londiste.pgq import liveness
+from tests.fixtures.cluster import Database
 from tests.fixtures.line import QUEUE, Command, Line, LineNode
 from tests.fixtures.process import Program
 from tests.support.waiting import wait_for
@@ -72,6 +78,20 @@ def test_a_worker_is_alive_hung_and_gone(line: Line, command: Command) -> None:
     shown = command(leaf, "status").out
     assert "worker: NOT RUNNING since" in shown
     assert "behind by 1 tick, about 9 events" in shown
+
+
+def test_a_daemon_that_starts_before_the_sql_is_installed_reports_later(
+    new_database: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveness, "MISSING_PERIOD", 0.0)
+    database = new_database(pgq=False)
+    beat = liveness.Beat("notify", "q", "here")
+    with connect(database.dsn, name="test", autocommit=True) as session:
+        for _ in range(3):
+            beat.beat(session)
+        install(session)
+        beat.beat(session)
+        assert [one.name for one in liveness.get_daemons(session)] == ["here"]
 
 
 def test_a_stopped_process_and_an_ended_one(line: Line, command: Command) -> None:

@@ -220,3 +220,39 @@ def test_the_owner_of_a_captured_table_adds_partitions_and_empties_them(
     )
     types = "select count(*) from pgq.event_template where ev_extra1 = 'mine.t'"
     assert pgq_db.value(types) == 3
+
+
+def test_a_role_that_may_truncate_a_partition_hides_none_of_its_rows(
+    pgq_db: Database, admin: Connection
+) -> None:
+    owned(
+        pgq_db,
+        "create table mine.t (id int4 primary key, v text) partition by range (id);"
+        " create table mine.p partition of mine.t for values from (0) to (100);"
+        f" grant usage on schema mine to other_{pgq_db.name};"
+        f" grant truncate on mine.p to other_{pgq_db.name}",
+    )
+    admin.execute("select londiste.create_capture('q', 'mine.t')")
+    owned(pgq_db, "insert into mine.t values (1, 'a'), (2, 'b')")
+    number = pgq_db.value("select 'mine.t'::regclass::oid::text")
+    with session(pgq_db, "other") as conn, conn.transaction():
+        conn.execute("select set_config(%s, '1', true)", [f"londiste.emptied_{number}"])
+        conn.execute("truncate mine.p")
+    deleted = ["INSERT", "INSERT", "DELETE", "DELETE"]
+    kinds = (
+        "select array_agg(ev_type::json ->> 'op' order by ev_id) from pgq.event_template"
+        " where ev_extra1 = 'mine.t'"
+    )
+    assert pgq_db.value(kinds) == deleted
+    owned(pgq_db, "insert into mine.t values (3, 'c'); truncate mine.t")
+    assert pgq_db.value(kinds) == [*deleted, "INSERT", "TRUNCATE"]
+
+
+def test_a_node_is_no_subscriber_of_itself(pgq_db: Database, admin: Connection) -> None:
+    with session(pgq_db, "reader") as conn:
+        refused = conn.execute(
+            "select ret_code, ret_note from pgq_node.register_subscriber('q', 'root', 'w', null)"
+        ).fetchone()
+    assert refused == (400, "A node is no subscriber of itself: root")
+    assert pgq_db.value("select count(*) from pgq_node.subscriber_info") == 0
+    assert not pgq_db.value("select count(*) from pgq.consumer where co_name = 'w'")

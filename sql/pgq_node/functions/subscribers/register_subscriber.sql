@@ -20,16 +20,17 @@ as $$
  * A marker consumer '.<node>.watermark' keeps all later events until the subscriber reports
  * progress.
  *
- * ret_code -- 200 registered, also when it was before (the position is set again); 401 a leaf has no
- *     subscribers; 404 this database is no node of the queue, or location of the subscriber not
+ * ret_code -- 200 registered, also when it was before (the position is set again); 400 it is this node;
+ *     401 a leaf has no subscribers; 404 this database is no node of the queue, or location of the subscriber not
  *     registered.
  */
 declare
     v_type text;
+    v_name text;
     v_marker text := '.' || i_remote_node_name || '.watermark';
 begin
     -- The row lock keeps the type as it is until commit.
-    select n.node_type into v_type
+    select n.node_type, n.node_name into v_type, v_name
     from pgq_node.node_info n
     where n.queue_name = i_queue_name
     for share;
@@ -39,6 +40,10 @@ begin
     end if;
     if v_type = 'leaf' then
         select 401, 'Leaf node cannot have subscribers' into ret_code, ret_note;
+        return;
+    end if;
+    if v_name = i_remote_node_name then
+        select 400, 'A node is no subscriber of itself: ' || v_name into ret_code, ret_note;
         return;
     end if;
     perform 1 from pgq_node.node_location l

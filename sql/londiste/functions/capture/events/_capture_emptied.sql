@@ -21,8 +21,9 @@ as $$
  *
  * Called by the triggers of a partitioned table and of its partitions.  A partition that is truncated
  * alone has a DELETE for each of its rows logged before, because other nodes may have other
- * partitions, or none.  If the whole table is truncated, the server fires the triggers of all its
- * partitions, and one event reports it.
+ * partitions, or none.  If the whole table is truncated, the server locks it, fires the triggers of
+ * all its partitions, and one event reports it.  The setting alone proves nothing: every session can
+ * set it, also one without any right to the whole table.
  *
  * i_captured -- oid of the table for which the calling function was created.  The oid differs after
  *     a restore.
@@ -55,7 +56,17 @@ begin
         perform set_config(v_flag, case i_when when 'BEFORE' then '1' else '' end, true);
         return i_when = 'BEFORE';
     end if;
-    if current_setting(v_flag, true) = '1' then
+    if current_setting(v_flag, true) = '1'
+        and exists (
+            select
+            from pg_locks as l
+            where l.pid = pg_backend_pid()
+                and l.locktype = 'relation'
+                and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+                and l.relation = v_root
+                and l.mode = 'AccessExclusiveLock'
+                and l.granted)
+    then
         return true;
     end if;
     if not starts_with(current_setting('transaction_isolation'), 'read ') then
