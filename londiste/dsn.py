@@ -20,13 +20,28 @@ SECRETS = (
 )
 
 
+def may_show_password(dsn: str) -> bool:
+    """Pure: whether libpq may take a part of the password of a URI for the host or the database.
+
+    It ends the password at the first ``@`` or ``/``; in a password both are written as %40 and %2F.
+    """
+    scheme, mark, rest = dsn.partition("://")
+    if not mark or scheme.strip() not in ("postgresql", "postgres"):
+        return False
+    authority, _, path = rest.partition("?")[0].partition("/")
+    return authority.count("@") > 1 or "@" in path
+
+
 def masked(dsn: str) -> str:
     """The connection string with every secret replaced by ``***``."""
+    unreadable = "(a string that libpq cannot read)"
+    # Where the password begins and ends in such texts, nobody can tell.
+    if may_show_password(dsn):
+        return unreadable
     try:
         parts = conninfo.conninfo_to_dict(dsn)
     except (psycopg.Error, UnicodeError):
-        # Where the password begins and ends in such a text, nobody can tell.
-        return "(a string that libpq cannot read)"
+        return unreadable
     shown = {
         key: ("***" if key in SECRETS else value)
         for key, value in parts.items()
@@ -65,6 +80,8 @@ def place_of(dsn: str) -> str:
 
 def describe_dsn(dsn: str) -> str:
     """Where a connection string leads, in short: ``database@host:port``."""
+    if may_show_password(dsn):
+        return masked(dsn)
     try:
         parts = conninfo.conninfo_to_dict(dsn)
     except (psycopg.Error, UnicodeError):

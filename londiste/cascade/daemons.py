@@ -92,6 +92,14 @@ class Running:
                 never = " (never reported here)" if self.life is Life.NEVER else place
                 return f"{self.kind}: NOT RUNNING{since}{never}; start it: {self.start}"
 
+    @property
+    def do(self) -> str:
+        """What to do when it does not run, or hangs: a second one would be refused."""
+        if self.life is not Life.HUNG or self.pid is None:
+            return self.start
+        again = f", then {self.start}" if self.start else ""
+        return f"on {self.host}: kill -CONT {self.pid}; or kill -9 {self.pid}{again}"
+
 
 _VERBS = {"worker": "applied", "ticker": "ticked", "audit": "compared"}
 #: Commands of daemons that are shown once they have reported, until they are stopped.

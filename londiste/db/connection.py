@@ -21,6 +21,7 @@ from londiste.db import pooler, tls
 from londiste.db.names import quote
 from londiste.dsn import describe_dsn as describe_dsn
 from londiste.dsn import masked as masked
+from londiste.dsn import may_show_password
 from londiste.errors import AccessDenied, BadOption, LondisteError, NotSecured, from_database
 
 log = logging.getLogger(__name__)
@@ -139,6 +140,11 @@ def connect(
     Raises AccessDenied, NodeUnreachable, UsageError or BadOption, and SharedBackend behind a pooler
     that does not give the session a backend of its own.  No password appears in any of them.
     """
+    if may_show_password(dsn):
+        raise BadOption(
+            "a connection string has an @ that belongs to no host",
+            hint="in a password write @ as %40 and / as %2F; or use the form host=… password=…",
+        )
     try:
         given = conninfo.conninfo_to_dict(dsn)
     except psycopg.Error as error:

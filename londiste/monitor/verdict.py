@@ -131,7 +131,7 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         yield add(Severity.UNKNOWN, "unknown", f"unknown: {', '.join(unknown)}", *_OLD)
     for one in node.daemons:
         if not one.life.runs:
-            yield add(_daemon(one, node), one.kind, one.text, _ENDED.get(one.kind, ""), one.start)
+            yield add(_daemon(one, node), one.kind, one.text, _ENDED.get(one.kind, ""), one.do)
         elif one.error:
             what = f"{one.kind} fails: {one.error}"
             yield add(Severity.WARNING, one.kind, what, _FAILS.get(one.kind, ""), "check its log")

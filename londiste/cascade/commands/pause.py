@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
@@ -36,9 +37,12 @@ def set_paused(
         return state.uptodate
 
     if timeout > 0 and not wait_until(answered, timeout):
+        start = "start it: londiste -c FILE worker"
+        found = daemons.find(conn, queue)
+        worker = daemons.running(found, "worker", name=consumer, start=start)
         raise TransientError(
             f"worker {consumer} of node {node} did not answer within {timeout:g} s",
             detail=f"the request to {word} is stored; the worker obeys it when it runs",
-            hint="start it: londiste -c FILE worker; or use --timeout 0, which does not wait",
+            hint=f"{worker.do}; or use --timeout 0, which does not wait",
         )
     return changed

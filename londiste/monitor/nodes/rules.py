@@ -106,7 +106,7 @@ def _of_worker(node: NodeFacts, worker: Running, queue: str) -> list[Finding]:
     is_new = worker.life is Life.NEVER
     severity = Severity.WARNING if is_root or is_new else Severity.CRITICAL
     why = "the node applies nothing until it runs"
-    return [_finding(severity, "worker", node, worker.text, why, worker.start, queue)]
+    return [_finding(severity, "worker", node, worker.text, why, worker.do, queue)]
 
 
 def _own(node: NodeFacts, queue: str) -> list[Finding]:

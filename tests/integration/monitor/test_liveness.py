@@ -106,6 +106,9 @@ def test_a_stopped_process_and_an_ended_one(line: Line, command: Command) -> Non
         shown = until(root, Life.HUNG).worker
         assert shown is not None
         assert "HUNG, connected but silent" in shown.text
+        refused = command(root, "pause", "--timeout", "0.5")
+        way = f"on {shown.host}: kill -CONT {worker.pid}; or kill -9 {worker.pid}, then start it:"
+        assert f"hint: {way}" in refused.err
     finally:
         worker.send(signal.SIGCONT)
     worker.send(signal.SIGTERM)

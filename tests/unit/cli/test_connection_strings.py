@@ -5,14 +5,15 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from psycopg import conninfo, pq
 
 from londiste.cascade.commands.location_check import check_location
-from londiste.db.connection import describe_dsn, masked
+from londiste.daemon.loop import describe
+from londiste.db.connection import connect, describe_dsn, masked
 from londiste.dsn import SECRETS, secrets_of, without_secrets
-from londiste.errors import BadOption
+from londiste.errors import BadOption, LondisteError
 
 # Letters that occur nowhere else in the strings, so that finding one of them is a leak.
 SECRET = st.text(alphabet="ZQXVWYKJ'\\ =@:/%?#&", min_size=6, max_size=20).filter(
@@ -46,6 +47,19 @@ def test_a_uri_shows_no_password(secret: str) -> None:
     dsn = f"postgresql://user:{secret}@host:5433/db?application_name=x"
     assert secret not in masked(dsn) + describe_dsn(dsn)
     assert describe_dsn(dsn) == "db@host:5433"
+
+
+@given(SECRET)
+@example("ZQXZQX@VWYKJ")
+@example("ZQXZQX/VWYKJ")
+@example("ZQXZQX?VWYKJ")
+def test_a_uri_with_an_unescaped_password_shows_no_part_of_it(secret: str) -> None:
+    dsn = f"postgresql://user:{secret}@/db?host=/nowhere"
+    shown = masked(dsn) + describe_dsn(dsn)
+    with pytest.raises(LondisteError) as refused:
+        connect(dsn)
+    shown += describe(refused.value)
+    assert not [run for run in visible(secret) if run in shown]
 
 
 @given(
