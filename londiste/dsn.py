@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import psycopg
 from psycopg import conninfo
+
+from londiste.errors import BadOption
 
 #: Parameters that nobody else may see; libpq before release 18 knows only the first two.
 SECRETS = (
@@ -30,6 +33,25 @@ def may_show_password(dsn: str) -> bool:
         return False
     authority, _, path = rest.partition("?")[0].partition("/")
     return authority.count("@") > 1 or "@" in path
+
+
+def parsed(dsn: str) -> dict[str, Any]:
+    """The parameters of a connection string.
+
+    Raises BadOption where it is none, or a URI that makes libpq show a part of the password.
+    """
+    if may_show_password(dsn):
+        raise BadOption(
+            "a connection string has an @ that belongs to no host",
+            hint="in a password write @ as %40 and / as %2F; or use the form host=… password=…",
+        )
+    try:
+        return conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error as error:
+        raise BadOption(
+            f"{masked(dsn)}: not a connection string",
+            hint="write it as for libpq: host=… port=… dbname=… user=…, or postgresql://…",
+        ) from error
 
 
 def masked(dsn: str) -> str:

@@ -14,15 +14,14 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 import psycopg
-from psycopg import conninfo
 from psycopg.rows import TupleRow
 
 from londiste.db import pooler, tls
 from londiste.db.names import quote
 from londiste.dsn import describe_dsn as describe_dsn
 from londiste.dsn import masked as masked
-from londiste.dsn import may_show_password
-from londiste.errors import AccessDenied, BadOption, LondisteError, NotSecured, from_database
+from londiste.dsn import parsed
+from londiste.errors import AccessDenied, LondisteError, NotSecured, from_database
 
 log = logging.getLogger(__name__)
 
@@ -140,18 +139,7 @@ def connect(
     Raises AccessDenied, NodeUnreachable, UsageError or BadOption, and SharedBackend behind a pooler
     that does not give the session a backend of its own.  No password appears in any of them.
     """
-    if may_show_password(dsn):
-        raise BadOption(
-            "a connection string has an @ that belongs to no host",
-            hint="in a password write @ as %40 and / as %2F; or use the form host=… password=…",
-        )
-    try:
-        given = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error as error:
-        raise BadOption(
-            f"{masked(dsn)}: not a connection string",
-            hint="write it as for libpq: host=… port=… dbname=… user=…, or postgresql://…",
-        ) from error
+    given = parsed(dsn)
     params: dict[str, Any] = {**_NETWORK, **{k: v for k, v in given.items() if v is not None}}
     params.update(tls.mode_for(given))
     params["application_name"] = name[:63]
