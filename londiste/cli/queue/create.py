@@ -10,6 +10,7 @@ import click
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import opened
+from londiste.errors import BadOption
 from londiste.pgq import admin, queues
 from londiste.pgq import config as parameters
 from londiste.pgq.admin import QueueChange
@@ -45,6 +46,11 @@ def create(
     Of an existing queue only the parameters of --set are set, and consumers registered.
     """
     values = parameters.assignments(list(assigned))
+    for word in (*names, *consumers):
+        if word.startswith("-"):
+            raise BadOption(
+                f"{word!r} begins with -", hint="other commands would read it as an option"
+            )
     with opened(ctx, db) as conn:
         changes: list[QueueChange] = []
         for name in dict.fromkeys(names):

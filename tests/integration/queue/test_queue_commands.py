@@ -117,6 +117,8 @@ def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
     ("args", "code", "error", "hint"),
     [
         (["create", "n", " "], 2, "a queue needs a name", "one letter"),
+        (["create", "--", "-n"], 2, "'-n' begins with -", "as an option"),
+        (["create", "n", "--consumer=-c"], 2, "'-c' begins with -", "as an option"),
         (["create", "n", "--set", "ticker_max_lagg=1"], 2, "no queue parameter", "ticker_max_lag?"),
         (["create", "n", "--set", "per_tx_limit=0"], 2, "bad value", "per_tx_limit=500, or null"),
         (["create", "n", "--set", "ticker_max_lag=soon"], 2, "bad value", "of type interval"),
