@@ -46,7 +46,7 @@ class Life(StrEnum):
 
 @dataclass(frozen=True)
 class Running:
-    """A daemon in ``status``.
+    """A daemon in ``status``, or a standby that a worker reads from: then name is its place.
 
     since -- last sign of life of one that does not run.
     worked_ago -- seconds since its last batch or tick.
@@ -72,6 +72,8 @@ class Running:
     @property
     def text(self) -> str:
         """One line: ``worker: alive, applied 2s ago (host, pid 12)``."""
+        if self.kind == STANDBY:
+            return self._of_standby()
         place = f" ({self.host}, pid {self.pid})" if self.pid else ""
         match self.life:
             case Life.ALIVE | Life.BUSY:
@@ -100,7 +102,15 @@ class Running:
         again = f", then {self.start}" if self.start else ""
         return f"on {self.host}: kill -CONT {self.pid}; or kill -9 {self.pid}{again}"
 
+    def _of_standby(self) -> str:
+        if self.error:
+            return f"standby {self.name}: NOT READ: {self.error}"
+        ago = "" if self.worked_ago is None else f", read {dhms(self.worked_ago)} ago"
+        return f"standby {self.name}: batches are read from it{ago}"
 
+
+#: Kind of the line about a standby that a worker reads from.
+STANDBY = "standby"
 _VERBS = {"worker": "applied", "ticker": "ticked", "audit": "compared"}
 #: Commands of daemons that are shown once they have reported, until they are stopped.
 STARTS = {"notify": "londiste notify", "audit": "londiste compare --continuous"}

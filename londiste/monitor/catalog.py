@@ -55,6 +55,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Correct the error that the finding contains, or start it: londiste compare"
             " --continuous.",
         ),
+        "read-from": (
+            "The standby that read_from names has not been usable for a minute: it lags, is down,"
+            " was promoted, or is not a standby of the provider. The worker reads from the"
+            " provider.",
+            "Start or repair the standby, or correct read_from; the finding contains the reason.",
+        ),
         "paused": (
             "The worker is paused: it applies nothing until it is resumed.",
             "londiste resume --node NODE.",

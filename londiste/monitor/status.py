@@ -379,6 +379,9 @@ def _daemons(
         # A copy that has ended is started again by the worker; one that hangs is not.
         if one.kind == "copy" and daemons.judge(one) not in (Life.GONE, Life.STOPPED):
             lines.append(daemons.running([one], "copy"))
+        elif one.kind == daemons.STANDBY and daemons.judge(one, patience=patience).runs:
+            read = daemons.running([one], one.kind, patience=patience)
+            lines.append(replace(read, name=one.part))
         elif one.kind in daemons.STARTS and daemons.judge(one) is not Life.STOPPED:
             lines.append(daemons.running([one], one.kind, start=daemons.STARTS[one.kind]))
     return tuple(lines)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from londiste.cascade.daemons import Life, Running
+from londiste.cascade.daemons import STANDBY, Life, Running
 from londiste.cascade.watermark import ATTR, group_names
 from londiste.daemon.durations import dhms
 from londiste.db.names import argument
@@ -133,8 +133,10 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         if not one.life.runs:
             yield add(_daemon(one, node), one.kind, one.text, _ENDED.get(one.kind, ""), one.do)
         elif one.error:
-            what = f"{one.kind} fails: {one.error}"
-            yield add(Severity.WARNING, one.kind, what, _FAILS.get(one.kind, ""), "check its log")
+            what, kind, do = f"{one.kind} fails: {one.error}", one.kind, "check its log"
+            if one.kind == STANDBY:
+                what, kind, do = one.text, READ_FROM, _REPAIR
+            yield add(Severity.WARNING, kind, what, _FAILS.get(one.kind, ""), do)
     if (group := group_names(node.attrs)) and not set(group) & {n.name for n in status.nodes}:
         what = f"{ATTR} names no node of the cascade: {', '.join(group)}"
         why = "its watermark is that of the nodes below it only"
@@ -198,7 +200,13 @@ _ENDED = {
 }
 
 
-_FAILS = {kind: _ENDED[kind] for kind in ("notify", "audit")}
+_FAILS = {
+    **{kind: _ENDED[kind] for kind in ("notify", "audit")},
+    STANDBY: "the provider has the load that the standby should take from it",
+}
+#: Id of the finding about a standby that is not read.
+READ_FROM = "read-from"
+_REPAIR = "start or repair the standby, or correct read_from in the worker's settings"
 
 
 def _daemon(one: Running, node: NodeStatus) -> Severity:

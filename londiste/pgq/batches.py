@@ -22,6 +22,7 @@ from psycopg import sql
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.queries import savepoint
+from londiste.pgq.blocks import batch_event_sql as batch_event_sql
 from londiste.pgq.blocks import stream as stream
 from londiste.pgq.types import Batch, Event
 

@@ -152,6 +152,18 @@ class WorkerSettings(LoopFields, BatchFields, EngineFields, ReadyFields, NodeSet
         description="Memory in bytes for the next batch, which is read while this one is applied"
         " (0 = no read-ahead).",
     )
+    read_from: str = Field(
+        "",
+        repr=False,
+        description="Connection string of a hot standby of the provider: batches are read there"
+        " while it keeps up (empty: from the provider).",
+    )
+    read_from_wait: float = Field(
+        2.0,
+        ge=0,
+        description="Seconds to wait until the standby of read_from has replayed a batch; after"
+        " that the provider is read.",
+    )
     audit_share: float = Field(
         0.0,
         ge=0,

@@ -54,6 +54,7 @@ from londiste.replication.ddl.apply import (
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.forwarding.rewrite import EventRewriter
 from londiste.replication.parallel.coordinator import LargeBatchApplier, LargeBatches
+from londiste.standby.reader import StandbyLost, StandbyReader, batch_events
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class BatchApplier:
     keep -- rows that policy log stores for each table.
     proofs -- refuses control events that the provider has not proven; None for a process that
         ignores all of them.
+    standby -- of the provider: batches are read there, as far as it is usable.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class BatchApplier:
         large: LargeBatches | None = None,
         keep: int = KEEP,
         proofs: Proofs | None = None,
+        standby: StandbyReader | None = None,
     ) -> None:
         self.node = node
         self.queue = queue
@@ -107,6 +110,7 @@ class BatchApplier:
         self.ahead = ahead
         self.flush_bytes = flush_bytes
         self.large = large
+        self.standby = standby
         self._joined = False
         self._proofs = proofs
         self._applier = Applier(target, node=node, queue=queue, keep=keep)
@@ -148,6 +152,9 @@ class BatchApplier:
         while True:
             try:
                 stats = self._run(batch, interest, query, tick, joined)
+            except StandbyLost:
+                # It is not asked again for some time: the provider is read.
+                continue
             except ScriptFailed:
                 if self.scripts is not None:
                     self.scripts.note_failure()
@@ -309,8 +316,8 @@ class BatchApplier:
                     self._hand_on(self.forwarder, block, interest, some)
         else:
             accumulator = Accumulator(interest)
-            # A reported error keeps the generator alive; the provider's statement must end now.
-            with contextlib.closing(batches.stream(self.source, batch, query=query)) as blocks:
+            text = query or batches.batch_event_sql(self.source, batch.id)
+            with batch_events(self.standby, self.source, batch, text) as blocks:
                 for block in blocks:
                     found = self._check(block, interest)
                     if self.forwarder is not None:

@@ -19,12 +19,13 @@ from datetime import timedelta
 
 from londiste.daemon import crash
 from londiste.db.connection import Connection
-from londiste.pgq import batches, blocks
+from londiste.pgq import batches
 from londiste.pgq.batches import Coming
 from londiste.pgq.types import Batch
 from londiste.replication.apply.accumulator import Accumulator, BatchPart
 from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.ddl.apply import has_script
+from londiste.standby.reader import StandbyReader, batch_events
 
 log = logging.getLogger(__name__)
 
@@ -90,16 +91,25 @@ class ReadAhead:
     """Prefetches the batches of one consumer, at most one batch and ``limit`` bytes of memory.
 
     conn -- session on the provider, in autocommit mode.
+    standby -- of the provider: the events are read there, as far as it is usable.
     """
 
     def __init__(
-        self, conn: Connection, queue: str, consumer: str, *, limit: int, sizes: Sizes
+        self,
+        conn: Connection,
+        queue: str,
+        consumer: str,
+        *,
+        limit: int,
+        sizes: Sizes,
+        standby: StandbyReader | None = None,
     ) -> None:
         self.conn = conn
         self.queue = queue
         self.consumer = consumer
         self.limit = limit
         self.sizes = sizes
+        self.standby = standby
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._found: tuple[Coming, BatchPart] | None = None
@@ -160,6 +170,8 @@ class ReadAhead:
             if thread.is_alive():
                 with contextlib.suppress(Exception):
                     self.conn.cancel_safe(timeout=_PATIENCE)
+                if self.standby is not None:
+                    self.standby.cancel(_PATIENCE)
                 thread.join(_PATIENCE * 10)
                 # The cancel may reach a later statement, or have reached none.
                 self.conn.close()
@@ -208,7 +220,9 @@ class ReadAhead:
         if not is_worthwhile(nbytes, batch.size_estimate, events, self.limit):
             return None
         accumulator = Accumulator(interest)
-        with contextlib.closing(blocks.read(self.conn, coming.query)) as read:
+        with batch_events(
+            self.standby, self.conn, coming, coming.query, stopping=lambda: self._stopping
+        ) as read:
             for block in read:
                 if has_script(block):
                     # Rows before and behind it are not folded together.

@@ -28,6 +28,7 @@ from londiste.daemon.service_manager import waiting
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.relation import Relation
+from londiste.errors import TransientError
 from londiste.pgq.batches import BlockRange
 from londiste.pgq.types import Batch
 from londiste.replication.apply.routing import RoutingTable
@@ -37,6 +38,8 @@ from londiste.replication.parallel.merge import MergeFailed, Merger
 from londiste.replication.parallel.slices import StagedSlice
 from londiste.replication.parallel.stage_task import ApplySpec, stage
 from londiste.replication.parallel.tasks import FallBackToSerial, Job, Jobs, spread
+from londiste.standby.reader import StandbyReader
+from londiste.standby.ticks import Bounds
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +66,14 @@ class LargeBatches(Jobs):
     """Decides which batches are large, and applies them by their jobs.
 
     source, target -- connection strings of the provider and this node.
+    standby -- of the provider: the tasks read there, as far as it is usable.
     """
 
     node: str
     source: str = field(repr=False)
     target: str = field(repr=False)
     flush_bytes: int = FLUSH_BYTES
+    standby: StandbyReader | None = None
 
     @contextlib.contextmanager
     def carried(
@@ -88,17 +93,23 @@ class LargeBatches(Jobs):
         forwards -- the node forwards every event, so the worker reads them all anyway.
         """
         started = time.monotonic()
-        stretches = spread(source, batch, self.threshold)
+        reader = None
+        if self.standby is not None and 0 < self.threshold <= batch.size_estimate:
+            reader = self.standby.has_open(batch)
+        with _lost(self.standby if reader is not None else None):
+            stretches = spread(reader or source, batch, self.threshold)
         if not stretches:
             yield None
             return
         count = sum(stretch.events for stretch in stretches)
         large = LargeBatchApplier(self, conn, batch, interest, count, started)
+        large.standby = self.standby if reader is not None else None
         if forwards:
             large.reason = "a branch reads every event to forward it"
         else:
             try:
-                large.job = self._begin(conn, batch, interest, shapes(), stretches)
+                dsn = self.source if large.standby is None else large.standby.dsn
+                large.job = self._begin(conn, batch, interest, shapes(), stretches, dsn)
             except FallBackToSerial as why:
                 large.reason = str(why)
                 log.warning("batch %d: applying serially: %s", batch.id, why)
@@ -121,14 +132,18 @@ class LargeBatches(Jobs):
         interest: RoutingTable,
         shapes: Mapping[TableName, Relation],
         stretches: Sequence[BlockRange],
+        source: str,
     ) -> ParallelJob:
-        """Starts the tasks.  Raises FallBackToSerial, TransientError."""
+        """Starts the tasks.  Raises FallBackToSerial, TransientError.
+
+        source -- connection string of the server that they read from.
+        """
 
         def spec(attempt: int) -> ApplySpec:
             return ApplySpec(
                 self.queue,
                 attempt,
-                self.source,
+                source,
                 self.target,
                 batch,
                 "",
@@ -138,7 +153,8 @@ class LargeBatches(Jobs):
                 self.flush_bytes,
             )
 
-        return ParallelJob(self.begin(conn, batch, stretches, stage, spec))
+        standby = None if source == self.source else self.standby
+        return ParallelJob(self.begin(conn, batch, stretches, stage, spec), standby)
 
 
 @dataclass
@@ -146,6 +162,7 @@ class LargeBatchApplier:
     """One large batch in progress; without a job it is applied serially, for ``reason``.
 
     interrupted -- a script needs something else first: the transaction is rolled back.
+    standby -- where the tasks read; None: from the provider.
     """
 
     batches: LargeBatches
@@ -157,18 +174,22 @@ class LargeBatchApplier:
     job: ParallelJob | None = None
     reason: str = ""
     interrupted: bool = False
+    standby: StandbyReader | None = None
 
     def apply(self, ordinary: Callable[[RoutingTable], object]) -> Merged | None:
         """Writes the batch inside the open transaction, and records how it was applied.
 
         ordinary -- applies the given tables of the batch serially.
 
-        None when that was all of it.  Raises TransientError, and what ``ordinary`` raises.
+        None when that was all of it.  Raises TransientError, and what ``ordinary`` raises;
+        StandbyLost when the tasks read from a standby.
         """
         merged = None
         if self.job is not None:
             try:
                 merged = self.job.merge(self.conn)
+                if self.standby is not None:
+                    self.standby.confirm(Bounds.of(self.batch))
             except FallBackToSerial as why:
                 self.reason = str(why)
                 log.warning("batch %d: applying serially: %s", self.batch.id, why)
@@ -184,11 +205,24 @@ class LargeBatchApplier:
         return merged
 
 
+@contextlib.contextmanager
+def _lost(standby: StandbyReader | None) -> Iterator[None]:
+    """A temporary failure of what reads from the standby lets the provider be read."""
+    try:
+        yield
+    except TransientError as error:
+        if standby is None:
+            raise
+        raise standby.fail(error) from error
+
+
 class ParallelJob:
     """The tasks of one batch, running in a thread, and the merge of their staged rows."""
 
-    def __init__(self, job: Job[ApplySpec]) -> None:
+    def __init__(self, job: Job[ApplySpec], standby: StandbyReader | None = None) -> None:
+        """standby -- where the tasks read; None: from the provider."""
         self._job = job
+        self._standby = standby
         self._spec = job.spec
         self._staged: list[StagedSlice] = []
 
@@ -252,7 +286,7 @@ class ParallelJob:
     def _ready(self, conn: Connection, number: int) -> StagedSlice:
         """Waits for a slice's task; returns what it has staged."""
         if number == len(self._staged):
-            with waiting():
+            with waiting(), _lost(self._standby):
                 found = self._job.tasks.result(conn, number)
             self._staged.append(StagedSlice.load(found))
         return self._staged[number]

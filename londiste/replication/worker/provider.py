@@ -36,6 +36,8 @@ from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync.handover import Handover
 from londiste.replication.worker import connections
 from londiste.settings import WorkerSettings
+from londiste.standby import server
+from londiste.standby.reader import StandbyReader
 
 
 @dataclass
@@ -165,8 +167,11 @@ def open_source(
     state: WorkerState,
     duty: BatchActions,
     large: LargeBatches,
+    standby: StandbyReader | None = None,
 ) -> Source:
     """Opens a session on the provider of the node in ``target``, with all objects that use it.
+
+    standby -- where batches are read, if it proves to be a standby of this provider.
 
     Raises connection errors, and PositionLost when the provider is not the one that this node has
     read from (``links.prove_continuity``).
@@ -187,6 +192,8 @@ def open_source(
         if duty.wait_behind:
             stands = combined_queue.position(conn, state.queue, state.worker)
         connections.prove_continuity(conn, target, state, stands=stands)
+        if standby is not None:
+            standby.of_provider(server.look(conn), state.provider)
     except BaseException:
         conn.close()
         raise
@@ -204,6 +211,7 @@ def open_source(
             interval(target, settings.pgq_batch_collect_interval),
             joins,
         ),
+        standby=standby,
     )
     system = SystemEvents(
         target,
@@ -233,6 +241,7 @@ def open_source(
         large=large,
         keep=settings.conflict_log_rows,
         proofs=proofs,
+        standby=standby,
     )
     return Source(
         queue=state.queue,

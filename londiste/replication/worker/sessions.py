@@ -25,6 +25,7 @@ from londiste.replication.parallel.coordinator import LargeBatches
 from londiste.replication.worker import connections
 from londiste.replication.worker.provider import Source, open_source
 from londiste.settings import WorkerSettings
+from londiste.standby.reader import StandbyReader
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class Sessions:
     settings -- may be replaced; they apply to sessions opened afterwards.
     target, news -- the node and its notifications; None while there is no session.
     source -- the provider's queue.
+    standby -- of the provider, where batches are read; None: the settings have none.
     """
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -45,6 +47,7 @@ class Sessions:
         self.target: Connection | None = None
         self.news: TableNotifications | None = None
         self.source: Source | None = None
+        self.standby: StandbyReader | None = None
         self._engine: Engine | None = None
         self._engine_used = 0.0
 
@@ -66,11 +69,14 @@ class Sessions:
         if self.source is not None and usable(self.source.conn):
             return self.source
         self.close_source()
-        large = self._large(state)
+        standby = self._standby_of(state)
+        large = self._large(state, standby)
         # A process that was killed behind its last batch has left what it staged.
         large.sweep(self.node())
-        self.source = open_source(self.node(), self.settings, state, duty, large)
+        self.source = open_source(self.node(), self.settings, state, duty, large, standby)
         log.info("reading from node %s: %s", state.provider, connected_to(self.source.conn))
+        if standby is not None:
+            log.info("batches are read from its standby %s while it keeps up", standby.place)
         return self.source
 
     def carrier(self) -> Engine:
@@ -85,6 +91,17 @@ class Sessions:
         news = self.news.files() if self.news is not None else ()
         return [*news, *([self.source.listener.fileno()] if self.source is not None else ())]
 
+    def report_standby(self) -> None:
+        """Reports to ``status`` whether the standby is read."""
+        if self.standby is not None:
+            self.standby.report(self.target)
+
+    def drop_standby(self) -> None:
+        """After the settings have changed: the next session on the provider makes it anew."""
+        standby, self.standby = self.standby, None
+        if standby is not None:
+            standby.stop(self.target)
+
     def drop_broken(self) -> None:
         """Closes the sessions that an error may have left unusable."""
         if self.source is not None and not usable(self.source.conn):
@@ -93,12 +110,19 @@ class Sessions:
             self.close_both()
 
     def rest(self) -> None:
-        """Called when the worker is idle: an engine that was not used for long is stopped."""
+        """Called when the worker is idle: an engine that was not used for long is stopped.
+
+        And a standby that failed is tried again.
+        """
+        if self.standby is not None:
+            self.standby.try_again()
         if time.monotonic() - self._engine_used > ENGINE_IDLE:
             self.close_engine()
 
     def close(self) -> None:
         """Closes everything."""
+        self.close_source()
+        self.drop_standby()
         self.close_both()
         self.close_engine()
 
@@ -121,7 +145,21 @@ class Sessions:
             self._engine.close()
             self._engine = None
 
-    def _large(self, state: WorkerState) -> LargeBatches:
+    def _standby_of(self, state: WorkerState) -> StandbyReader | None:
+        """The reader of the standby; its health outlives the session on the provider."""
+        settings = self.settings
+        if self.standby is None and settings.read_from:
+            self.standby = StandbyReader(
+                settings.read_from,
+                state.queue,
+                state.worker,
+                wait=settings.read_from_wait,
+                longest_pause=settings.max_retry_delay,
+                answer_seconds=settings.lock_timeout + settings.response_timeout,
+            )
+        return self.standby
+
+    def _large(self, state: WorkerState, standby: StandbyReader | None) -> LargeBatches:
         """The coordinator of large batches; starts no engine yet."""
         settings = self.settings
         return LargeBatches(
@@ -133,6 +171,7 @@ class Sessions:
             state.name,
             reach(state.provider_location, settings.remote_extra_connstr),
             settings.db,
+            standby=standby,
         )
 
 

@@ -236,8 +236,9 @@ class Worker:
         self._loop.longest_pause = self.copies.longest_pause = new.max_retry_delay
         if self.copies.alive:
             log.info("the running copy process keeps its settings until it ends")
-        # The next unit makes it anew, with the new settings.
+        # The next unit makes them anew, with the new settings.
         self._sessions.close_source()
+        self._sessions.drop_standby()
 
     # -- one unit --------------------------------------------------------------------------
 
@@ -328,6 +329,7 @@ class Worker:
             self._errors.clear(self._sessions.node(), state)
         self._parts.statistics.log_when_due()
         self._parts.beat.beat(self._sessions.target)
+        self._sessions.report_standby()
         return more
 
     def _look(self, target: Connection) -> tuple[tables.Look, Opened | None, bool]:

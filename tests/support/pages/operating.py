@@ -25,6 +25,10 @@ PAGES: tuple[Page, ...] = (
         not_run={"[notify]": RECEIVER, "londiste notify": RECEIVER, "import hashlib": RECEIVER},
     ),
     Page(
+        "docs/howto/read-from-a-standby.md",
+        not_run={"[londiste]": "needs a standby, which tests/integration/standby has"},
+    ),
+    Page(
         "docs/howto/selftest.md",
         not_run={"londiste selftest": "takes minutes; tests/scenarios/selftest runs short tests"},
     ),

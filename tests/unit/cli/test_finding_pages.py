@@ -53,7 +53,7 @@ def test_every_id_in_the_code_is_in_the_catalog() -> None:
     assert len(found) > 55
     assert found - _IN_CATALOG - _OF_DOCTOR == set()
     # Those of daemons and of sources of errors come from other places.
-    daemons = {"ticker", "worker", "notify", "audit"}
+    daemons = {"ticker", "worker", "notify", "audit", "read-from"}
     assert _IN_CATALOG - found - daemons - {"copy", "error"} == set()
 
 

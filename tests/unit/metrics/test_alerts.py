@@ -64,6 +64,7 @@ CAUSES = {
     "ticker": with_daemon("ticker"),
     "notify": with_daemon("notify"),
     "audit, fails": with_daemon("audit", Life.ALIVE, "no"),
+    "read-from": with_daemon("standby", Life.ALIVE, "it lags; node root is read"),
     "unknown": beside(daemons=(Running("worker", "w", Life.UNKNOWN),)),
     "unknown, tables": beside(tables=None),
     "paused": beside(paused=True),

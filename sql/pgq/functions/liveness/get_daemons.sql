@@ -55,7 +55,7 @@ as $$
                 and coalesce(s.backend_start = d.dm_backend_start, true)
         ) as a on true
     where (i_queue_name is null or d.dm_queue in (i_queue_name, ''))
-        and (d.dm_kind in ('worker', 'ticker', 'copy', 'notify', 'audit')
+        and (d.dm_kind in ('worker', 'ticker', 'copy', 'notify', 'audit', 'standby')
             or exists (
                 select
                 from pgq.registration as r

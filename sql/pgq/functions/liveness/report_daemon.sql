@@ -22,11 +22,12 @@ as $$
 /*
  * Records that a daemon lives; returns true at its first report.
  *
- * The row belongs to the role of the session.  Workers, tickers, copies, notifiers and audits need the
- * rights of pgq_admin, consumers the right to take batches of that consumer.  So no role can report for a
- * daemon that it could not run, or change the row of another role.
+ * The row belongs to the role of the session.  Workers, their standbys, tickers, copies, notifiers and
+ * audits need the rights of pgq_admin, consumers the right to take batches of that consumer.  So no role
+ * can report for a daemon that it could not run, or change the row of another role.
  *
- * i_kind -- worker, ticker, copy, notify, audit, or the kind of a consumer
+ * i_kind -- worker, ticker, copy, notify, audit, standby (that a worker reads from), or the kind of a
+ *     consumer
  * i_queue_name -- empty for a ticker
  * i_part -- name of a cooperative consumer, else empty
  * i_up -- seconds since the start of the process
@@ -54,14 +55,14 @@ declare
     v_backend_start timestamptz;
 begin
     if i_kind not in (
-        'worker', 'ticker', 'copy', 'notify', 'audit', 'consumer', 'stream', 'lake', 'dispatch',
-        'mover', 'splitter')
+        'worker', 'ticker', 'copy', 'notify', 'audit', 'standby', 'consumer', 'stream', 'lake',
+        'dispatch', 'mover', 'splitter')
     then
         raise exception using
             errcode = '22023',
             message = format('kind %s of a daemon is unknown', quote_literal(i_kind));
     end if;
-    if i_kind not in ('worker', 'ticker', 'copy', 'notify', 'audit') then
+    if i_kind not in ('worker', 'ticker', 'copy', 'notify', 'audit', 'standby') then
         select r.sub_queue, r.sub_consumer
         into v_queue, v_consumer
         from pgq.registration as r

@@ -1,0 +1,133 @@
+"""A hot standby of an embedded server, which streams from it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+
+from londiste.embedded.account import server_account, short_temp_dir
+from londiste.embedded.postgres import Cluster
+from tests.support.waiting import wait_for
+
+
+class Standby:
+    """A standby on a Unix socket in a directory of its own."""
+
+    def __init__(self, primary: Cluster, place: Path) -> None:
+        self.primary = primary
+        self.place = place
+        self.data = place / "data"
+        self._options = server_account().popen_options()
+
+    def dsn(self, dbname: str) -> str:
+        """A connection string of the superuser."""
+        return conninfo.make_conninfo(
+            host=str(self.place), port=5432, user="postgres", dbname=dbname
+        )
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """Runs a statement in database postgres."""
+        with psycopg.connect(self.dsn("postgres"), autocommit=True) as conn:
+            cursor = conn.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def start(self) -> None:
+        """Starts it; returns when it can be read."""
+        settings = f"-c unix_socket_directories='{self.place}' -c port=5432"
+        log = self.place / "log"
+        self._run("pg_ctl", "-D", self.data, "-l", log, "-o", settings, "-w", "start")
+
+    def stop(self) -> None:
+        """Stops it."""
+        self._run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop")
+
+    def kill(self) -> None:
+        """SIGKILL for all of its processes."""
+        pid = self.pid()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for one in (pid, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+        wait_for(lambda: not Path(f"/proc/{pid}/stat").exists(), what="the end of the standby")
+
+    def pid(self) -> int:
+        """Its first process."""
+        return int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
+
+    def pause(self) -> None:
+        """Replays nothing until ``resume``."""
+        self.execute("select pg_wal_replay_pause()")
+        state = "select pg_get_wal_replay_pause_state() = 'paused'"
+        wait_for(lambda: self.execute(state)[0][0], what="a pause of the replay")
+
+    def resume(self) -> None:
+        """Replays again."""
+        self.execute("select pg_wal_replay_resume()")
+
+    def promote(self) -> None:
+        """Makes it a primary."""
+        self.execute("select pg_promote()")
+
+    def caught_up(self) -> None:
+        """Waits until it has replayed all that the primary has written."""
+        self._has("pg_last_wal_replay_lsn()")
+
+    def received_all(self) -> None:
+        """Waits until it has received all that the primary has written."""
+        self._has("pg_last_wal_receive_lsn()")
+
+    def _has(self, position: str) -> None:
+        with psycopg.connect(self.primary.dsn(), autocommit=True) as conn:
+            row = conn.execute("select pg_current_wal_flush_lsn()").fetchone()
+        assert row is not None
+        statement = f"select {position} >= '{row[0]}'"
+        wait_for(lambda: self.execute(statement)[0][0], what=f"{position} of the standby")
+
+    def make(self) -> None:
+        """Copies the files of the primary."""
+        self._run(
+            "pg_basebackup", "-D", self.data, "-R", "-c", "fast", "-d", self.primary.dsn("postgres")
+        )
+
+    def _run(self, name: str, *args: object) -> None:
+        said = self.place / "said"
+        with said.open("w") as output:
+            done = subprocess.run(
+                [str(self.primary.program(name)), *map(str, args)],
+                env=self.primary.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=output,
+                check=False,
+                **self._options,
+            )
+        assert done.returncode == 0, said.read_text()
+
+
+@contextlib.contextmanager
+def running_standby(primary: Cluster, **settings: str) -> Iterator[Standby]:
+    """A new standby, with these settings besides those of the primary."""
+    account = server_account()
+    place = Path(tempfile.mkdtemp(prefix="ld-standby", dir=short_temp_dir(account)))
+    account.own(place, 0o700)
+    standby = Standby(primary, place)
+    try:
+        standby.make()
+        with (standby.data / "postgresql.auto.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        standby.start()
+        yield standby
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            standby.kill()
+        shutil.rmtree(place, ignore_errors=True)
