@@ -8,7 +8,7 @@ suspects, all tables together ── recheck at a later tick ── differences 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from londiste.compare import chunks, recheck
@@ -34,7 +34,7 @@ from londiste.daemon import crash
 from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.engine.tasks import snapshot_session
-from londiste.errors import StateError
+from londiste.errors import StateError, TransientError
 from londiste.settings import WorkerSettings
 
 #: Attempts to compare a table that is truncated or rewritten each time before it is read.
@@ -46,7 +46,7 @@ WAVE_BYTES = 8 << 30
 
 @dataclass
 class _Found:
-    """State of one table's comparison."""
+    """State of one table's comparison; done: the numbers of the chunks that are counted."""
 
     pairing: Pairing
     ranges: int = 1
@@ -56,6 +56,7 @@ class _Found:
     unequal: bool = False
     suspects: list[Suspect] = field(default_factory=list)
     more: bool = False
+    done: set[int] = field(default_factory=set)
 
 
 def compare_tables(
@@ -142,7 +143,11 @@ def _checksums(
         for _ in range(_ATTEMPTS):
             with parties.aligned(asked.timeout) as at:
                 tick = at.tick_id
-                left = _wave(parties, conn, asked, found, at, left)
+                try:
+                    left = _wave(parties, conn, asked, found, at, left)
+                except TransientError as error:
+                    parties.lost(at, error)
+                    left = [p for p in left if p.number not in found[p.table.name].done]
             if not left:
                 break
             names = ", ".join(sorted({piece.table.name for piece in left}))
@@ -235,6 +240,7 @@ def _note(found: dict[str, _Found], result: PieceResult) -> None:
     state = found[result.piece.table.name]
     state.rows_root += result.rows_root
     state.rows_node += result.rows_node
+    state.done.add(result.piece.number)
 
 
 def _equal(conn: Connection, queue: str, at: Aligned, result: PieceResult) -> None:
@@ -267,28 +273,40 @@ def _second_look(
             break
         with parties.aligned(asked.timeout) as at:
             tick = at.tick_id
-            with both_sides(at) as (root, node):
-                for name, state in list(left.items()):
-                    table = state.pairing
-                    differences = recheck.look(root, node, table, state.suspects)
-                    if moved(root, node, table):
-                        continue
+            try:
+                for name, result in _rechecked(at, left):
                     del left[name]
-                    results[name] = TableResult(
-                        table,
-                        state.rows_root,
-                        state.rows_node,
-                        not (differences or state.more or state.unequal),
-                        tuple(differences),
-                        state.more,
-                        max(0, len(state.suspects) - len({d.key for d in differences})),
-                        state.ranges,
-                        state.known,
-                    )
-                    done(results[name])
+                    results[name] = result
+                    done(result)
+            except TransientError as error:
+                parties.lost(at, error)
     if left:
         raise _moving(", ".join(left))
     return tick, tuple(results[name] for name in found)
+
+
+def _rechecked(at: Aligned, left: Mapping[str, _Found]) -> Iterator[tuple[str, TableResult]]:
+    """The results of the tables whose suspects could be read again."""
+    with both_sides(at) as (root, node):
+        for name, state in list(left.items()):
+            table = state.pairing
+            differences = recheck.look(root, node, table, state.suspects)
+            if moved(root, node, table):
+                continue
+            yield (
+                name,
+                TableResult(
+                    table,
+                    state.rows_root,
+                    state.rows_node,
+                    not (differences or state.more or state.unequal),
+                    tuple(differences),
+                    state.more,
+                    max(0, len(state.suspects) - len({d.key for d in differences})),
+                    state.ranges,
+                    state.known,
+                ),
+            )
 
 
 @contextlib.contextmanager

@@ -15,13 +15,14 @@ from londiste.cascade.commands.upstream import upstream
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.compare.column_pairing import Pairing, TablePair, pairing
 from londiste.compare.pause_at_tick import Aligned, aligned
+from londiste.compare.standby_side import StandbySide
 from londiste.db import bulk_catalog
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
-from londiste.errors import BadOption, LondisteError, StateError, UnknownTable
+from londiste.errors import BadOption, LondisteError, StateError, TransientError, UnknownTable
 from londiste.handlers.base import TableRules
-from londiste.orchestration.connections import Connections
+from londiste.orchestration.connections import Connections, reach
 from londiste.replication import sqlapi as tables
 from londiste.replication.coverage import comparable
 from londiste.replication.forwarding.combined_queue import other_queues
@@ -57,6 +58,7 @@ class Parties:
     """Who is compared with whom, and by what means.
 
     held -- what branches above hold of tables of which they do not hold all.
+    standby -- of the root: its rows are read there, as far as it is usable.
     """
 
     settings: WorkerSettings
@@ -65,6 +67,7 @@ class Parties:
     engine: Engine
     held: Mapping[TableName, TableRules]
     say: Callable[[str], None]
+    standby: StandbySide | None = None
 
     @property
     def queue(self) -> str:
@@ -79,7 +82,7 @@ class Parties:
     def aligned(
         self, timeout: float, *, hold: bool = False
     ) -> contextlib.AbstractContextManager[Aligned]:
-        """Both sides at a new tick."""
+        """Both sides at a new tick; with ``hold`` the root itself is read."""
         return aligned(
             self.queue,
             self.info.worker,
@@ -88,7 +91,14 @@ class Parties:
             timeout=timeout,
             progress=self.say,
             hold=hold,
+            standby=None if hold else self.standby,
         )
+
+    def lost(self, at: Aligned, error: TransientError) -> None:
+        """After a failed read at a tick: raises the error, unless it was one of the standby."""
+        if self.standby is None or at.root_dsn == self.root_dsn:
+            raise error
+        self.standby.fail(error)
 
 
 @contextlib.contextmanager
@@ -102,18 +112,32 @@ def meet(
     info = require_subscriber(settings, conn)
     size = sum(bulk_catalog.sizes(conn, [t.dest for t in chosen]).values())
     kind = settings.engine if size >= settings.spark_min_bytes else "local"
+    root = root_location(settings, info)
+    standby = standby_side(settings, info, root)
     carrier = engine.begun_locally(kind, settings.spark, settings.spark_min_bytes, tell=say)
     try:
         yield Parties(
             settings,
             info,
-            root_location(settings, info),
+            root,
             carrier,
             held_from(settings, info),
             say,
+            standby,
         )
     finally:
+        if standby is not None:
+            standby.close()
         carrier.close()
+
+
+def standby_side(settings: WorkerSettings, info: NodeInfo, root: str) -> StandbySide | None:
+    """The standby of ``read_from``, if the provider of the node is the root."""
+    if not settings.read_from or root != reach(
+        info.provider_location, settings.remote_extra_connstr
+    ):
+        return None
+    return StandbySide(settings.read_from, settings.read_from_wait)
 
 
 def require_subscriber(settings: WorkerSettings, conn: Connection) -> NodeInfo:

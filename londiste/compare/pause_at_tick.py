@@ -15,6 +15,7 @@ that joins ticks does, the alignment starts again with a new tick.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import socket
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
+from londiste.compare.standby_side import StandbySide
 from londiste.db.connection import Connection, connect
 from londiste.db.queries import translated
 from londiste.errors import StateError, TransientError
@@ -40,7 +42,10 @@ _LOOK_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Aligned:
-    """Two transactions that are kept open, each seeing its side at the same tick."""
+    """Two transactions that are kept open, each seeing its side at the same tick.
+
+    root_dsn -- where the root's rows are read: the root, or a standby of it.
+    """
 
     tick_id: int
     root_dsn: str
@@ -59,12 +64,14 @@ def aligned(
     timeout: float,
     progress: Callable[[str], None],
     hold: bool = False,
+    standby: StandbySide | None = None,
 ) -> Iterator[Aligned]:
     """Both sides at one tick for the length of the with block.
 
     consumer -- the node's worker.
     timeout -- seconds to wait for the worker to reach the tick.
     hold -- the worker stays at the tick until the block ends, some seconds at most.
+    standby -- of the root: the root's rows are read there, as far as it is usable.
     Raises StateError with the known reason when the worker does not reach the tick in time.
     """
     with contextlib.ExitStack() as stack:
@@ -74,7 +81,13 @@ def aligned(
         hold_on = stack.enter_context(_session(node_dsn)) if hold else node
         for _ in range(_ATTEMPTS):
             stack.callback(_release, node_dsn, queue, consumer)
-            root_snapshot, tick = _tick_with_snapshot(root, reader, node, queue, consumer)
+            taken = None
+            if standby is not None:
+                stack.callback(standby.release)
+                held = functools.partial(_hold, node, queue, consumer)
+                taken = standby.tick(root, queue, held)
+            place = root_dsn if standby is None or taken is None else standby.dsn
+            root_snapshot, tick = taken or _tick_with_snapshot(root, reader, node, queue, consumer)
             progress(f"waiting for tick {tick}")
             node_snapshot = _node_at(node, queue, consumer, tick, timeout)
             if hold and node_snapshot is not None:
@@ -82,10 +95,12 @@ def aligned(
             else:
                 _release(node_dsn, queue, consumer)
             if node_snapshot is not None:
-                yield Aligned(tick, root_dsn, root_snapshot, node_dsn, node_snapshot)
+                yield Aligned(tick, place, root_snapshot, node_dsn, node_snapshot)
                 return
             log.info("worker passed tick %d, retrying with a new tick", tick)
             reader.rollback()
+            if standby is not None:
+                standby.release()
         raise StateError(
             f"queue {queue}: the worker does not pause at a tick",
             detail=f"it passed {_ATTEMPTS} requested ticks",
@@ -115,9 +130,13 @@ def _tick_with_snapshot(
         queues.lock_ticks(root, queue)
         exported, seen = _export(reader)
         tick = queues.tick_at_snapshot(root, queue, seen)
-        # Committed before the tick is: the worker cannot see the tick without the hold.
-        nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
+        _hold(node, queue, consumer, tick)
     return exported, tick
+
+
+def _hold(node: Connection, queue: str, consumer: str, tick: int) -> None:
+    """Pauses the worker at a tick to come: committed before the tick is, so it cannot miss it."""
+    nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
 
 
 def _export(conn: Connection) -> tuple[str, str]:
@@ -162,5 +181,5 @@ def _node_at(node: Connection, queue: str, consumer: str, tick: int, timeout: fl
             )
         if time.monotonic() > renew:
             renew += _HOLD_SECONDS / 3
-            nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
+            _hold(node, queue, consumer, tick)
         time.sleep(0.02)

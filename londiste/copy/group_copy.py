@@ -22,11 +22,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from londiste.cascade import sqlapi as nodes
 from londiste.copy import sequences, step_timings
 from londiste.copy.chunking.runner import WATCH
+from londiste.copy.chunking.source_snapshot import SourceSnapshot, exported_snapshot
 from londiste.copy.group_plan import Planned, plan, shares
 from londiste.copy.prepare import drop_foreign_keys_of, empty
 from londiste.copy.sessions import CopyJob, CopySessions, Stopping
 from londiste.copy.setup import lost_captures, register, whole_tables
-from londiste.copy.snapshot_copy import exported_snapshot
 from londiste.copy.sqlapi import groups
 from londiste.copy.sqlapi.attempts import copy_progress, terminate_tasks, without_tasks
 from londiste.copy.sqlapi.control import get_copy_control
@@ -155,20 +155,20 @@ class GroupLoad:
         register(self.sides, remember=True)
         crash.point("copy.registered")
         drop_foreign_keys_of(self.sides.here, [table.dest for table in wanted.values()])
-        with exported_snapshot(self.sides) as (holder, exported, snapshot):
-            planned = self._plan(holder, wanted)
+        with exported_snapshot(self.sides) as source:
+            planned = self._plan(source.conn, wanted)
             attempts = self._begin(planned)
             started = time.monotonic()
             try:
                 self._empty(planned, attempts)
                 crash.point("copy.prepared")
-                done = self._copy(planned, attempts, exported)
+                done = self._copy(planned, attempts, source)
             except BaseException:
                 with contextlib.suppress(LondisteError):
                     self._abandon(attempts)
                 raise
         crash.point("copy.all-chunks")
-        self._copied(planned, attempts, done, snapshot, time.monotonic() - started)
+        self._copied(planned, attempts, done, source.seen, time.monotonic() - started)
         crash.point("copy.catching-up")
 
     def _wanted(self) -> dict[TableName, ReplicatedTable]:
@@ -256,16 +256,16 @@ class GroupLoad:
         self,
         planned: Mapping[TableName, Planned],
         attempts: Mapping[TableName, int],
-        exported: str,
+        source: SourceSnapshot,
     ) -> list[MemberDone]:
         """Runs the engine, and ends tasks of tables that a command needs."""
         work = shares(
             [planned[name].member(attempt) for name, attempt in attempts.items()],
             self.job.parallel,
             queue=self.queue,
-            source=self.sides.location,
+            source=source.location,
             target=self.job.db,
-            snapshot=exported,
+            snapshot=source.name,
         )
         result: list[MemberDone] = []
         failure: list[BaseException] = []

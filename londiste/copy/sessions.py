@@ -7,6 +7,7 @@ That is the provider, unless the table was added with another one
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,15 +17,18 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
-from londiste.db.connection import Connection, connect, session
+from londiste.db.connection import Connection, connect, describe_dsn, session
 from londiste.db.names import TableName, argument
 from londiste.engine.base import Engine
 from londiste.engine.session_pool import SessionPool
-from londiste.errors import StateError
+from londiste.errors import LondisteError, StateError
 from londiste.pgq import batches
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import copy_source
+from londiste.standby import server
+
+log = logging.getLogger(__name__)
 
 _NAME_BYTES = 63
 
@@ -79,6 +83,36 @@ class Changes:
             self._changed.wait_for(lambda: self._count != since, seconds)
 
 
+class CopyStandby:
+    """The standby that copies read; the copies of a process share it.
+
+    dsn -- connection string of the standby.
+    wait -- seconds to wait for its replay.
+    """
+
+    def __init__(self, dsn: str, wait: float) -> None:
+        self.dsn = dsn
+        self.place = describe_dsn(dsn)
+        self.wait = wait
+        self._failed: set[str] = set()
+        self._lock = threading.Lock()
+
+    def may_read(self, consumer: str) -> bool:
+        """Whether the copy of this consumer has not failed there."""
+        with self._lock:
+            return consumer not in self._failed
+
+    def fail(self, consumer: str, error: Exception) -> None:
+        """After a failure: this copy reads the provider from now on."""
+        text, hint = type(error).__name__, ""
+        if isinstance(error, LondisteError):
+            text = error.message.removeprefix(f"{self.place}: ")
+            hint = f"; hint: {error.hint}" if error.hint == server.HINT else ""
+        with self._lock:
+            self._failed.add(consumer)
+        log.warning("standby %s: %s; copying from the provider%s", self.place, text, hint)
+
+
 @dataclass(frozen=True)
 class CopyJob:
     """What all tables of a copy process have in common.
@@ -92,6 +126,7 @@ class CopyJob:
     resumable_from -- bytes from which on a table is copied resumably.
     spare -- sessions for the next table.
     changes -- wakes copies that wait for the worker.
+    standby -- of the provider: rows are read there, as far as it is usable.
     """
 
     db: str
@@ -107,6 +142,7 @@ class CopyJob:
     resumable_from: int = 10 * 1024 * 1024 * 1024
     spare: SessionPool = field(default_factory=SessionPool)
     changes: Changes = field(default_factory=Changes)
+    standby: CopyStandby | None = None
 
     @property
     def copy_prefix(self) -> str:

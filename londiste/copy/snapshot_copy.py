@@ -7,13 +7,13 @@ The other mode is in ``resumable_copy``.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from londiste.copy import setup, step_timings
 from londiste.copy.chunking import runner
 from londiste.copy.chunking.blocks import count_chunks, split
+from londiste.copy.chunking.source_snapshot import exported_snapshot
 from londiste.copy.mode import CACHED, RESUMABLE, CopyMode, ModeFacts, choose, reads_by_key
 from londiste.copy.prepare import key_index, prepare
 from londiste.copy.resumable_copy import ResumableCopy
@@ -23,9 +23,8 @@ from londiste.copy.sqlapi.control import get_copy_control
 from londiste.daemon import crash
 from londiste.db import catalog, table_fingerprint
 from londiste.db.catalog import Column, TableInfo
-from londiste.db.connection import Connection, session
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import flush_commits, translated, tuples
 from londiste.db.table_fingerprint import Fingerprint
 from londiste.engine.spec import CopySpec
 from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged
@@ -149,7 +148,8 @@ class SnapshotCopy:
 
     def _in_one_snapshot(self, table: ReplicatedTable, source_name: TableName) -> None:
         node = self.sides.here
-        with exported_snapshot(self.sides) as (holder, exported, snapshot):
+        with exported_snapshot(self.sides) as source:
+            holder = source.conn
             theirs = catalog.columns(holder, source_name)
             pairing = setup.pairing(self.sides, table, source_name, theirs, holder)
             shape = self._shape(holder, source_name, [source for source, _ in pairing.pairs])
@@ -174,13 +174,13 @@ class SnapshotCopy:
             crash.point("copy.prepared")
             spec = CopySpec(
                 queue=self.job.queue,
-                source=self.sides.location,
+                source=source.location,
                 target=self.job.db,
                 source_table=source_name,
                 target_table=table.dest,
                 columns=pairing.pairs,
                 chunks=pieces,
-                snapshot=exported,
+                snapshot=source.name,
                 attempt=attempt,
                 binary=pairing.binary and table.wants.rows is None,
                 where=table.wants.where,
@@ -202,7 +202,7 @@ class SnapshotCopy:
             )
             runner.run(self.sides, spec, table, keep=False)
         crash.point("copy.all-chunks")
-        setup.copied(self.sides, table, attempt, snapshot)
+        setup.copied(self.sides, table, attempt, source.seen)
         crash.point("copy.catching-up")
 
     def _shape(
@@ -230,22 +230,3 @@ class SnapshotCopy:
                 hint="wait: the copy restarts automatically",
             )
         return shape
-
-
-@contextlib.contextmanager
-def exported_snapshot(sides: CopySessions) -> Iterator[tuple[Connection, str, str]]:
-    """A transaction on the provider whose snapshot the tasks share.
-
-    Yields its session, the snapshot's name, and the snapshot as text.
-    """
-    with session(
-        sides.location,
-        name=sides.session_name,
-        autocommit=True,
-        lock_timeout_ms=sides.job.lock_timeout_ms,
-    ) as conn:
-        with translated(conn):
-            conn.execute("begin isolation level repeatable read, read only")
-        ((name, snapshot),) = tuples(conn, "export_snapshot")
-        flush_commits(sides.provider)
-        yield conn, name, snapshot

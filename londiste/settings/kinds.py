@@ -155,8 +155,8 @@ class WorkerSettings(LoopFields, BatchFields, EngineFields, ReadyFields, NodeSet
     read_from: str = Field(
         "",
         repr=False,
-        description="Connection string of a hot standby of the provider: batches are read there"
-        " while it keeps up (empty: from the provider).",
+        description="Connection string of a hot standby of the provider: batches, copies and"
+        " comparisons read there while it keeps up (empty: from the provider).",
     )
     read_from_wait: float = Field(
         2.0,

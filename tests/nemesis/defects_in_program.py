@@ -79,8 +79,9 @@ def failed_is_skipped() -> None:
 def copy_locks() -> None:
     """Applications wait for it."""
     from londiste.copy import snapshot_copy
+    from londiste.copy.chunking import source_snapshot
 
-    plain = snapshot_copy.exported_snapshot
+    plain = source_snapshot.exported_snapshot
 
     @contextlib.contextmanager
     def locked(sides: Any) -> Iterator[Any]:
@@ -90,8 +91,8 @@ def copy_locks() -> None:
             with plain(sides) as found:
                 yield found
 
-    for module in (snapshot_copy,):
-        module.exported_snapshot = locked
+    if hasattr(snapshot_copy, "exported_snapshot"):
+        snapshot_copy.exported_snapshot = locked
     from londiste.copy import group_copy
 
     if hasattr(group_copy, "exported_snapshot"):

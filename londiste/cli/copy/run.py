@@ -16,7 +16,7 @@ from londiste.copy import step_timings
 from londiste.copy.load_throttle import Limits
 from londiste.copy.process import CopyProcess
 from londiste.copy.progress import Progress
-from londiste.copy.sessions import Builds, CopyJob
+from londiste.copy.sessions import Builds, CopyJob, CopyStandby
 from londiste.daemon.child import die_with_parent
 from londiste.db.connection import session
 from londiste.db.names import TableName, argument
@@ -75,6 +75,9 @@ def run(
         delay=settings.poll_interval,
         builds=Builds(settings.index_jobs, settings.copy_index_memory),
         resumable_from=settings.resumable_copy_min_bytes,
+        standby=CopyStandby(settings.read_from, settings.read_from_wait)
+        if settings.read_from
+        else None,
     )
     work = CopyProcess(
         job,

@@ -9,7 +9,7 @@ from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, cast
 
-from londiste.copy.snapshot_copy import exported_snapshot
+from londiste.copy.chunking.source_snapshot import exported_snapshot
 from londiste.db.connection import session
 from londiste.engine.spark.stream.options import parse
 from londiste.engine.spark.stream.snapshot import SnapshotSession
@@ -26,11 +26,11 @@ def test_the_snapshot_of_a_copy(pgq_db: Database) -> None:
         sides: Any = SimpleNamespace(
             location=pgq_db.dsn,
             session_name="copy",
-            job=SimpleNamespace(lock_timeout_ms=0),
+            job=SimpleNamespace(lock_timeout_ms=0, standby=None),
             provider=provider,
         )
-        with unflushed(pgq_db, INSERT) as flushed, exported_snapshot(sides) as (conn, _, _):
-            assert conn.execute("select count(*) from public.t").fetchone() == (1,)
+        with unflushed(pgq_db, INSERT) as flushed, exported_snapshot(sides) as source:
+            assert source.conn.execute("select count(*) from public.t").fetchone() == (1,)
             assert flushed()
 
 

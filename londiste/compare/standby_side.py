@@ -1,0 +1,131 @@
+"""The standby on which a comparison reads the root's rows.
+
+A tick of the queue is made for the standby's snapshot, as ``pause_at_tick`` does for the root's:
+
+    root      tick A ─────────── lock_ticks ─────────────────────── tick T with S ── commit
+    standby   A is replayed ──── newest tick is replayed ── snapshot S exported, worked out
+
+While ticks are locked the standby is waited for, one second at most; writers never wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from londiste.db.connection import Connection, describe_dsn, usable
+from londiste.db.queries import translated
+from londiste.errors import BadOption, LondisteError, TransientError
+from londiste.pgq import queues, ticks
+from londiste.pgq.types import Tick
+from londiste.standby import health as states
+from londiste.standby import server
+from londiste.standby.health import Health
+from londiste.standby.snapshot import export, wait_for_tick
+from londiste.standby.ticks import looks
+
+log = logging.getLogger(__name__)
+
+#: Seconds for which ticks are locked at most: for the replay, and until the root has finished what
+#: the standby sees as committed.
+_LOCKED = 1.0
+#: Maximum seconds until a standby that failed is tried again.
+_LONGEST_PAUSE = 60.0
+
+
+class StandbySide:
+    """One standby of the root; while it fails, the root is read.
+
+    dsn -- connection string of the standby.
+    wait -- seconds to wait for its replay.
+    """
+
+    def __init__(self, dsn: str, wait: float) -> None:
+        self.dsn = dsn
+        self.place = describe_dsn(dsn)
+        self.wait = wait
+        self._health = Health()
+        self._conn: Connection | None = None
+
+    def tick(
+        self, root: Connection, queue: str, hold: Callable[[int], None]
+    ) -> tuple[str, int] | None:
+        """Makes a tick at a snapshot of the standby, which stays open: its name, and the tick.
+
+        root -- an idle session on the root.
+        hold -- called with the tick before it is committed.
+        None: the standby cannot be read now, and the log says why.
+        """
+        if not states.may_ask(self._health, time.monotonic()):
+            return None
+        try:
+            conn = self._session(root)
+            queues.create_tick(root, queue)
+            wait_for_tick(conn, queue, self._newest(root, queue), self.wait)
+            with translated(root), root.transaction():
+                queues.lock_ticks(root, queue)
+                last = self._newest(root, queue)
+                wait_for_tick(conn, queue, last, _LOCKED)
+                exported = export(conn, queue, last)
+                tick = _tick_at(root, queue, exported.snapshot)
+                hold(tick)
+        except (LondisteError, psycopg.Error) as error:
+            self.fail(error)
+            return None
+        self._health = states.answers()
+        return exported.name, tick
+
+    def fail(self, error: Exception) -> None:
+        """Notes and logs a failure of what reads there."""
+        text, hint = type(error).__name__, ""
+        if isinstance(error, LondisteError):
+            text = error.message
+            hint = f"; hint: {error.hint}" if error.hint == server.HINT else ""
+        text = text.removeprefix(f"{self.place}: ")
+        self._health = states.failed(self._health, time.monotonic(), text, _LONGEST_PAUSE)
+        log.warning("standby %s: %s; reading from the root%s", self.place, text, hint)
+        self.close()
+
+    def release(self) -> None:
+        """Ends the snapshot."""
+        if self._conn is not None and not self._conn.closed:
+            try:
+                self._conn.rollback()
+            except psycopg.Error:
+                self.close()
+
+    def close(self) -> None:
+        """Ends the session."""
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+
+    def _session(self, root: Connection) -> Connection:
+        if self._conn is None or not usable(self._conn):
+            self.close()
+            self._conn = server.open_session(
+                self.dsn, server.look(root), name="londiste compare: standby"
+            )
+        return self._conn
+
+    @staticmethod
+    def _newest(root: Connection, queue: str) -> Tick:
+        found = ticks.newest(root, queue)
+        if found is None:
+            raise TransientError(f"queue {queue}: no tick yet")
+        return found
+
+
+def _tick_at(root: Connection, queue: str, snapshot: str) -> int:
+    """Creates the tick.  The standby may see a commit before the root has finished it."""
+    refused: BadOption | None = None
+    for _ in looks(time.monotonic() + _LOCKED):
+        try:
+            with root.transaction():
+                return queues.tick_at_snapshot(root, queue, snapshot)
+        except BadOption as error:
+            refused = error
+    raise TransientError("it sees transactions that the root has not finished") from refused
