@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -34,7 +34,7 @@ from londiste.compare.context import (
     ready,
     require_one_source,
 )
-from londiste.compare.diff import RowDifference
+from londiste.compare.diff import EXTRA, RowDifference
 from londiste.compare.result import as_json
 from londiste.compare.row_diff import drill, narrow
 from londiste.daemon.loop import Loop, Trouble, as_londiste, pause, report
@@ -45,7 +45,7 @@ from londiste.errors import LondisteError
 from londiste.pgq.liveness import Beat, server_now
 from londiste.replication import coverage as recent
 from londiste.replication.coverage import Audited
-from londiste.replication.forwarding.combined_queue import other_queues
+from londiste.replication.forwarding.combined_queue import others_filling
 from londiste.replication.model import ReplicatedTable
 from londiste.settings import WorkerSettings
 
@@ -83,6 +83,10 @@ def coverage(
         names = [str(t.name) for t in choose(settings, conn, wanted)]
         ranges = progress.compare_ranges(conn, settings.queue_name, progress.AUDIT)
         found = [t for t in recent.read(conn, settings.queue_name) if t.table_name in names]
+        if ranges:
+            # Not those that other sources fill too: no row of them is known to differ.
+            covered = {t.table_name for t in found}
+            names = [name for name in names if name in covered]
     by_table = [summed(name, [r for r in ranges if r.table_name == name]) for name in names]
     return by_table, recent.summed(found) if found else None
 
@@ -300,11 +304,11 @@ def _following(
         if following is None:
             return None
         name, one = following
-        if strict or not other_queues(conn, queue, name, chosen[name].dest):
+        if strict or not others_filling(conn, queue, name, chosen[name].dest):
             mine = [r for r in ranges if r.table_name == name]
             return _Following(chosen[name], chosen.keys(), mine, one)
         del chosen[name]
-    # Several queues fill all tables; the error names one of them.
+    # Several sources fill all tables; the error names one of them.
     require_one_source(conn, queue, found)
     return None
 
@@ -359,7 +363,8 @@ def _differences(parties: Parties, asked: Asked, piece: Piece, limit: int) -> _D
         drilled = None
         if not result.moved and (result.differing or table.masked):
             (result,) = narrow(at, [result], parties.engine, 2)
-            (drilled,) = parties.engine.run(drill, [drill_task(at, result, limit)], 1)
+            task = replace(drill_task(at, result, limit), extra=not table.pair.beside)
+            (drilled,) = parties.engine.run(drill, [task], 1)
         tick = at.tick_id
     if result.moved or (drilled is not None and drilled.moved):
         return None
@@ -367,6 +372,8 @@ def _differences(parties: Parties, asked: Asked, piece: Piece, limit: int) -> _D
     if drilled is not None and drilled.suspects:
         with parties.aligned(asked.timeout) as at, both_sides(at) as (root, node):
             found = rows.look(root, node, table, drilled.suspects)
+            if table.pair.beside:
+                found = [one for one in found if one.kind != EXTRA]
             if moved(root, node, table):
                 return None
             tick = at.tick_id

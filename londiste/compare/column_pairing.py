@@ -40,12 +40,15 @@ class TablePair:
     """A replicated table: its name on the root, its table on the node, and its rules.
 
     unknown -- columns whose values other nodes change on the way.
+    beside -- the node's table keeps rows of others (skip_truncate): a row that the root does not
+        have may be one of them.
     """
 
     table: TableName
     dest: TableName
     wants: TableRules = ALL
     unknown: frozenset[str] = frozenset()
+    beside: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from londiste.compare.pause_at_tick import Aligned, aligned
 from londiste.compare.standby_side import StandbySide
 from londiste.db import bulk_catalog
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.engine.base import Engine
 from londiste.errors import BadOption, LondisteError, StateError, TransientError, UnknownTable
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections, reach
 from londiste.replication import sqlapi as tables
 from londiste.replication.coverage import comparable
-from londiste.replication.forwarding.combined_queue import other_queues
+from londiste.replication.forwarding.combined_queue import others_filling
 from londiste.replication.forwarding.upstream_filters import held_above
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import select, table_meant
@@ -221,10 +221,11 @@ def pair_up(
 
 def _pair(table: ReplicatedTable, held: Mapping[TableName, TableRules]) -> TablePair:
     above = held.get(table.name)
+    beside = "skip_truncate" in table.attrs
     if above is None:
-        return TablePair(table.name, table.dest, table.wants)
+        return TablePair(table.name, table.dest, table.wants, beside=beside)
     # What a branch above makes of its values is not known here.
-    return TablePair(table.name, table.dest, table.wants.of(above), above.changed)
+    return TablePair(table.name, table.dest, table.wants.of(above), above.changed, beside)
 
 
 def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
@@ -277,12 +278,17 @@ def _require_in_step(chosen: Sequence[ReplicatedTable]) -> None:
 
 
 def require_one_source(conn: Connection, queue: str, chosen: Sequence[ReplicatedTable]) -> None:
-    """Refuses a table that other queues fill too: their rows would be differences."""
+    """Refuses a table that other sources fill too: their rows would be differences.
+
+    Other sources are queues, and tables of the same queue with the same ``--dest-table``.
+    """
     for table in chosen:
-        others = other_queues(conn, queue, table.name, table.dest)
+        others = others_filling(conn, queue, table.name, table.dest)
         if others:
+            name = f"{table.name} (here {table.dest})" if table.name != table.dest else table.name
             raise StateError(
-                f"table {table.dest}: also filled from queue {', '.join(others)}",
-                detail="its rows cannot be assigned to a queue; nothing was compared",
-                hint="compare the other tables by name, or select rows: --where",
+                f"table {name}: also filled from {', '.join(others)}",
+                detail="which rows come from which source is not known; nothing was compared",
+                hint="compare the other tables by name, or select the rows of this source:"
+                f" londiste compare {argument(table.name)} --where \"region = 'eu'\"",
             )

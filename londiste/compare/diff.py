@@ -60,11 +60,17 @@ def differences(
 
 
 def suspects(
-    root: Mapping[bytes, Sequence[bytes]], node: Mapping[bytes, Sequence[bytes]]
+    root: Mapping[bytes, Sequence[bytes]],
+    node: Mapping[bytes, Sequence[bytes]],
+    *,
+    extra: bool = True,
 ) -> list[bytes]:
-    """Keys whose rows differ; the values are lists of digests by key."""
+    """Keys whose rows differ; the values are lists of digests by key.
+
+    extra -- also those that the node alone has.
+    """
     keys = [key for key, rows in root.items() if sorted(rows) != sorted(node.get(key, ()))]
-    return keys + [key for key in node if key not in root]
+    return keys + [key for key in node if key not in root] if extra else keys
 
 
 def _by_key(rows: Counter[Row], key: Sequence[int]) -> dict[Row, list[Row]]:

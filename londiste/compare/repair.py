@@ -36,6 +36,7 @@ from londiste.db.names import argument
 from londiste.db.queries import translated, tuples
 from londiste.engine.tasks import key_hash
 from londiste.errors import StateError, TransientError, from_database
+from londiste.replication.forwarding.combined_queue import others_filling
 from londiste.settings import WorkerSettings
 
 _ATTEMPTS = 5
@@ -58,10 +59,13 @@ class Applied:
 
 
 def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> list[RepairChange]:
-    """The changes that make the node's tables equal to the root's.
+    """The changes that make the node's tables equal to the root's, without rows of others.
+
+    Rows that the root does not have are left alone without a condition if the node's table keeps
+    rows of others (``left_alone``).
 
     Raises StateError when not all differing rows are known, and when the rows of a table come
-    from several queues, so that extra rows cannot be identified.
+    from several sources, so that extra rows cannot be identified.
     """
     found: list[RepairChange] = []
     with session(settings.db, name="londiste repair", autocommit=True) as conn:
@@ -70,7 +74,9 @@ def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> lis
             if result.more:
                 raise StateError(
                     f"table {table.name}: more than {asked.limit} rows differ",
-                    hint="raise --limit, or copy the table again: londiste resync"
+                    hint=f"raise --limit, or select rows: {_selected(table)}"
+                    if table.pair.beside
+                    else "raise --limit, or copy the table again: londiste resync"
                     f" {argument(table.name)}",
                 )
             if table.unknown and result.counts()[MISSING]:
@@ -80,25 +86,54 @@ def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> lis
                     f" {', '.join(sorted(table.unknown))}",
                     hint=f"copy it again: londiste resync {argument(table.name)}",
                 )
-            dest = str(table.pair.dest)
-            others = tuples(conn, "other_queues_of_table", dest=dest, queue=settings.queue_name)
-            if others and not asked.where and result.counts()[EXTRA]:
-                raise StateError(
-                    f"table {table.pair.dest}: rows come from other queues too:"
-                    f" {', '.join(str(row[0]) for row in others)}",
-                    detail="rows that do not exist on this queue's root may belong to those queues",
-                    hint="select this queue's rows: --where \"region = 'eu'\"",
-                )
-            found += changes(table, result.differences, rules(conn, table))
+            if not asked.where and result.counts()[EXTRA]:
+                _require_own_rows(conn, settings.queue_name, table)
+            known = result.differences
+            if table.pair.beside and not asked.where:
+                known = tuple(one for one in known if one.kind != EXTRA)
+            found += changes(table, known, rules(conn, table))
     return in_order(found)
 
 
-def written(settings: WorkerSettings, found: Sequence[RepairChange], tick: int) -> str:
-    """The plan as a file."""
+def left_alone(compared: Comparison, asked: Asked) -> list[str]:
+    """Rows that ``planned`` leaves alone because they may be rows of others: a line per table."""
+    return [
+        f"table {result.table}: {result.counts()[EXTRA]} rows that the root does not have are left"
+        " alone: the table keeps rows of others (skip_truncate); to delete rows that are not"
+        f" theirs: {_selected(result.pairing)}"
+        for result in compared.tables
+        if result.pairing.pair.beside and not asked.where and result.counts()[EXTRA]
+    ]
+
+
+def _selected(table: Pairing) -> str:
+    return f"londiste repair {argument(table.name)} --where \"region = 'eu'\""
+
+
+def _require_own_rows(conn: Connection, queue: str, table: Pairing) -> None:
+    """Raises StateError if other sources fill the table: rows to delete may be theirs."""
+    dest = str(table.pair.dest)
+    queues = [str(row[0]) for row in tuples(conn, "other_queues_of_table", dest=dest, queue=queue)]
+    others = queues or others_filling(conn, queue, table.pair.table, table.pair.dest)
+    if others:
+        raise StateError(
+            f"table {table.pair.dest}: rows come from other {'queues' if queues else 'tables'} too:"
+            f" {', '.join(others)}",
+            detail="rows that do not exist on this queue's root may belong to those"
+            if queues
+            else "rows that the table does not have on the root may belong to those",
+            hint=f"select the rows of this one: {_selected(table)}",
+        )
+
+
+def written(
+    settings: WorkerSettings, found: Sequence[RepairChange], tick: int, where: str = ""
+) -> str:
+    """The plan as a file; where -- condition of the comparison."""
     with session(settings.db, name="londiste repair", autocommit=True) as conn:
         node = nodes.get_node_info(conn, settings.queue_name).name
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    return text(found, queue=settings.queue_name, node=node, tick=tick, made=made)
+    return text(found, queue=settings.queue_name, node=node, tick=tick, made=made, condition=where)
 
 
 def rules(conn: Connection, table: Pairing) -> Rules:
@@ -124,15 +159,17 @@ def apply(
     timeout: float,
     say: Callable[[str], None],
     where: str = "",
+    condition: str = "",
 ) -> Applied:
     """Writes what a plan says, in one transaction on this node, at one tick.
 
     where -- the file that it was read from, '' if from none: then its statements are held against
         what its rows come to.
+    condition -- SQL condition of the comparison that the plan is from.
 
     Rows that have changed since the plan was made are left alone.  Raises BadOption for a
-    statement that was edited, StateError when one does not hit exactly one row; then nothing was
-    written.
+    statement that was edited, StateError when one does not hit exactly one row, or deletes a row
+    that may be one of others; then nothing was written.
     """
     names = list(dict.fromkeys(change.table for change in plan))
     with contextlib.ExitStack() as stack:
@@ -145,6 +182,9 @@ def apply(
         for name in names if where else ():
             mine = [change for change in plan if change.table == name]
             verify(paired[name], mine, rules(conn, paired[name]), where)
+            if not condition and any(one.difference.kind == EXTRA for one in mine):
+                _require_own_rows(conn, settings.queue_name, paired[name])
+                _require_sole(paired[name], where)
         for _ in range(_ATTEMPTS):
             with parties.aligned(timeout, hold=True) as at:
                 done = _at_tick(parties, at, paired, suspects, plan)
@@ -155,6 +195,16 @@ def apply(
         f"rows of the plan changed in each of {_ATTEMPTS} attempts",
         hint="repeat the command when there is less TRUNCATE and ALTER TABLE",
     )
+
+
+def _require_sole(table: Pairing, where: str) -> None:
+    if table.pair.beside:
+        raise StateError(
+            f"{where}: deletes rows of table {table.name}, which keeps rows of others"
+            " (skip_truncate)",
+            detail="the plan was created without --where; nothing was written",
+            hint=f"create it for the rows of this table: {_selected(table)} --plan FILE",
+        )
 
 
 def _at_tick(

@@ -181,9 +181,34 @@ def _one_line(type_name: str) -> str:
     return "".join(line_name(p[1:-1].replace('""', '"')) if p.startswith('"') else p for p in parts)
 
 
-def text(found: Sequence[RepairChange], *, queue: str, node: str, tick: int, made: str) -> str:
-    """The file."""
+@dataclass(frozen=True)
+class RepairPlan:
+    """A plan that was read from a file.
+
+    where -- SQL condition of the comparison that it is from; '' if it had none.
+    """
+
+    queue: str
+    changes: tuple[RepairChange, ...]
+    where: str = ""
+
+
+def text(
+    found: Sequence[RepairChange],
+    *,
+    queue: str,
+    node: str,
+    tick: int,
+    made: str,
+    condition: str = "",
+) -> str:
+    """The file.
+
+    condition -- SQL condition of the comparison that the plan is from.
+    """
     facts = {"queue": queue, "node": node, "tick": tick, "made": made}
+    if condition:
+        facts["where"] = condition
     lines = [
         VERSION,
         f"-- plan {json.dumps(facts)}",
@@ -229,8 +254,8 @@ def _note(change: RepairChange) -> dict[str, Any]:
     }
 
 
-def parse(content: str, where: str) -> tuple[str, list[RepairChange]]:
-    """(queue, changes) of a file.  Raises BadOption, which names the line, for what is no plan."""
+def parse(content: str, where: str) -> RepairPlan:
+    """The plan in a file.  Raises BadOption, which names the line, for what is no plan."""
 
     def wrong(number: int, what: str) -> BadOption:
         return BadOption(
@@ -241,13 +266,14 @@ def parse(content: str, where: str) -> tuple[str, list[RepairChange]]:
     lines = content.split("\n")
     if lines[0] != VERSION:
         raise wrong(1, "not a repair plan of this version")
-    queue, note, found = "", None, []
+    queue, condition, note, found = "", "", None, []
     frame = {"", *_begin(), _END}
     ended = False
     for number, line in enumerate(lines[1:], 2):
         try:
             if line.startswith("-- plan "):
-                queue = str(json.loads(line.removeprefix("-- plan "))["queue"])
+                facts = json.loads(line.removeprefix("-- plan "))
+                queue, condition = str(facts["queue"]), str(facts.get("where", ""))
             elif line.startswith(_ROW):
                 if note is not None:
                     raise wrong(number, "a row without a statement before it")
@@ -262,7 +288,7 @@ def parse(content: str, where: str) -> tuple[str, list[RepairChange]]:
             raise wrong(number, f"invalid format: {error}") from None
     if note is not None or not queue or not ended:
         raise wrong(len(lines), "the end of the file is missing")
-    return queue, found
+    return RepairPlan(queue, tuple(found), condition)
 
 
 def _change(note: Any, line: str, number: int) -> RepairChange:

@@ -70,6 +70,7 @@ class Drill:
     among -- buckets of the piece; none: all rows of it.
     rows -- estimate, of the side that has more.
     limit -- maximum number of suspects.
+    extra -- also rows that the node alone has.
     """
 
     at: Aligned
@@ -77,6 +78,7 @@ class Drill:
     among: tuple[int, ...]
     rows: int
     limit: int
+    extra: bool = True
 
     def __str__(self) -> str:
         return f"rows of {self.piece.table.name} that differ"
@@ -129,7 +131,7 @@ def drill_between(root: Connection, node: Connection, task: Drill) -> Drilled:
                 _digests(root, task.at.root_dsn, table, condition, root=True),
                 _digests(node, task.at.node_dsn, table, condition, root=False),
             )
-        keys = suspects(*sides)
+        keys = suspects(*sides, extra=task.extra)
         room = task.limit - len(found)
         found += [_suspect(line) for line in keys[:room]]
         if len(keys) > room:

@@ -31,6 +31,7 @@ from londiste.monitor.operator_log import LoggedAction
 from londiste.monitor.queues import collect as queues
 from londiste.monitor.queues.model import ConsumerFacts, MonitorFacts
 from londiste.pgq import browse, dead_letters
+from londiste.replication import coverage
 from londiste.replication import sqlapi as registered
 from londiste.replication.apply import errors
 from londiste.replication.ddl import sqlapi as scripts
@@ -225,7 +226,9 @@ def _audit(conn: Connection, queue: str, tables: Iterable[ReplicatedTable]) -> l
     by_table: dict[str, list[compared.ComparedRange]] = {}
     for one in ranges:
         by_table.setdefault(one.table_name, []).append(one)
-    names = [str(table.name) for table in tables]
+    # Without those that other sources fill too, which are no longer compared.
+    sole = {one.table_name for one in coverage.read(conn, queue)} if by_table else set()
+    names = [str(table.name) for table in tables if str(table.name) in sole]
     return [audit.summed(name, by_table[name]) for name in names if name in by_table]
 
 

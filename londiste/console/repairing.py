@@ -40,10 +40,11 @@ def prepare(
         {"db": dsn, "queue_name": queue, "remote_extra_connstr": extra, "engine": "local"},
     )
     asked = Asked([str(name)], _WAIT_SECONDS, limit=MOST_ROWS)
-    plan = _planned(found, asked)
+    plan, spared = _planned(found, asked)
     if not plan:
-        return [], lambda: f"table {name} is equal, nothing to do"
-    return in_words(str(name), plan), lambda: _run(found, asked, str(name), plan)
+        text = "; ".join(spared) or f"table {name} is equal, nothing to do"
+        return [], lambda: text
+    return [*in_words(str(name), plan), *spared], lambda: _run(found, asked, str(name), plan)
 
 
 def in_words(table: str, plan: Sequence[RepairChange]) -> list[str]:
@@ -62,13 +63,14 @@ def _run(found: WorkerSettings, asked: Asked, table: str, plan: Sequence[RepairC
     text = f"table {table}: wrote {applied.rows} rows at tick {applied.tick_id}"
     if applied.stale:
         text += f", skipped {len(applied.stale)} that have changed since"
-    left = len(_planned(found, asked))
+    left = len(_planned(found, asked)[0])
     return f"{text}; {f'{left} rows differ still' if left else 'equal now'}"
 
 
-def _planned(found: WorkerSettings, asked: Asked) -> list[RepairChange]:
+def _planned(found: WorkerSettings, asked: Asked) -> tuple[list[RepairChange], list[str]]:
+    """(the changes, rows that are left alone in words)."""
     compared = compare.compare_tables(found, asked, say=lambda text: None, done=lambda result: None)
-    return repairs.planned(found, compared, asked)
+    return repairs.planned(found, compared, asked), repairs.left_alone(compared, asked)
 
 
 def _size(conn: Connection, name: TableName) -> int:

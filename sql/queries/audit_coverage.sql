@@ -4,6 +4,7 @@
  * %(queue)s -- the queue.
  * recent, recent_rows -- ranges that were compared in the last 24 hours, and their rows on the root.
  * A table that is not in sync counts as not compared; what was found to differ stays known.
+ * A table that other sources fill too is not compared, and has no row.
  * rows -- of all ranges; the catalog's estimate for those that were never compared.
  */
 with ranges as materialized (
@@ -43,3 +44,20 @@ left join (
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
 ) on n.nspname || '.' || c.relname = coalesce(t.dest_table, t.table_name)
 where t.local and exists (select from ranges)
+    and not exists (
+        select
+        from londiste.table_info as o
+        where o.local
+            and coalesce(o.dest_table, o.table_name) = coalesce(t.dest_table, t.table_name)
+            and (o.queue_name, o.table_name) <> (%(queue)s, t.table_name)
+            and (
+                o.queue_name = %(queue)s
+                or exists (
+                    select
+                    from pgq_node.node_info as i
+                    where i.queue_name = o.queue_name
+                        and i.node_type = 'leaf'
+                        and i.combined_queue is distinct from %(queue)s
+                )
+            )
+    )

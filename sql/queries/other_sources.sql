@@ -6,7 +6,8 @@ from londiste.table_info t
 where t.local
     and coalesce(t.dest_table, t.table_name) = %(dest)s
     and (t.queue_name, t.table_name) <> (%(queue)s, %(table)s)
-    and exists (select from pgq_node.node_info n
-                where n.queue_name = t.queue_name and n.node_type = 'leaf'
-                    and n.combined_queue is distinct from %(queue)s)
+    and (t.queue_name = %(queue)s
+         or exists (select from pgq_node.node_info n
+                    where n.queue_name = t.queue_name and n.node_type = 'leaf'
+                        and n.combined_queue is distinct from %(queue)s))
 order by t.queue_name, t.table_name

@@ -95,29 +95,38 @@ def repair(
     compared: Comparison | None = None
     if old:
         assert path is not None
-        changes = _read(Path(path), settings.queue_name)
+        plan = _read(Path(path), settings.queue_name)
+        changes, where = list(plan.changes), plan.where
     else:
         compared = compare.compare_tables(settings, asked, say=output.message, done=announce)
         changes = repairs.planned(settings, compared, asked)
-        text = repairs.written(settings, changes, compared.tick_id)
+        for line in repairs.left_alone(compared, asked):
+            output.message(line)
+        text = repairs.written(settings, changes, compared.tick_id, where)
         if path is not None:
             _write(Path(path), text)
             output.message(f"wrote {len(changes)} statements to {path}")
         elif not apply and not as_json:
             click.echo(text, nl=False)
+    equal = compared.equal if compared else not changes
     if not apply or not changes:
         if as_json:
             output.as_json(
                 Planned(
-                    equal=not changes,
+                    equal=equal,
                     plan=path,
                     statements=[change.statement for change in changes],
                     tables=[row(r) for r in compared.tables] if compared else [],
                 )
             )
-        return EXIT_DIFFERENT if changes else 0
+        return 0 if equal else EXIT_DIFFERENT
     applied = repairs.apply(
-        settings, changes, timeout=timeout, say=output.message, where=path if old and path else ""
+        settings,
+        changes,
+        timeout=timeout,
+        say=output.message,
+        where=path if old and path else "",
+        condition=where,
     )
     output.message(f"wrote {applied.rows} rows at tick {applied.tick_id}")
     for line in applied.skipped:
@@ -151,7 +160,7 @@ def _explain(
 ) -> int:
     steps = []
     if old:
-        changes = _read(Path(str(path)), settings.queue_name)
+        changes = _read(Path(str(path)), settings.queue_name).changes
         tables = ", ".join(dict.fromkeys(change.table for change in changes))
         steps.append(f"read {len(changes)} statements for {tables} from {path}")
     else:
@@ -192,17 +201,17 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _read(path: Path, queue: str) -> list[plans.RepairChange]:
+def _read(path: Path, queue: str) -> plans.RepairPlan:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadOption(
             f"--plan {path}: {error}", hint="give a plan written by londiste repair"
         ) from None
-    name, changes = plans.parse(text, str(path))
-    if name != queue:
+    plan = plans.parse(text, str(path))
+    if plan.queue != queue:
         raise BadOption(
-            f"{path}: plan of queue {name}, not of queue {queue}",
+            f"{path}: plan of queue {plan.queue}, not of queue {queue}",
             hint="use the settings of its node",
         )
-    return changes
+    return plan
