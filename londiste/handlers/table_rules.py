@@ -88,6 +88,17 @@ def holds(attrs: Mapping[str, str]) -> TableRules:
     return _with_choice(registry.make(attrs.get(HANDLER, "")).holds(), attrs)
 
 
+def condition(attrs: Mapping[str, str]) -> str:
+    """The row filter of a table of this or another node, '' for none.
+
+    Of a handler that this process does not know, only ``--where`` is found.
+    """
+    try:
+        return holds(attrs).where
+    except BadOption:
+        return attrs.get(WHERE, "")
+
+
 def _with_choice(found: TableRules, attrs: Mapping[str, str]) -> TableRules:
     where = attrs.get(WHERE, "")
     if found.events is not None and (where or COLUMNS in attrs or SKIP_COLUMNS in attrs):

@@ -152,6 +152,7 @@ class TableOptions:
     copy_node -- copy from this node; ``?``: from the nearest node upstream that has the rows.
     merge -- merge_all: all queues whose leaves are here fill the table; no_merge: this one alone.
     max_parallel_copy -- how many of them copy at a time.
+    unique_keys -- the keys of all rows of all sources differ: a filter may delete by key.
     """
 
     expect_sync: bool = False
@@ -175,6 +176,7 @@ class TableOptions:
     copy_node: str = ""
     merge: str = ""
     max_parallel_copy: int | None = None
+    unique_keys: bool = False
 
     def words(self, *, root: bool = True) -> list[str]:
         """The value of ``i_trg_args`` of ``local_add_table``, on the root or below."""

@@ -124,6 +124,11 @@ class _Resolution(click.Choice[str]):
     metavar="CONDITION",
     help="Replicate only rows that match this SQL condition.",
 )
+@click.option(
+    "--unique-keys",
+    is_flag=True,
+    help="Allow a row filter with several sources: all rows of all sources have different keys.",
+)
 @click.option("--columns", metavar="A,B", help="Replicate only these columns.")
 @click.option("--skip-columns", metavar="A,B", help="Replicate all columns except these.")
 @click.option(
@@ -194,6 +199,7 @@ def add_table(
     no_merge: bool,
     max_parallel_copy: int | None,
     where: str,
+    unique_keys: bool,
     columns: str | None,
     skip_columns: str | None,
     handler: str,
@@ -242,6 +248,7 @@ def add_table(
         copy_node=copy_node_of(find_copy_node, copy_node),
         merge=_merge(merge_all, no_merge),
         max_parallel_copy=max_parallel_copy,
+        unique_keys=unique_keys,
         choice=HandlerAttrs(
             stored,
             where.strip(),

@@ -43,6 +43,7 @@ from londiste.replication.commands.add_table_checks import (
 )
 from londiste.replication.commands.add_table_step import AddTable, step_of
 from londiste.replication.model import (
+    MERGE_ALL,
     ReplicatedTable,
     TableOptions,
 )
@@ -241,6 +242,16 @@ def _below(
             )
         if wants.events is not None:
             wants.events.check(local, node.queue, dest)
+        filter_checks.refuse_shared(
+            sites,
+            node,
+            dsn,
+            table,
+            dest,
+            wants,
+            merged=options.merge == MERGE_ALL,
+            confirmed=options.unique_keys,
+        )
         filter_checks.refuse_rows_below(
             sites, dsn, node, table, wants, "that node would keep rows that the branch excludes"
         )

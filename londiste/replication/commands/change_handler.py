@@ -105,6 +105,8 @@ def plan(
                 hint=f"londiste remove-table {argument(name)}, then londiste add-table with the"
                 " new filter",
             )
+        if again:
+            filter_checks.refuse_shared(sites, node, dsn, name, table.dest, wants)
         if again and not wants.whole:
             provider = sites.reach(node.provider_location)
             theirs = tables.get_table(sites.at(provider), queue, name)

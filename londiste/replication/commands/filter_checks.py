@@ -13,11 +13,13 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.db.queries import tuples
 from londiste.errors import BadOption, StateError, UsageError
-from londiste.handlers import condition
+from londiste.handlers import condition, table_rules
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
+from londiste.replication.forwarding.combined_queue import other_sources
 from londiste.replication.forwarding.rewrite import holds_less
+from londiste.replication.forwarding.upstream_filters import held_above
 from londiste.replication.model import FORGET
 
 
@@ -78,6 +80,53 @@ def check(
             " update does not contain the full row, which may be new here",
             hint=f"exclude them here too: --skip-columns {','.join(missing)}; or add the table on"
             " the root without ignore=",
+        )
+
+
+def refuse_shared(
+    sites: Connections,
+    node: NodeInfo,
+    dsn: str,
+    table: TableName,
+    dest: TableName,
+    wants: TableRules,
+    *,
+    merged: bool = False,
+    confirmed: bool = False,
+) -> None:
+    """Refuses a row filter in a table that several sources fill: it deletes by key.
+
+    An update after which a row does not match the filter deletes the row with its key, and that
+    of a row which never matched may belong to another source.
+
+    dest -- the table here.  wants -- its rules.  merged -- all queues will fill it.
+    confirmed -- the user says that no two rows of the sources have the same key.
+
+    Raises BadOption.
+    """
+    if confirmed or not wants.stored or node.type is NodeType.ROOT:
+        return
+    local = sites.at(dsn)
+    others = other_sources(local, node.queue, table, dest)
+    if not others and not merged:
+        return
+    filtered = wants.where
+    if not filtered:
+        # Filters of branches above this node delete rows in the same way.
+        above = held_above(sites, node.queue, sites.reach(node.provider_location)).get(table)
+        filtered = above.where if above is not None else ""
+    for queue, name in others if not filtered else ():
+        known = tables.get_table(local, queue, TableName.parse(name))
+        filtered = table_rules.condition(known.attrs) if known is not None else ""
+        if filtered:
+            break
+    if filtered:
+        raise BadOption(
+            f"table {table}: several sources fill {dest}, and rows are filtered: {filtered}",
+            detail="an update of a row that does not match the filter deletes the row with its"
+            " key, which may be a row of another source",
+            hint="if no two rows of all sources have the same key, also where the filter excludes"
+            " them: add the table with --unique-keys; else add it without a filter",
         )
 
 

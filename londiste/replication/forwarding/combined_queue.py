@@ -209,7 +209,7 @@ def others_filling(
     """
     return [
         name if theirs == queue else f"{name} of queue {theirs}"
-        for theirs, name in _others(conn, queue, table, dest)
+        for theirs, name in other_sources(conn, queue, table, dest)
     ]
 
 
@@ -217,12 +217,18 @@ def other_queues(
     conn: Connection, queue: str, table: TableName | str, dest: TableName | str
 ) -> list[str]:
     """The other queues that fill the table ``dest`` of this leaf."""
-    return sorted({theirs for theirs, _ in _others(conn, queue, table, dest) if theirs != queue})
+    return sorted(
+        {theirs for theirs, _ in other_sources(conn, queue, table, dest) if theirs != queue}
+    )
 
 
-def _others(
+def other_sources(
     conn: Connection, queue: str, table: TableName | str, dest: TableName | str
 ) -> list[tuple[str, str]]:
+    """(queue, table) of the other registrations that fill the table ``dest`` of this database.
+
+    queue, table -- the registration to exclude.
+    """
     rows = tuples(conn, "other_sources", dest=str(dest), queue=queue, table=str(table))
     return [(row[0], row[1]) for row in rows]
 

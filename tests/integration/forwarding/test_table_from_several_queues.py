@@ -163,3 +163,25 @@ def test_a_copy_never_empties_a_table_of_another_queue(merge: Merge) -> None:
     merge.line.wait(refused, "the copy to be refused", 40)
     assert merge.target.value("select count(*) from t where v = 'mine'") == 1
     assert worker.stop() == 0
+
+
+def test_a_filter_beside_other_sources_needs_keys_that_are_unique(merge: Merge) -> None:
+    for part in PARTS[:2]:
+        merge.target.execute("select londiste.global_add_table(%s, 't')", part)
+    few = ["--where", "v = 'old'"]
+    shared = "several sources fill public.t, and rows are filtered: v = 'old'"
+    add = ["add-table", "t", "--no-merge", "--expect-sync"]
+    merged = ["add-table", "t", "--merge-all", *few]
+    asked = [("one", merged), ("two", add), ("two", [*add, *few])]
+    for number, (part, args) in enumerate(asked):
+        if number == 1:
+            # Alone it is no danger yet.
+            assert merge.run("one", "leaf", *add, *few).code == 0
+        refused = merge.run(part, "leaf", *args)
+        assert (refused.code, shared in refused.err) == (2, True), str(refused)
+        assert "--unique-keys" in refused.err
+    assert merge.states() == ["ok"]
+    assert merge.run("two", "leaf", *add, "--unique-keys").code == 0
+    refused = merge.run("two", "leaf", "change-handler", "t", *few)
+    assert (refused.code, shared in refused.err) == (2, True), str(refused)
+    assert merge.states() == ["ok", "ok"]
