@@ -133,3 +133,17 @@ def test_what_has_no_time_is_refused(db: Database) -> None:
     without = {k: v for k, v in json.loads(data).items() if k != "at"}
     with pytest.raises(psycopg.Error, match="does not contain column at"):
         merge(db, kind, json.dumps(without))
+
+
+def test_a_column_that_the_table_lacks_is_an_error_and_no_loss(db: Database) -> None:
+    kind, data = event("INSERT", "2026-01-01", extra="lost", more=None)
+    with pytest.raises(psycopg.Error, match='"Odd t" has no column extra, more') as caught:
+        merge(db, kind, data)
+    assert caught.value.sqlstate == "LD005"
+    assert db.execute(ROWS) == []
+    assert merge(db, *event("INSERT", "2026-01-01")) == "written"
+    kind, data = event("DELETE", "2026-01-02", extra="x")
+    by_other = json.dumps({**json.loads(kind), "pkey": ["a", "c"]})
+    with pytest.raises(psycopg.Error, match="has no column c"):
+        merge(db, by_other, data)
+    assert merge(db, kind, data) == "deleted"

@@ -31,7 +31,8 @@ as $$
  * The table is written with the rights of its owner, as by write_as_owner().
  *
  * Returns written, deleted or older.  Raises LD005 for a table without that column or without key,
- * and for a TRUNCATE, which has no time.
+ * for a TRUNCATE, which has no time, and for a table that lacks a column of the event; of a DELETE
+ * the key is enough.
  */
 declare
     v_conf jsonb := fn_conf::jsonb;
@@ -51,6 +52,7 @@ declare
     v_equal text;
     v_type text;
     v_sql text;
+    v_lacking text;
     v_count int8;
     v_partitioned bool := exists (select from pg_class c where c.oid = v_relid and c.relkind = 'p');
 begin
@@ -74,6 +76,22 @@ begin
     end if;
 
     v_image := ev_data::jsonb;
+    select string_agg(n.name, ', ' order by n.name collate "C") into v_lacking
+    from (
+        select unnest(v_key) as name
+        union
+        select jsonb_object_keys(v_image) where v_op <> 'DELETE'
+    ) n
+    where not exists (
+        select from pg_attribute a
+        where a.attrelid = v_relid and a.attname = n.name and a.attnum > 0 and not a.attisdropped);
+    if v_lacking is not null then
+        raise exception using
+            errcode = 'LD005',
+            message = format('table %s has no column %s', v_table, v_lacking),
+            detail = format('event %s contains it, and its value would be lost', ev_id),
+            hint = 'add the column to the table, or exclude it where the table is captured: ignore=';
+    end if;
     select
         string_agg(format('%I %s', a.attname, k.kind), ', ' order by a.attnum),
         string_agg(format('%I', a.attname), ', ' order by a.attnum),
