@@ -130,6 +130,15 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "A replicated table does not exist on the node.",
             "Create it, then londiste resync TABLE.",
         ),
+        "sequence-missing": (
+            "A replicated sequence does not exist on the node: it was dropped or renamed.",
+            "Rename it back; or londiste remove-seq with the old name, then add-seq with the new"
+            " one, on the root first.",
+        ),
+        "sequence-range": (
+            "The range of a sequence on the node does not contain the published value.",
+            "alter sequence with the type, minvalue and maxvalue that it has on the root.",
+        ),
         "partition": (
             "Rows of a partition changed without an event: subscribers have other rows.",
             "londiste resync on the nodes below, then settle it as the finding says.",

@@ -11,7 +11,7 @@ from londiste.db.connection import Connection
 from londiste.db.queries import tuples
 from londiste.errors import InstallError
 from londiste.monitor import partitions
-from londiste.monitor.nodes.rules import REWRITTEN, STALE_BELOW
+from londiste.monitor.nodes.rules import NO_SEQUENCE, REWRITTEN, STALE_BELOW, TOO_NARROW
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import COPY_BELOW, ReplicatedTable
 
@@ -59,6 +59,9 @@ def collect(
             errors.append(("capture", f"table {name} {reason}: {end}"))
     for rewritten in known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
         errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
+    for kind, name, _ in known(missing, lambda: tuples(conn, "sequence_doubts", queue=queue)) or ():
+        what = NO_SEQUENCE if kind == "sequence-missing" else TOO_NARROW
+        errors.append((kind, f"sequence {name} {what}: {CHECK}"))
     for followed, why in known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():
         errors.append(("follow", f"{followed} cannot be added: {why}"))
     for table in listed:

@@ -23,6 +23,8 @@ SOURCES = {
     "subscribers": Severity.CRITICAL,
     "rewritten": Severity.WARNING,
     "follow": Severity.WARNING,
+    "sequence-missing": Severity.WARNING,
+    "sequence-range": Severity.WARNING,
 }
 
 

@@ -13,6 +13,8 @@ from londiste.cli.documents import Rows
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.cli.tables.common import all_of_them, already, ignore_missing
 from londiste.db.connection import session
+from londiste.db.queries import tuples
+from londiste.monitor.nodes.rules import NO_SEQUENCE, TOO_NARROW
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import sequences
 from londiste.replication.registration_filter import RegistrationFilter
@@ -101,6 +103,7 @@ def seqs(context: options.Context, as_json: bool) -> None:
     with session(settings.db, name="londiste seqs", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)
         found = registered.get_seq_list(conn, settings.queue_name)
+        doubts = tuples(conn, "sequence_doubts", queue=settings.queue_name)
     rows = [
         KnownSequence(sequence=str(s.name), local=s.local, last_value=s.last_value) for s in found
     ]
@@ -110,3 +113,6 @@ def seqs(context: options.Context, as_json: bool) -> None:
         json_wanted=as_json,
         empty="no sequence is replicated: londiste add-seq SEQUENCE",
     )
+    for kind, name, _ in doubts:
+        what = NO_SEQUENCE if kind == "sequence-missing" else TOO_NARROW
+        output.message(f"sequence {name} {what}: londiste check")

@@ -24,7 +24,10 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
     found = shapes(conn, [t.dest for t in known if t.local])
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
     under_way = operation_log.find(conn, queue)
-    doubts = tuples(conn, "table_doubts", queue=queue)
+    doubts = [
+        *tuples(conn, "table_doubts", queue=queue),
+        *tuples(conn, "sequence_doubts", queue=queue),
+    ]
     keys = []
     for key in fkeys.collect(conn, queue):
         judged = fkeys.judge(key)

@@ -36,7 +36,7 @@ class NodeFacts:
     """Facts that a node reports.
 
     sequences -- published values of those that it knows; None for one that it does not replicate.
-    doubts -- (kind, table, detail) of ``sql/queries/table_doubts.sql``.
+    doubts -- (kind, table, detail) of ``sql/queries/table_doubts.sql``, and of sequences likewise.
     keys -- foreign keys that do not hold for all rows: name, state, why, and what helps.
     unfollowed -- tables and sequences that are followed and could not be added, and why.
     errors -- of the worker and other consumers of the node: name and first line.
@@ -173,6 +173,11 @@ _OFF = {
 REWRITTEN = "was rewritten by DDL on this node alone, compare it"
 
 
+#: Of a replicated sequence.
+NO_SEQUENCE = "does not exist, it is replicated and was dropped or renamed"
+TOO_NARROW = "cannot hold the published value"
+
+
 #: Of a change of a branch that was interrupted.
 STALE_BELOW = "was changed, the nodes below have not copied it again"
 
@@ -195,6 +200,27 @@ def _doubt(
             why = "after a takeover it would return values that rows already have"
             first = "" if root else "on the root, then on this node: "
             return Severity.WARNING, what, why, f"{first}londiste add-seq {argument(detail)}"
+        case "sequence-missing":
+            what = f"sequence {table} {NO_SEQUENCE}"
+            why = (
+                "its values are not published: after a takeover nodes would return values that"
+                " rows already have"
+                if root
+                else "it does not follow the root: after a takeover its values would repeat"
+            )
+            name = argument(table)
+            do = (
+                f"rename it back; or londiste remove-seq {name}, then londiste add-seq NEW-NAME"
+                f"{'' if root else ', on the root first'}"
+            )
+            return Severity.WARNING, what, why, do
+        case "sequence-range":
+            what = f"sequence {table} {TOO_NARROW}: {detail}"
+            why = "it stays at its end, and nextval() fails here after a takeover"
+            do = (
+                f"alter sequence {TableName.parse(table).quoted} as TYPE maxvalue N, as on the root"
+            )
+            return Severity.WARNING, what, why, do
         case "unlogged":
             what = f"table {table} is unlogged"
             why = "a crash of this server truncates it without an event"

@@ -75,3 +75,31 @@ def test_made_tables_have_their_identity_sequence_followed(
     assert londiste(root.db, "add-table", "i").code == 0
     assert londiste(leaf.db, "add-table", "i", "--create").code == 0
     assert leaf.db.value("select last_value from i_id_seq") == 30001
+
+
+def test_a_sequence_that_no_longer_follows_is_reported(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    for node, most in ((root, 90_000_000), (leaf, 50_000)):
+        node.db.execute(f"create sequence s; create sequence w as int maxvalue {most}")
+        assert londiste(node.db, "add-seq", "s", "w").code == 0
+
+    def found(node: Node) -> dict[str, str]:
+        answer = londiste(node.db, "check", "--json").json["findings"]
+        return {one["kind"]: one["what"] for one in answer if "sequence" in one["kind"]}
+
+    assert found(root) == found(leaf) == {}
+    root.db.execute("alter sequence s rename to r")
+    gone = "sequence public.s does not exist, it is replicated and was dropped or renamed"
+    assert found(root) == {"sequence-missing": f"node {root.name}: {gone}"}
+    assert f"{gone}: londiste check" in londiste(root.db, "seqs").err
+    assert f"sequence-missing: {gone}: londiste check" in londiste(root.db, "status").out
+    queue = root.db.value("select queue_name from londiste.seq_info limit 1")
+    update = "select londiste.global_update_seq(%s, 'public.w', 130000)"
+    leaf.db.execute(update, queue)
+    assert found(leaf) == {
+        "sequence-range": f"node {leaf.name}: sequence public.w cannot hold the published value:"
+        " integer goes from 1 to 50000"
+    }
+    narrow = "sequence-range: sequence public.w cannot hold the published value: londiste check"
+    assert narrow in londiste(leaf.db, "status").out

@@ -44,8 +44,10 @@ def used() -> set[str]:
         text = (PACKAGE / name).read_text(encoding="utf-8")
         for groups in re.findall(_ID, text, re.MULTILINE):
             found |= set(filter(None, groups))
-    doubts = (PACKAGE.parent / "sql/queries/table_doubts.sql").read_text(encoding="utf-8")
-    return found | set(re.findall(r"(?m)^(?:union all )?select '([a-z-]+)'", doubts))
+    for name in ("table_doubts", "sequence_doubts"):
+        doubts = (PACKAGE.parent / f"sql/queries/{name}.sql").read_text(encoding="utf-8")
+        found |= set(re.findall(r"(?m)^(?:union all )?select '([a-z-]+)'", doubts))
+    return found
 
 
 def test_every_id_in_the_code_is_in_the_catalog() -> None:
