@@ -22,6 +22,7 @@ from londiste.db.connection import (
     use_script_role,
 )
 from londiste.db.names import TableName, argument
+from londiste.db.queries import tuples
 from londiste.errors import (
     BadOption,
     LondisteError,
@@ -80,11 +81,13 @@ def run_part(
     done = "not here"
     if wanted_here(conn, queue, name, attrs, node=node, event_id=event_id):
         before = state.script_guard(conn)
+        sequences = tuples(conn, "sequence_oids")
         statements = prepared(conn, queue, name, text, attrs, node=node, event_id=event_id)
         with _session(conn, lock_timeout):
             for statement in statements:
                 run_statement(conn, statement, name, node=node, event_id=event_id)
         _check(conn, queue, name, before, node=node, event_id=event_id)
+        _check_sequences(conn, name, sequences, node=node, event_id=event_id)
         done = "run"
     state.execute_finish(conn, queue, name)
     # Rows of the same batch follow, in the same transaction.
@@ -269,6 +272,31 @@ def _check(
             with refusing(name, node, event_id, StateError):
                 copied_rows.require_known(known)
             copy_again(conn, queue, known.name)
+
+
+def _check_sequences(
+    conn: Connection,
+    name: str,
+    before: Sequence[tuple[str, int]],
+    *,
+    node: str,
+    event_id: int | None,
+) -> None:
+    """Refuses a script that renames replicated sequences.
+
+    before -- names and oids of those that existed before the script.
+    """
+    names, oids = [one for one, _ in before], [oid for _, oid in before]
+    for old, now in tuples(conn, "renamed_sequences", names=names, oids=oids):
+        raise failed(
+            name,
+            node,
+            f"sequence {old}: a script cannot rename a replicated sequence",
+            f"it would be {now}, and its values would not be published under that name",
+            f"remove it first, on the root: londiste remove-seq {argument(old)}; add the renamed"
+            " sequence again after the script",
+            event_id,
+        )
 
 
 def copy_again(conn: Connection, queue: str, name: TableName) -> None:

@@ -26,6 +26,19 @@ def test_what_would_break_replication_is_refused_on_the_root(tree: Tree) -> None
     assert tree.root.database.value("select to_regclass('public.t') is not null")
 
 
+def test_a_script_cannot_rename_a_replicated_sequence(tree: Tree) -> None:
+    tree.root.database.execute("create sequence kept; create sequence other; create schema own")
+    tree.root.database.execute("select londiste.local_add_seq(%s, 'public.kept')", QUEUE)
+    moves = ("rename to gone", "rename to gone; create sequence kept", "set schema own")
+    for number, text in enumerate(moves):
+        done = tree.execute(f"seq{number}.sql", f"alter sequence kept {text}")
+        assert done.code == 5, str(done)
+        assert "sequence public.kept: a script cannot rename a replicated sequence" in done.err
+        assert "londiste remove-seq public.kept" in done.err
+    assert tree.execute("fine.sql", "alter sequence other rename to third").code == 0
+    assert tree.execute("drop.sql", "drop sequence kept; create sequence kept").code == 0
+
+
 #: Scripts and the function that they are refused for, in an order in which they can all run.
 VOLATILE = {
     "update t set v = random()::text": "random()",
