@@ -161,7 +161,8 @@ def root_expression(root: catalog.Column, node: catalog.Column) -> str:
     if root.type == node.type or not (root.builtin and node.builtin):
         return name
     # By way of the text of the value, as an event carries it; format() takes NULL for ''.
-    return f"case when {name} is not null then format('%s', {name})::{_wide(node.type)} end"
+    value = as_stored(f"format('%s', {name})", node.type)
+    return f"case when {name} is not null then {value} end"
 
 
 def pairing(
@@ -268,7 +269,36 @@ def _bare(type_name: str) -> str:
     return before + rest.partition(")")[2] if bracket else type_name
 
 
-def _wide(type_name: str) -> str:
-    """For a cast; one to a shorter text would cut it, and hide that it does not fit."""
+#: Types with a length, and those that hold their values whole, in the same form.
+_WHOLE = {
+    "character varying": "character varying",
+    "bit varying": "bit varying",
+    "bit": "bit varying",
+    "character": "bpchar",
+}
+
+
+def whole(type_name: str) -> str:
+    """A type, as format_type prints it, without a length to which a cast would cut values.
+
+    Assignment to a column with a length raises an error instead.
+    """
     bare = _bare(type_name)
-    return bare if bare in {"character varying", "bit varying"} else type_name
+    element = bare.removesuffix("[]")
+    if element not in _WHOLE or "(" not in type_name:
+        return type_name
+    return _WHOLE[element] + bare.removeprefix(element)
+
+
+def as_stored(value: str, type_name: str) -> str:
+    """SQL for a text as a column of this type would hold it; one that does not fit stays whole.
+
+    A cast would cut it, and hide that it does not fit.
+    """
+    kind = whole(type_name)
+    uncut = f"{value}::{kind}"
+    if not kind.startswith("bpchar"):
+        return uncut
+    # Equal but for blanks at the end, which the column adds and removes as it needs.
+    cut = f"{value}::{type_name}::{kind}"
+    return f"case when {uncut} operator(pg_catalog.=) {cut} then {cut} else {uncut} end"

@@ -24,7 +24,15 @@ from londiste.compare.compare import both_sides, moved
 from londiste.compare.context import Asked, Parties, choose, meet, pair_up
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Row, RowDifference
 from londiste.compare.pause_at_tick import Aligned
-from londiste.compare.repair_plan import RepairChange, Rules, changes, in_order, text, verify
+from londiste.compare.repair_plan import (
+    RepairChange,
+    Rules,
+    changes,
+    in_order,
+    text,
+    too_long,
+    verify,
+)
 from londiste.compare.result import Comparison
 from londiste.compare.row_diff import Suspect
 from londiste.compare.row_text import fields, lines
@@ -41,6 +49,8 @@ from londiste.settings import WorkerSettings
 
 _ATTEMPTS = 5
 _KEYS = 500
+#: SQLSTATE of a text or bit string that does not fit.
+_TOO_LONG = {"22001", "22026"}
 #: Characters of a key that are shown.
 _SHOWN = 200
 
@@ -275,6 +285,14 @@ def _one(node: Connection, change: RepairChange, table: Pairing) -> None:
     try:
         hit = owner.run(node, table.pair.dest, change.statement)
     except psycopg.Error as error:
+        if error.sqlstate in _TOO_LONG and (columns := too_long(table, change)):
+            raise StateError(
+                f"table {table.pair.dest}: a value of the root is too long for column"
+                f" {' or '.join(columns)}",
+                detail="nothing was written, and no value was cut",
+                hint="give the column the type that it has on the root: londiste columns"
+                f" {argument(table.name)}",
+            ) from error
         ours = from_database(error, where=describe_dsn(node.info.dsn))
         ours.say_more(f"nothing was written; {change.verb} of {_row(change, table)}")
         raise ours from error

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from londiste.compare.column_pairing import Pairing
+from londiste.compare.column_pairing import Pairing, whole
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Row, RowDifference
 from londiste.db.connection import TEXT_SETTINGS
 from londiste.db.ddl import LINE_BREAKS, line_literal, line_name, literal
@@ -124,7 +124,7 @@ def _statements(table: Pairing, difference: RowDifference, rules: Rules) -> Iter
             yield _insert(table, there)
         else:
             sets = ", ".join(
-                f"{line_name(name)} = {_value(table, table.columns.index(name), there)}"
+                f"{line_name(name)} = {_new_value(table, table.columns.index(name), there)}"
                 for name in names
             )
             yield f"update {_place(table)} set {sets} where {_one(table, here)};"
@@ -145,7 +145,7 @@ def _delete(table: Pairing, row: Row) -> str:
 
 def _insert(table: Pairing, row: Row) -> str:
     columns = ", ".join(map(line_name, table.columns))
-    values = ", ".join(_value(table, n, row) for n in range(len(row)))
+    values = ", ".join(_new_value(table, n, row) for n in range(len(row)))
     name = _place(table).removeprefix("only ")
     return f"insert into {name} ({columns}) overriding system value values ({values});"
 
@@ -169,8 +169,39 @@ def _one(table: Pairing, row: Row) -> str:
 
 
 def _value(table: Pairing, number: int, row: Row) -> str:
-    value = row[number]
-    return f"{'null' if value is None else line_literal(value)}::{_one_line(table.types[number])}"
+    """A value that the node has."""
+    return _literal(row[number], table.types[number])
+
+
+def _new_value(table: Pairing, number: int, row: Row) -> str:
+    """A value of the root: one that is too long for the column is an error, and is not cut."""
+    plain = table.read_as[number]
+    kind = whole(plain)
+    return _literal(row[number], table.types[number] if kind == plain else kind)
+
+
+def _literal(value: str | None, type_name: str) -> str:
+    return f"{'null' if value is None else line_literal(value)}::{_one_line(type_name)}"
+
+
+def too_long(table: Pairing, change: RepairChange) -> list[str]:
+    """Columns, with their types, that have not enough room for the values of the root's row.
+
+    Those of which that is not known are named too, if no other one is found.
+    """
+    row = change.difference.there or ()
+    found, doubtful = [], []
+    for name, kind, value in zip(table.columns, table.read_as, row, strict=False):
+        if value is None or whole(kind) == kind:
+            continue
+        text = f"{name} ({kind})"
+        if kind.endswith("[]"):
+            doubtful.append(text)
+            continue
+        room = int(kind.rpartition("(")[2].rstrip(")"))
+        if len(value.rstrip(" ")) > room or (kind.startswith("bit(") and len(value) != room):
+            found.append(text)
+    return found or doubtful
 
 
 def _one_line(type_name: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from londiste.compare.column_pairing import Pairing
+from londiste.compare.column_pairing import Pairing, as_stored
 from londiste.compare.diff import Row
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
@@ -62,7 +62,7 @@ def _written(node: Connection, values: Sequence[str | None], kind: str) -> list[
     if not texts:
         return []
     statement = (
-        f"copy (select v::{kind} from unnest(array[{texts}]::text[]) with ordinality as s(v, n)"
+        f"copy (select {as_stored('v', kind)} from unnest(array[{texts}]::text[]) with ordinality as s(v, n)"
         " order by n) to stdout"
     )
     return [fields(line)[0] for line in lines(node, describe_dsn(node.info.dsn), statement)]

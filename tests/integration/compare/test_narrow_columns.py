@@ -1,0 +1,65 @@
+"""Columns that are shorter on the node: values are neither called equal nor cut."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from londiste.cascade.model import NodeType
+from tests.fixtures.line import Line, LineNode
+from tests.integration.compare.test_compare import damage
+
+#: By table: type on the root, type on the node, a value, what the node has of it, one that fits.
+TYPES = {
+    "c": ("char(10)", "char(5)", "'abcdefgh'", "'abcde'", "'abc'"),
+    "b": ("bit(10)", "bit(5)", "b'1010101010'", "b'10101'", None),
+    "v": ("varchar(10)", "varchar(5)", "'abcdefgh'", "'abcde'", "'abc'"),
+    "vb": ("varbit(10)", "varbit(5)", "b'10101010'", "b'10101'", "b'101'"),
+    "va": ("varchar(10)[]", "varchar(5)[]", "'{abcdefgh}'", "'{abcde}'", "'{abc,NULL}'"),
+    "ca": ("char(10)[]", "char(5)[]", "'{abcdefgh}'", "'{abcde}'", "'{abc,NULL}'"),
+    "ba": ("bit(10)[]", "bit(5)[]", "'{1010101010}'", "'{10101}'", "'{}'"),
+    "t": ("text", "char(5)", "'abcdefgh'", "'abcde'", "'abc'"),
+    "d": ("text", "short", "'abcdefgh'", "'abcde'", "'abc'"),
+}
+
+
+def pair(line: Line) -> tuple[LineNode, LineNode]:
+    """A root with values that do not fit in row 1, and what a cast made of them on the leaf."""
+    sides = []
+    for number, kind in enumerate((NodeType.ROOT, NodeType.LEAF)):
+        made = "create domain short as varchar(5);"
+        for name, types in TYPES.items():
+            made += f"create table {name} (id int primary key, x {types[number]});"
+            made += f"insert into {name} values (1, {types[2 + number]});"
+            if types[4]:
+                made += f"insert into {name} values (2, {types[4]}), (3, null);"
+        sides.append(line.node(kind.value, kind, sides[0] if sides else None, schema=made))
+        line.add(sides[-1], *TYPES, expect_sync=True)
+    line.start(sides[1])
+    line.wait_position(sides[1], line.tick())
+    return sides[0], sides[1]
+
+
+def test_a_value_that_does_not_fit_differs_and_is_not_cut(line: Line) -> None:
+    _, leaf = pair(line)
+    done = line.run(leaf, "compare", "--json")
+    assert done.code == 3, str(done)
+    found: dict[str, list[dict[str, Any]]] = {
+        one["table"].removeprefix("public."): one["rows"] for one in json.loads(done.out)["tables"]
+    }
+    assert {name: [row["key"]["id"] for row in rows] for name, rows in found.items()} == {
+        name: ["1"] for name in TYPES
+    }
+    for name, (_, kind, *_) in TYPES.items():
+        before = leaf.database.execute(f"select * from {name} order by id")
+        done = line.run(leaf, "repair", name, "--apply")
+        assert done.code == 3, str(done)
+        error = next(one for one in done.err.splitlines() if one.startswith("error:"))
+        assert f"error: table public.{name}: a value of the root is too long for column x" in error
+        assert "varying(5)" in error if kind == "short" else "(5)" in error
+        assert "abc" not in error
+        assert leaf.database.execute(f"select * from {name} order by id") == before
+    for name in TYPES:
+        damage(leaf, f"delete from {name} where id > 1")
+        if TYPES[name][4]:
+            assert line.run(leaf, "repair", name, "--where", "id > 1", "--apply").code == 0
