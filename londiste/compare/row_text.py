@@ -62,8 +62,8 @@ def _written(node: Connection, values: Sequence[str | None], kind: str) -> list[
     if not texts:
         return []
     statement = (
-        f"copy (select {as_stored('v', kind)} from unnest(array[{texts}]::text[]) with ordinality as s(v, n)"
-        " order by n) to stdout"
+        f"copy (select {as_stored('v', kind)} from unnest(array[{texts}]::text[])"
+        " with ordinality as s(v, n) order by n) to stdout"
     )
     return [fields(line)[0] for line in lines(node, describe_dsn(node.info.dsn), statement)]
 

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import TableName
+from londiste.db.names import TableName, quote
 from londiste.db.queries import query
 from londiste.errors import BadOption, UnknownTable, from_database
 from londiste.handlers.base import TableRules
@@ -94,6 +94,61 @@ def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
         _explain(conn, table, wants.where)
     except psycopg.Error as error:
         raise _refused(error, wants.where, f"{table} on {describe_dsn(conn.info.dsn)}") from error
+
+
+def check_types(
+    origin: Connection, source: TableName, conn: Connection, table: TableName, wants: TableRules
+) -> None:
+    """Refuses a condition over columns whose types differ: it would choose other rows.
+
+    The copy evaluates it with the types of the source, events are read with those of this node.
+
+    origin, source -- the source and its table; conn, table -- the local ones.
+
+    Raises BadOption.
+    """
+    if not wants.where:
+        return
+    there = {column.name: column.read_as for column in catalog.columns(origin, source)}
+    here = {column.name: column.read_as for column in catalog.columns(conn, table)}
+    for name in _read(conn, table, wants.where):
+        if name in there and not means_the_same(there[name], here[name]):
+            raise BadOption(
+                f"the filter of table {table} reads column {name}, which is {here[name]} here and"
+                f" {there[name]} at {describe_dsn(origin.info.dsn)}",
+                detail="the copy evaluates the filter with one type and events with the other:"
+                " rows would be missing, or too many",
+                hint=f"alter table {table.quoted} alter {quote(name)} type {there[name]}; or filter"
+                " by another column",
+            )
+
+
+#: Types of which an expression makes the same, whichever of them a column has.
+_ALIKE = ({"smallint", "integer", "bigint"}, {"text", "character varying"})
+
+
+def means_the_same(one: str, other: str) -> bool:
+    """Pure: whether a condition chooses the same rows with columns of these types.
+
+    Both as format_type prints them.  A value that does not fit one of them stops the worker.
+    """
+    if one == other:
+        return True
+    names, scales = zip(*(_parts(text) for text in (one, other)), strict=True)
+    if names == ("numeric", "numeric"):
+        return bool(scales[0] == scales[1])
+    return any(set(names) <= alike for alike in _ALIKE)
+
+
+def _parts(type_name: str) -> tuple[str, str]:
+    """The name of a type without its length; of numeric also its scale, '' for none."""
+    name, bracket, rest = type_name.partition("(")
+    modifier, _, tail = rest.partition(")")
+    if name == "numeric" and bracket and not tail:
+        return name, modifier.partition(",")[2] or "0"
+    if name == "character varying" and not tail:
+        return name, ""
+    return type_name, ""
 
 
 def _explain(conn: Connection, table: TableName, where: str) -> None:

@@ -68,9 +68,14 @@ def check(
         return
     root_dsn = upstream(sites, queue, provider_dsn).root_dsn
     root = sites.at(root_dsn)
+    if not created:
+        condition.check_types(sites.at(provider_dsn), source, local, dest, wants)
     at_root = {t.name: t.dest for t in tables.get_table_list(root, queue) if t.local}
     if table not in at_root:
         return
+    if not created:
+        # Events have the values of the root.
+        condition.check_types(root, at_root[table], local, dest, wants)
     ignored = tuples(root, "ignored_columns", queue=queue, table=str(at_root[table]))
     missing = [name for (name,) in ignored if wants.keeps(name)]
     if missing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.handlers.condition import means_the_same
 from tests.fixtures.cascade import CommandLine, Node, Nodes
 
 COLUMNS = "(id int primary key, region text, n numeric, doc jsonb, at timestamptz)"
@@ -79,3 +80,44 @@ def test_filters_that_do_not_fit_are_refused_with_a_way_out(
     assert (
         londiste(leaf.db, "add-table", "u", "--where", "n = 1", "--skip-columns", "doc").code == 0
     )
+
+
+#: Type on the root, type on the node, whether a filter over the column is refused.
+TYPES = [
+    ("int", "numeric", True),
+    ("numeric", "numeric(9,2)", True),
+    ("numeric(5,2)", "numeric(9,2)", False),
+    ("timestamp", "timestamptz", True),
+    ("timestamp(3)", "timestamp", True),
+    ("text", "char(8)", True),
+    ("text", "varchar(8)", False),
+    ("int", "bigint", False),
+    ("text[]", "varchar(8)[]", True),
+]
+
+
+@pytest.mark.parametrize(("there", "here", "refused"), TYPES)
+def test_a_filter_over_another_type_is_refused(there: str, here: str, refused: bool) -> None:
+    assert means_the_same(*map(_in_full, (there, here))) is not refused
+
+
+def _in_full(text: str) -> str:
+    names = {"int": "integer", "varchar": "character varying", "char": "character"}
+    name, bracket, rest = text.partition("(")
+    return names.get(name, name) + bracket + rest
+
+
+def test_a_filter_over_columns_of_other_types_names_the_column(
+    root: Node, nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    other = COLUMNS.replace("region text", "region varchar(9)").replace("n numeric", "n int")
+    leaf.db.execute(f"create table t {other}")
+    shard = ["--handler", "shard", "--handler-arg", "key=n"]
+    shard += ["--handler-arg", "nr=0", "--handler-arg", "count=2"]
+    for args in (["--where", "n / 2 = 1"], shard):
+        done = londiste(leaf.db, "add-table", "t", *args)
+        assert done.code == 2, str(done)
+        assert "reads column n, which is integer here and numeric at" in done.err
+        assert 'hint: alter table "public"."t" alter "n" type numeric; or filter' in done.err
+    assert londiste(leaf.db, "add-table", "t", "--where", "region = 'eu'").code == 0
