@@ -47,8 +47,8 @@ def page() -> str:
         "\n## Presets of `dispatch`\n\nThe same options with other defaults.\n"
         "\nAn update writes the row into the partition of its time, and removes it from no other"
         " one. If an update changes the column of a preset `…_field` to another period, the old"
-        " row stays: a select of the parent returns both rows, with the same key. The presets `…_event`,"
-        " `…_batch` and `…_time` keep the old row at every update in a later period:"
+        " row stays: a select of the parent returns both rows, with the same key. The presets"
+        " `…_event`, `…_batch` and `…_time` keep the old row at every update in a later period:"
         " see [updates and deletes](../howto/partition-archive.md#updates-and-deletes).\n"
         "\n| handler | defaults that differ |\n|---|---|\n"
     )
