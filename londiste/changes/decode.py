@@ -122,7 +122,9 @@ def _decode(event: Event) -> Change:
     if kind == "EXECUTE":
         if not event.extra1:
             raise Malformed("the script has no name")
-        return ExecuteScript(event.id, event.txid, event.extra1, _data(event), event.extra2)
+        return ExecuteScript(
+            event.id, event.txid, event.extra1, _data(event), event.extra2, event.extra3
+        )
     if kind.startswith(("pgq.", "londiste.")):
         return SystemEvent(
             event.id, event.txid, kind, event.data, event.extra1, event.extra2, event.extra3

@@ -65,13 +65,18 @@ class Truncate(NamedTuple):
 
 
 class ExecuteScript(NamedTuple):
-    """A DDL script that runs once per node (``EXECUTE`` events)."""
+    """A DDL script that runs once per node (``EXECUTE`` events).
+
+    rows -- the rows that it has written on the root, as ``replication.ddl.rows`` encodes them;
+        None: unknown.
+    """
 
     event_id: int
     txid: int
     name: str
     script: str
     attributes: str | None
+    rows: str | None = None
 
 
 class SystemEvent(NamedTuple):

@@ -78,6 +78,15 @@ class TableRules:
         rows_too = not self.where and self.rows is None and not self.ignore_truncate
         return self.stored and self.all_columns and rows_too
 
+    @property
+    def by_statement(self) -> bool:
+        """Whether a statement that writes rows of the source has the same effect on its rows here.
+
+        False for a handler of which only the events of rows are known: those of ``events`` and
+        ``incomparable``.
+        """
+        return self.whole and self.events is None and not (self.incomparable or self.renamed)
+
     def of(self, held: TableRules) -> TableRules:
         """The rules that remain where the provider's rules are ``held``."""
         where = f"({held.where}) and ({self.where})" if held.where and self.where else ""

@@ -26,15 +26,11 @@ from londiste.db.queries import translated
 from londiste.errors import BadOption, ScriptFailed, StateError, UsageError
 from londiste.pgq.blocks import EventBlock
 from londiste.replication import sqlapi as tables
+from londiste.replication.ddl import rows
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import StatementTiming, parts
-from londiste.replication.ddl.execute import (
-    failed,
-    refusing,
-    run_part,
-    still_failed,
-    wanted_here,
-)
+from londiste.replication.ddl.execute import run_part, wanted_here
+from londiste.replication.ddl.failures import failed, refusing, still_failed
 from londiste.replication.ddl.header import Attributes, hide
 from londiste.replication.ddl.split import Statement
 from londiste.replication.ddl.sqlapi import State
@@ -183,6 +179,7 @@ class Scripts:
 
     def _run(self, script: ExecuteScript) -> None:
         crash.point("script.before")
+        mine = state.find(self.conn, self.queue, script.name)
         done = run_part(
             self.conn,
             self.queue,
@@ -193,6 +190,8 @@ class Scripts:
             root=False,
             lock_timeout=self.lock_timeout,
             event_id=script.event_id,
+            sent=script.rows,
+            again=mine is not None and mine.state is State.RETRY,
         )
         self.ran = True
         self._asked = frozenset()
@@ -206,7 +205,7 @@ class Scripts:
         )
         if not wanted:
             if state.execute_start(self.conn, self.queue, name, script.script, attrs, root=False):
-                state.execute_finish(self.conn, self.queue, name)
+                state.execute_finish(self.conn, self.queue, name, rows.NONE)
             return
         state.set_script_state(
             self.conn, self.queue, name, State.PENDING, StatementTiming.AFTER, script.script, attrs

@@ -16,7 +16,7 @@ from londiste.db.connection import Connection, connect
 from londiste.errors import LondisteError
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import StatementTiming
-from londiste.replication.ddl.execute import still_failed
+from londiste.replication.ddl.failures import still_failed
 from londiste.replication.ddl.non_transactional import run_alone
 from londiste.replication.ddl.sqlapi import Script, State
 

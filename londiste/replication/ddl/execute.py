@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import psycopg
 
@@ -22,10 +21,9 @@ from londiste.db.connection import (
     use_script_role,
 )
 from londiste.db.names import TableName, argument
-from londiste.db.queries import tuples
+from londiste.db.queries import savepoint, tuples
 from londiste.errors import (
     BadOption,
-    LondisteError,
     ScriptFailed,
     StateError,
     TransientError,
@@ -33,10 +31,18 @@ from londiste.errors import (
     server_hint,
 )
 from londiste.replication import sqlapi as tables
+from londiste.replication.ddl import rows
 from londiste.replication.ddl import sqlapi as state
-from londiste.replication.ddl.header import Attributes, Condition, fill
+from londiste.replication.ddl.agreement import (
+    came_before,
+    check_here_only,
+    check_rows,
+    names_here,
+    require_one_queue,
+)
+from londiste.replication.ddl.failures import choices, failed, refusing
+from londiste.replication.ddl.header import Attributes, fill
 from londiste.replication.ddl.split import Statement, split
-from londiste.replication.ddl.sqlapi import Script
 from londiste.replication.tablesync import copied_rows
 
 log = logging.getLogger(__name__)
@@ -66,30 +72,62 @@ def run_part(
     root: bool,
     lock_timeout: float,
     event_id: int | None = None,
+    sent: str | None = None,
+    again: bool = False,
 ) -> str:
     """Runs a part, unless it has run, in the caller's transaction; returns the outcome.
 
     attrs -- its conditions, as they are sent.
     root -- this is the root, which sends it to all nodes.
     lock_timeout -- seconds that each statement may wait for its locks.
+    event_id -- its event; None below the root: it runs on this node only.
+    sent -- the rows that it has written on the root, as ``rows`` encodes them; None: unknown.
+    again -- an operator wants it to run, whatever this node has recorded of it.
 
     'run', 'already' when it had run before, 'not here' when its conditions do not hold here.
     Raises ScriptFailed (roll back), and TransientError when a retry may succeed.
     """
-    if not state.execute_start(conn, queue, name, text, attrs, root=root):
+    others = not (root or again) and came_before(
+        conn, queue, name, text, attrs, node=node, event_id=event_id, sent=sent
+    )
+    if again:
+        state.forget_script(conn, queue, name)
+    if not state.execute_start(conn, queue, name, text, attrs, root=root, others=others):
         return "already"
     done = "not here"
+    touched = rows.untouched(conn, queue, root=root)
+    changed: set[str] = set()
     if wanted_here(conn, queue, name, attrs, node=node, event_id=event_id):
         before = state.script_guard(conn)
         sequences = tuples(conn, "sequence_oids")
         statements = prepared(conn, queue, name, text, attrs, node=node, event_id=event_id)
-        with _session(conn, lock_timeout):
-            for statement in statements:
-                run_statement(conn, statement, name, node=node, event_id=event_id)
-        _check(conn, queue, name, before, node=node, event_id=event_id)
+        if not rows.counts(conn):
+            raise failed(
+                name,
+                node,
+                "track_counts is off",
+                "Londiste compares the rows that a script writes on each node",
+                "as a superuser: alter system set track_counts = on; select pg_reload_conf()",
+                event_id,
+            )
+        with savepoint(conn):
+            watch = rows.Watch.begin(conn, queue, root=root)
+            with _session(conn, lock_timeout):
+                for statement in statements:
+                    run_statement(conn, statement, name, node=node, event_id=event_id)
+            touched = watch.end(conn, statements)
+        changed = _check(conn, queue, name, before, node=node, event_id=event_id)
         _check_sequences(conn, name, sequences, node=node, event_id=event_id)
         done = "run"
-    state.execute_finish(conn, queue, name)
+    if root:
+        require_one_queue(queue, name, node, touched)
+    elif event_id is None:
+        check_here_only(name, node, touched)
+    else:
+        check_rows(conn, queue, name, touched, sent, node=node, event_id=event_id)
+    if not root:
+        _copy_changed(conn, queue, name, changed, touched, sent, node=node, event_id=event_id)
+    state.execute_finish(conn, queue, name, rows.encode(touched, queue))
     # Rows of the same batch follow, in the same transaction.
     keep_role(conn)
     return done
@@ -126,22 +164,6 @@ def prepared(
         return split(fill(text, names_here(conn, queue, Attributes.decode(attrs))))
 
 
-def names_here(conn: Connection, queue: str, attributes: Attributes) -> Mapping[str, TableName]:
-    """The values of a script's placeholders on this node."""
-    dests = {table.name: table.dest for table in tables.get_table_list(conn, queue) if table.local}
-    found = {}
-    for condition, values in attributes.pairs.items():
-        if not condition.is_local:
-            continue
-        for value in values:
-            table = TableName.parse(value)
-            if condition is Condition.LOCAL_SEQUENCE:
-                found[value] = table
-            else:
-                found[value] = dests.get(table, table)
-    return found
-
-
 def run_statement(
     conn: Connection,
     statement: Statement,
@@ -170,50 +192,6 @@ def run_statement(
     log.info("script %s, statement %d: %s", name, statement.number, statement.shown)
 
 
-def choices(name: str) -> str:
-    """Hint for a failed script."""
-    name = shlex.quote(name)
-    return (
-        f"remove the cause, then on that node: londiste execute retry {name}, or londiste execute"
-        f" skip {name}, or, after doing its work by hand, londiste execute mark-done {name}"
-    )
-
-
-def still_failed(script: Script, event_id: int | None = None) -> ScriptFailed:
-    """Error of a script that failed before and waits for the operator."""
-    return ScriptFailed(
-        script.error or f"script {script.name} has failed",
-        detail="it is not retried automatically",
-        hint=choices(script.name),
-        event_id=event_id,
-        statement=script.statement,
-        known=True,
-    )
-
-
-def failed(
-    name: str, node: str, message: str, detail: str, hint: str, event_id: int | None
-) -> ScriptFailed:
-    """Error of a script that cannot run."""
-    return ScriptFailed(
-        f"script {name} failed on node {node}: {message}",
-        detail=detail,
-        hint="; ".join(filter(None, [hint, choices(name)])),
-        event_id=event_id,
-    )
-
-
-@contextlib.contextmanager
-def refusing(
-    name: str, node: str, event_id: int | None, *kinds: type[LondisteError]
-) -> Iterator[None]:
-    """Turns errors of these kinds into that of a script that cannot run."""
-    try:
-        yield
-    except kinds as error:
-        raise failed(name, node, error.message, error.detail, error.hint, event_id) from error
-
-
 @contextlib.contextmanager
 def _session(conn: Connection, lock_timeout: float) -> Iterator[None]:
     """Uses the caller's role and settings inside, and the session's again afterwards."""
@@ -240,8 +218,11 @@ def _session(conn: Connection, lock_timeout: float) -> Iterator[None]:
 
 def _check(
     conn: Connection, queue: str, name: str, before: object, *, node: str, event_id: int | None
-) -> None:
-    """Checks a script's changes of replicated objects: refuses them, or adapts capture."""
+) -> set[str]:
+    """Checks a script's changes of replicated objects: refuses them, or adapts capture.
+
+    Returns the tables whose columns it has changed, by their names here.
+    """
     changes = state.script_changes(conn, before)
     for table, change in changes:
         if table is None:
@@ -266,9 +247,27 @@ def _check(
             )
     for changed in state.refresh_captures(conn):
         log.info("table %s: capture recreated", changed)
-    concerned = {table for table, _ in changes}
+    return {table for table, _ in changes if table is not None}
+
+
+def _copy_changed(
+    conn: Connection,
+    queue: str,
+    name: str,
+    changed: set[str],
+    touched: Sequence[rows.Touched],
+    sent: str | None,
+    *,
+    node: str,
+    event_id: int | None,
+) -> None:
+    """Copies tables again that a script has changed, in columns or rows, during their copy."""
+    here = {one.place.table for one in touched if one.place.queue == queue and one.rows.any}
+    above = rows.decode(sent) or {}
     for known in tables.get_table_list(conn, queue):
-        if known.local and str(known.dest) in concerned and known.state not in (None, "ok"):
+        if not known.local or known.state in (None, "ok"):
+            continue
+        if str(known.dest) in changed or str(known.name) in here or str(known.name) in above:
             with refusing(name, node, event_id, StateError):
                 copied_rows.require_known(known)
             copy_again(conn, queue, known.name)

@@ -21,9 +21,11 @@ from londiste.daemon import crash
 from londiste.db.connection import Connection, describe_dsn, use_own_names
 from londiste.db.queries import fetch, translated, tuples
 from londiste.errors import ScriptFailed, TransientError, from_database
+from londiste.replication.ddl import rows
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import IndexBuild, StatementTiming, index_build
-from londiste.replication.ddl.execute import choices, failed, prepared, run_statement
+from londiste.replication.ddl.execute import prepared, run_statement
+from londiste.replication.ddl.failures import choices, failed
 from londiste.replication.ddl.split import Statement
 from londiste.replication.ddl.sqlapi import State
 
@@ -93,7 +95,7 @@ def run_alone(
     crash.point("script.alone-done")
     with conn.transaction():
         if state.execute_start(conn, queue, name, text, attrs, root=root):
-            state.execute_finish(conn, queue, name)
+            state.execute_finish(conn, queue, name, rows.NONE)
     log.info("script %s: done", name)
 
 

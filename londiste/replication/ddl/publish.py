@@ -37,8 +37,10 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import end_transactions, lock_holders
 from londiste.pgq import queues
 from londiste.replication.ddl import sqlapi as state
+from londiste.replication.ddl.agreement import require_new_here
 from londiste.replication.ddl.classify import ScriptPart, StatementTiming, parts
-from londiste.replication.ddl.execute import choices, run_part, wanted_here
+from londiste.replication.ddl.execute import run_part, wanted_here
+from londiste.replication.ddl.failures import choices
 from londiste.replication.ddl.header import Attributes, hide
 from londiste.replication.ddl.non_transactional import run_alone
 from londiste.replication.ddl.sqlapi import State
@@ -169,6 +171,8 @@ class Runner:
                     detail="a script runs once, identified by its name; the texts differ",
                     hint="rename the new script",
                 )
+            if before is None and not self.local:
+                require_new_here(conn, self.queue, one.part.name, one.part.text)
 
     def _left(self, conn: Connection, planned: Sequence[Planned]) -> list[Planned]:
         over = {one.name for one in state.get_scripts(conn, self.queue) if one.state.over}

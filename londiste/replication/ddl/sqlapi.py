@@ -63,19 +63,31 @@ def find(conn: Connection, queue: str, name: str) -> Script | None:
 
 
 def execute_start(
-    conn: Connection, queue: str, name: str, sql: str, attrs: str | None, *, root: bool
+    conn: Connection,
+    queue: str,
+    name: str,
+    sql: str,
+    attrs: str | None,
+    *,
+    root: bool,
+    others: bool = True,
 ) -> bool:
     """Starts a script in the caller's transaction; False: it has run already.
 
+    others -- below the root, the same script of another queue counts, too.
+
     Raises StateError when the root is expected and this is another node.
     """
-    ret = call.ret(conn, "londiste.execute_start", queue, name, sql, root, attrs)
+    ret = call.ret(conn, "londiste.execute_start", queue, name, sql, root, attrs, others)
     return ret.code == 200
 
 
-def execute_finish(conn: Connection, queue: str, name: str) -> None:
-    """Ends a script in the same transaction; the root sends it to all nodes."""
-    call.ret(conn, "londiste.execute_finish", queue, name)
+def execute_finish(conn: Connection, queue: str, name: str, rows: str) -> None:
+    """Ends a script in the same transaction; the root sends it to all nodes.
+
+    rows -- the rows that it has written here, as ``rows`` encodes them; sent with it.
+    """
+    call.ret(conn, "londiste.execute_finish", queue, name, rows)
 
 
 def set_script_state(

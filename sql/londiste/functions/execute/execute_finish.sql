@@ -1,6 +1,7 @@
 create or replace function londiste.execute_finish(
     i_queue_name text,
     i_file_name text,
+    i_rows text,
     out ret_code int4,
     out ret_note text)
 returns record
@@ -9,6 +10,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Completes execute_start(), in the same transaction; the root sends the script to all nodes.
+ *
+ * i_rows -- the rows that the script has written on this node, as JSON: a key for each table of the
+ *     queue, with an array of written rows (inserted or updated), removed rows (deleted or updated),
+ *     and 1 where the table was truncated; '{}' for none, NULL when they were not counted.  They are
+ *     sent with the script, and compared on the other nodes.
  *
  * ret_code -- 200 done; 404 the script was not started, or no node of the queue.
  */
@@ -33,11 +39,25 @@ begin
     end if;
     perform londiste._note_versions(true);
     if v_root then
-        perform pgq.insert_event(i_queue_name, 'EXECUTE', v_sql, i_file_name, v_attrs, null::text, null::text);
+        perform pgq.insert_event(i_queue_name, 'EXECUTE', v_sql, i_file_name, v_attrs, i_rows, null::text);
     end if;
     update londiste.script_state s
     set state = 'done', error = null, statement = null, finished_at = clock_timestamp()
     where s.queue_name = i_queue_name and s.execute_file = i_file_name;
     select 200, 'Execute finished: ' || i_file_name into ret_code, ret_note;
 end;
+$$;
+
+create or replace function londiste.execute_finish(
+    i_queue_name text,
+    i_file_name text,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    /* Completes execute_start() of a script whose rows were not counted. */
+    select f.ret_code, f.ret_note
+    from londiste.execute_finish(i_queue_name, i_file_name, null::text) f;
 $$;

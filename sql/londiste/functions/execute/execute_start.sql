@@ -4,6 +4,7 @@ create or replace function londiste.execute_start(
     i_sql text,
     i_expect_root boolean,
     i_attrs text,
+    i_other_queues boolean,
     out ret_code int4,
     out ret_note text)
 returns record
@@ -16,11 +17,11 @@ as $$
  * The caller then runs the script in the same transaction and calls execute_finish().
  *
  * i_attrs -- url-encoded conditions, NULL for none; the caller has checked them.
+ * i_other_queues -- true: below the root, a script with the same name and text from another queue
+ *     counts as run already; false: the caller knows that it has other tables or rows there.
  *
  * ret_code -- 200 run the script; 201 do not run it, it has run already; 401 the root is expected,
  *     and this node is not the root; 404 this database is no node of the queue.
- *
- * Below the root, a script with the same name and text from another queue counts as run already.
  */
 declare
     v_root boolean;
@@ -38,7 +39,7 @@ begin
     end if;
 
     -- Queues that are merged on this node deliver the same script more than once.
-    if not v_root and exists (
+    if not v_root and i_other_queues and exists (
         select from londiste.applied_execute a
         where a.execute_file = i_file_name
             and a.queue_name <> i_queue_name
@@ -65,6 +66,27 @@ begin
     perform londiste._note_versions(false);
     select 200, format('Executing: %s', i_file_name) into ret_code, ret_note;
 end;
+$$;
+
+create or replace function londiste.execute_start(
+    i_queue_name text,
+    i_file_name text,
+    i_sql text,
+    i_expect_root boolean,
+    i_attrs text,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    /*
+     * Registers that a script runs on this node.
+     *
+     * Below the root, a script with the same name and text from another queue counts as run already.
+     */
+    select s.ret_code, s.ret_note
+    from londiste.execute_start(i_queue_name, i_file_name, i_sql, i_expect_root, i_attrs, true) s;
 $$;
 
 create or replace function londiste.execute_start(

@@ -1,0 +1,182 @@
+"""Whether a script has the same effect on this node as on the root, by the rows that it writes.
+
+``rows`` counts and decides; this asks the database and raises.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from londiste.db.connection import Connection
+from londiste.db.names import TableName, argument
+from londiste.db.queries import tuples
+from londiste.errors import BadOption, ScriptFailed, StateError
+from londiste.replication import sqlapi as tables
+from londiste.replication.ddl import rows
+from londiste.replication.ddl.failures import refusing
+from londiste.replication.ddl.header import Attributes, Condition, fill
+from londiste.replication.ddl.split import Statement, split
+from londiste.replication.model import ReplicatedTable
+
+#: First words of statements that write no rows by themselves.
+_DEFINES = ("alter", "create", "drop", "comment", "grant", "revoke", "set", "reset", "analyze")
+
+
+def check_rows(
+    conn: Connection,
+    queue: str,
+    name: str,
+    touched: Sequence[rows.Touched],
+    sent: str | None,
+    *,
+    node: str,
+    event_id: int | None,
+) -> None:
+    """Raises ScriptFailed where the rows of a script are not those of the root.
+
+    touched -- what it has written here; sent -- what it has written on the root, as it is sent.
+    """
+    found = rows.problems(touched, rows.decode(sent), _registered(conn, queue), queue)
+    if found:
+        raise _refused(name, node, found, event_id)
+
+
+def check_here_only(name: str, node: str, touched: Sequence[rows.Touched]) -> None:
+    """Raises ScriptFailed where a script for this node alone has changed replicated rows."""
+    found = sorted({one.place.dest for one in touched if one.rows.any})
+    if found:
+        raise ScriptFailed(
+            f"script {name} failed on node {node}: it changes rows of table {', '.join(found)}",
+            detail="with --local a script changes definitions only: the rows are replicated, and"
+            " the script is not run here again when it comes from the root",
+            hint="omit these statements; change rows that only this node has with psql",
+        )
+
+
+def require_one_queue(queue: str, name: str, node: str, touched: Sequence[rows.Touched]) -> None:
+    """Raises ScriptFailed on the root where another queue would lose rows of a script."""
+    found = rows.captured_elsewhere(touched, queue)
+    if found:
+        raise ScriptFailed(
+            f"script {name} failed on node {node}: {found[0].message}",
+            detail="captures do not fire in a script, so the nodes of that queue would not get"
+            " these rows",
+            hint="omit the statements that write rows, and run them on the root with psql, which"
+            " captures them for each queue",
+        )
+
+
+def require_new_here(conn: Connection, queue: str, name: str, text: str) -> None:
+    """Raises StateError on a root where the script has run through another queue of it."""
+    for other, there, _, root in tuples(conn, "script_elsewhere", queue=queue, name=name):
+        if root and there == text:
+            raise StateError(
+                f"script {name} has run in this database already, through queue {other}",
+                detail="a second run would repeat its changes on the root; nothing was executed",
+                hint=f"on each other node of queue {queue}: londiste execute run"
+                f" {shlex.quote(name)} --local; or, to run it here once more, rename it",
+            )
+
+
+def came_before(
+    conn: Connection,
+    queue: str,
+    name: str,
+    text: str,
+    attrs: str | None,
+    *,
+    node: str,
+    event_id: int | None,
+    sent: str | None,
+) -> bool:
+    """Whether another queue has brought the same script, which is not to run once more.
+
+    The same: with this node's table names, too.  Raises ScriptFailed where it has changed rows of
+    this queue on the root: the run for the other queue was before they were here.
+    """
+    with refusing(name, node, event_id, BadOption):
+        mine = fill(text, names_here(conn, queue, Attributes.decode(attrs)))
+        others = [
+            other
+            for other, there, its, root in tuples(conn, "script_elsewhere", queue=queue, name=name)
+            if not root
+            and there == text
+            and fill(there, names_here(conn, other, Attributes.decode(its))) == mine
+        ]
+        if not others:
+            return False
+        counts = rows.decode(sent)
+        unknown = counts is None and event_id is not None and _may_write(split(mine))
+    found = [
+        rows.Problem(
+            table,
+            f"queue {others[0]} has brought it before, and it has changed rows of table {table} of"
+            f" queue {queue} since",
+            known.recopy,
+        )
+        for table, known in _registered(conn, queue).items()
+        if known.in_sync
+        and known.rules is not None
+        and known.rules.stored
+        and (unknown or (counts or {}).get(table, rows.Rows()).any)
+    ]
+    if found:
+        raise _refused(name, node, found, event_id)
+    return True
+
+
+def names_here(conn: Connection, queue: str, attributes: Attributes) -> Mapping[str, TableName]:
+    """The values of a script's placeholders on this node."""
+    dests = {table.name: table.dest for table in tables.get_table_list(conn, queue) if table.local}
+    found = {}
+    for condition, values in attributes.pairs.items():
+        if not condition.is_local:
+            continue
+        for value in values:
+            table = TableName.parse(value)
+            if condition is Condition.LOCAL_SEQUENCE:
+                found[value] = table
+            else:
+                found[value] = dests.get(table, table)
+    return found
+
+
+def _registered(conn: Connection, queue: str) -> Mapping[str, rows.Registered]:
+    return {
+        str(table.name): _of(table) for table in tables.get_table_list(conn, queue) if table.local
+    }
+
+
+def _of(table: ReplicatedTable) -> rows.Registered:
+    handler = table.attrs.get("handler", "").partition("(")[0]
+    try:
+        rules = table.wants
+    except BadOption:
+        rules = None
+    recopy = "skip_truncate" not in table.attrs and (rules is None or rules.stored)
+    return rows.Registered(handler, rules, table.state == "ok", recopy)
+
+
+def _may_write(statements: Sequence[Statement]) -> bool:
+    """Whether a script whose rows were not counted may write some."""
+    return any(not any(one.begins(word) for word in _DEFINES) for one in statements)
+
+
+def _refused(
+    name: str, node: str, found: Sequence[rows.Problem], event_id: int | None
+) -> ScriptFailed:
+    again = " ".join(argument(TableName.parse(one.table)) for one in found if one.resync)
+    by_hand = [one.table for one in found if not one.resync]
+    done = f"londiste execute mark-done {shlex.quote(name)}"
+    first = "run its changes of definitions here with psql, if it has any"
+    if by_hand:
+        first += f", and make its changes of rows of {', '.join(by_hand)}, if they are right here"
+    return ScriptFailed(
+        f"script {name} failed on node {node}: {found[0].message}",
+        detail="; ".join(
+            [*(one.message for one in found[1:]), "every node runs the statements of a script"]
+        ),
+        hint=f"{first}; then: {done}" + (f"; then: londiste resync {again}" if again else ""),
+        event_id=event_id,
+    )
