@@ -119,6 +119,17 @@ class Scripts:
         ):
             raise still_failed(mine, script.event_id)
         if mine is not None and (mine.state.over or mine.way is StatementTiming.AFTER):
+            if mine.sql != script.script:
+                raise failed(
+                    script.name,
+                    self.node,
+                    "a different script of this name is recorded here,"
+                    f" {mine.state.value} since {mine.started_at:%Y-%m-%d %H:%M}",
+                    "it came with --local or from another source; retry runs the one of the root,"
+                    " too",
+                    "",
+                    script.event_id,
+                )
             log.info("script %s: %s on this node", script.name, mine.state.value)
             return None
         unfinished = [s for s in known if s.way is StatementTiming.AFTER and not s.state.over]

@@ -350,3 +350,35 @@ def test_a_script_in_a_batch_for_the_engine_is_met_by_the_worker(tree: Tree) -> 
             tree.fine("p.sql", "alter table t add column n int default 3")
     tree.catch_up()
     assert tree.rows("select count(*), sum(n) from t") == [(40, 120)]
+
+
+@pytest.mark.parametrize("decision", ["retry", "mark-done"])
+def test_another_text_of_a_script_that_ran_early_fails(tree: Tree, decision: str) -> None:
+    early = tree.execute("k.sql", "create table early (i int)", "--local", node=tree.leaf)
+    assert early.code == 0, str(early)
+    tree.fine("k.sql", "alter table t add column n int")
+    tree.line.tick()
+    tree.once(tree.branch)
+    failed = tree.run(tree.leaf, "worker", "--once")
+    assert failed.code == 5, str(failed)
+    assert "a different script of this name is recorded here, done since" in failed.err
+    assert tree.states("k.sql") == ["done", "done", "failed"]
+    if decision == "mark-done":
+        tree.leaf.database.execute("alter table t add column n int")
+    assert tree.run(tree.leaf, "execute", decision, "k.sql").code == 0
+    tree.root.database.execute("insert into t values (1, 'x', 2)")
+    tree.catch_up()
+    assert tree.rows("select * from t") == [(1, "x", 2)]
+
+
+def test_a_decision_about_one_text_is_none_about_another(tree: Tree) -> None:
+    early = tree.execute("n.sql", "reindex table concurrently nope", "--local", node=tree.branch)
+    assert early.code == 5, str(early)
+    assert tree.run(tree.branch, "execute", "skip", "n.sql").code == 0
+    tree.fine("n.sql", "alter table t add column n int")
+    tree.line.tick()
+    assert tree.run(tree.branch, "worker", "--once").code == 5
+    assert tree.states("n.sql")[1] == "failed"
+    assert tree.run(tree.branch, "execute", "retry", "n.sql").code == 0
+    tree.catch_up()
+    assert tree.rows("select n from t") == []

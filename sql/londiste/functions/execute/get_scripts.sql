@@ -19,6 +19,8 @@ as $$
  * Returns the scripts of a queue on this node in the last months with their state, oldest first.
  *
  * state -- as in londiste.script_state; done when the script was applied with its batch.
+ * execute_sql -- the text that the state is about: a failed script may differ from the text of this
+ *     name that has run.
  */
 select coalesce(a.execute_file, s.execute_file),
     coalesce(s.state, 'done'),
@@ -26,8 +28,8 @@ select coalesce(a.execute_file, s.execute_file),
     coalesce(s.started, false),
     s.statement,
     s.error,
-    coalesce(a.execute_sql, s.execute_sql),
-    coalesce(a.execute_attrs, s.execute_attrs),
+    coalesce(s.execute_sql, a.execute_sql),
+    case when s.execute_sql is null then a.execute_attrs else s.execute_attrs end,
     coalesce(s.started_at, a.execute_time),
     case when s.state is null then a.execute_time else s.finished_at end
 from (select * from londiste.applied_execute where queue_name = i_queue_name) a

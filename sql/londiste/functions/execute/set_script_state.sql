@@ -14,7 +14,8 @@ as $$
 /*
  * Stores the state of a script: pending, running or failed.
  *
- * A decision that an operator made during the run (skipped, marked) stays.
+ * A decision that an operator made during the run (skipped, marked) stays; one about another text
+ * of this name does not.
  */
 insert into londiste.script_state as s
     (queue_name, execute_file, state, way, started, statement, error, execute_sql, execute_attrs, started_at)
@@ -29,5 +30,6 @@ on conflict (queue_name, execute_file) do update
         execute_sql = excluded.execute_sql,
         execute_attrs = excluded.execute_attrs,
         finished_at = null
-    where s.state not in ('skipped', 'marked');
+    where s.state not in ('skipped', 'marked')
+        or s.execute_sql <> excluded.execute_sql;
 $$;
