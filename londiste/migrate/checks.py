@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from londiste.db.names import quote
 from londiste.db.structure.tables import PARTITIONED_IDENTITY
+from londiste.migrate import rights
+from londiste.migrate.rights import RightsState
 from londiste.migrate.schema_copy import SchemaMethod
 from londiste.monitor.doctor.examine import run_checks, worst_first
 from londiste.monitor.doctor.facts import DatabaseFacts, Object, Table
-from londiste.monitor.doctor.situation import Situation, critical, notice, shortened, warning
+from londiste.monitor.doctor.situation import (
+    Situation,
+    critical,
+    found,
+    notice,
+    shortened,
+    warning,
+)
 from londiste.monitor.queues.model import Finding, Severity
 
 
@@ -62,6 +72,47 @@ def _structure(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Ite
                     f"that needs PostgreSQL 17 or later, the new server is {new.version_text}",
                     "create it with partitions, a sequence of that name and default nextval(…)",
                 )
+
+
+def owner_findings(
+    old: RightsState, new: RightsState, server: DatabaseFacts, accepted: bool
+) -> Iterator[Finding]:
+    """Objects that cannot belong to their owners in the new database.
+
+    server -- the new database.  accepted -- ``--accept-definers``.
+    """
+    definers = rights.not_ownable(old, new, "code")
+    for role, objects in definers.items():
+        statement = (
+            f"grant {quote(role)} to {quote(server.user)}"
+            if role in new.roles
+            else f"create role {quote(role)} nologin"
+        )
+        yield found(
+            Severity.WARNING if accepted else Severity.CRITICAL,
+            "definers",
+            f"{len(objects)} SECURITY DEFINER functions would run as {server.user}:"
+            f" {shortened(objects)}",
+            f"they run as their owner, role {role}, which "
+            + ("you cannot set" if role in new.roles else "the new server lacks"),
+            f"as an administrator of the new server: {statement}; or accept it: --accept-definers",
+            side="new",
+            object=role,
+            admin_sql=[statement],
+        )
+    for role, objects in rights.not_ownable(old, new).items():
+        rest = [one for one in objects if one not in definers.get(role, ())]
+        if rest:
+            yield warning(
+                "rights",
+                f"{len(rest)} objects will belong to {server.user}: {shortened(rest)}",
+                f"the owner is role {role}, which cannot be set; views read with the rights of"
+                " their owner",
+                f"as an administrator of the new server: create role {quote(role)} nologin;"
+                f" grant {quote(role)} to {quote(server.user)}",
+                side="new",
+                object=role,
+            )
 
 
 def left_out(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Iterator[Finding]:

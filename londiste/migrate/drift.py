@@ -7,19 +7,24 @@ switch compare columns, keys, indexes, constraints, triggers and sequences again
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Structure
+from londiste.migrate import rights
+from londiste.migrate.rights import RightsState
 from londiste.monitor.doctor import collect
 from londiste.monitor.doctor.checks.structure import differing
 from londiste.monitor.doctor.facts import SequenceKind, Table
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import SequenceValue
+
+#: Id of the findings about owners and grants.
+RIGHTS = "rights"
 
 _KINDS = {
     "u": "unique constraint",
@@ -35,6 +40,7 @@ class ObservedTable:
 
     pending -- foreign keys that are dropped during a copy: table and name; they will be restored.
     version -- ``server_version_num``: another release may print the same expression differently.
+    rights -- owners and grants.
     """
 
     tables: tuple[Table, ...] = ()
@@ -42,6 +48,7 @@ class ObservedTable:
     sequences: tuple[SequenceKind, ...] = ()
     pending: frozenset[tuple[str, str]] = frozenset()
     version: int = 180000
+    rights: RightsState = field(default_factory=RightsState)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ def look(conn: Connection) -> ObservedTable:
         collect.sequences(conn),
         collect.pending_keys(conn),
         conn.info.server_version,
+        rights.state(conn),
     )
 
 
@@ -82,6 +90,7 @@ def differences(root: ObservedTable, other: ObservedTable, names: tuple[str, str
             found += _table(structure, mine, root, other, names[1])
     found += _pending(other, names[1])
     found += _sequences(root, other, names[1])
+    found += _rights(root.rights, other.rights, names[1])
     return sorted(found, key=lambda one: -one.severity)
 
 
@@ -195,6 +204,18 @@ def _sequences(root: ObservedTable, other: ObservedTable, name: str) -> Iterator
                 f"alter sequence {sequence.name.quoted} in one of them",
                 "",
             )
+
+
+def _rights(root: RightsState, other: RightsState, name: str) -> Iterator[Finding]:
+    for words, why, objects in rights.in_words(rights.compare(root, other), other):
+        yield Finding(
+            Severity.WARNING,
+            RIGHTS,
+            f"{words.format(name=name)}: {objects}",
+            why,
+            f"compare them with \\dp, \\df+ and \\dn+ of psql; correct them in the {name} database",
+            "",
+        )
 
 
 def behind(

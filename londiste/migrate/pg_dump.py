@@ -62,8 +62,11 @@ def named_dumper(program: str, oldest: int) -> Dumper:
     return Dumper(Path(path), version)
 
 
-def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
-    """The output of pg_dump.  Raises UsageError when it fails."""
+def dump(dsn: str, dumper: Dumper, *, bare: bool) -> str:
+    """The output of pg_dump.  Raises UsageError when it fails.
+
+    bare -- without owners and grants.
+    """
     options = [
         os.fspath(dumper.program),
         "--schema-only",
@@ -72,7 +75,7 @@ def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
         "--no-subscriptions",
         "--no-tablespaces",
         *(f"--exclude-schema={name}" for name in _OURS),
-        *(["--no-owner", "--no-privileges"] if roles else []),
+        *(["--no-owner", "--no-privileges"] if bare else []),
     ]
     try:
         with arguments_without_secrets(dsn) as (shown, environment):

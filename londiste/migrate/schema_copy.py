@@ -25,8 +25,10 @@ from londiste.errors import BadOption, LondisteError, StateError, UsageError, fr
 from londiste.migrate import rights
 from londiste.migrate.databases import Pair
 from londiste.migrate.pg_dump import Dumper, dump, find_dumper, named_dumper, statements
+from londiste.migrate.rights import RightsState
 from londiste.monitor.doctor import collect
 from londiste.monitor.doctor.facts import DatabaseFacts, Object
+from londiste.monitor.doctor.situation import shortened
 from londiste.orchestration.connections import Connections
 
 log = logging.getLogger(__name__)
@@ -108,14 +110,17 @@ def missing_in(old: DatabaseFacts, new: DatabaseFacts) -> list[str]:
 class MakeStructure:
     """Creates the schema of the old database in the new one.
 
-    roles -- the new server lacks roles of the old one: owners and grants are skipped.
+    one_by_one -- the new server lacks roles, or the user is no superuser there: pg_dump leaves out
+        owners and grants, and those that are possible are restored.
+    accept_definers -- SECURITY DEFINER functions may belong to the user of the migration.
     warn -- receives objects that could not be created as in the old database.
     """
 
     pair: Pair = field(repr=False)
     way: SchemaMethod
     dumper: Dumper | None = None
-    roles: bool = False
+    one_by_one: bool = False
+    accept_definers: bool = False
     warn: Callable[[str], None] = field(default=log.warning, repr=False)
 
     def describe(self) -> str:
@@ -131,15 +136,19 @@ class MakeStructure:
 
     def run(self, sites: Connections) -> None:
         if self.way is SchemaMethod.PG_DUMP and self.dumper is not None:
-            text = dump(self.pair.old.dsn, self.dumper, roles=self.roles)
+            text = dump(self.pair.old.dsn, self.dumper, bare=self.one_by_one)
+            wanted = rights.state(sites.at(self.pair.old.dsn))
             with sites.at_length(), sites.transaction(self.pair.new.dsn) as conn:
+                before = rights.state(conn, every=True).rights
                 conn.execute("set local check_function_bodies = off")
                 _execute(conn, text, describe_dsn(self.pair.new.dsn), whole=True)
+                notes = _restore(conn, wanted, before, accept_definers=self.accept_definers)
             # Settings of the text outlive a committed transaction.
             sites.at(self.pair.new.dsn).close()
         else:
-            for note in create(sites, self.pair):
-                self.warn(note)
+            notes = create(sites, self.pair, accept_definers=self.accept_definers)
+        for note in notes:
+            self.warn(note)
         missing = self._missing(sites)
         if missing and self.way is SchemaMethod.CREATE:
             raise StateError(
@@ -158,12 +167,15 @@ class MakeStructure:
         return missing_in(here, there)
 
 
-def create(sites: Connections, pair: Pair) -> Sequence[str]:
+def create(sites: Connections, pair: Pair, *, accept_definers: bool = False) -> list[str]:
     """Creates the missing objects whose text PostgreSQL provides, in one transaction.
 
-    Returns the parts of tables that could not be created as in the old database.
+    accept_definers -- as in MakeStructure.
+
+    Returns what could not be created as in the old database: parts of tables, owners and grants.
     """
     old = sites.at(pair.old.dsn)
+    rights_wanted = rights.state(old)
     wanted = [o for o in collect.objects(old) if o.definition is not None]
     with sites.at_length(), sites.transaction(pair.new.dsn) as conn:
         # It is idle during queries to the old database; no session waits for its locks.
@@ -171,28 +183,78 @@ def create(sites: Connections, pair: Pair) -> Sequence[str]:
         conn.execute("set local check_function_bodies = off")
         known = {(o.kind, o.signature) for o in collect.objects(conn)}
         left = [o for o in wanted if (o.kind, o.signature) not in known]
+        before = rights.state(conn, every=True).rights
         # What needs no table first: tables may need it.
-        made = {(o.kind, o.signature) for o in left}
-        schemas = {one for one in made if one[0] == "schema"}
+        schemas = {("schema", o.signature) for o in left if o.kind == "schema"}
         left = _make_what_goes(conn, left, last="function")
         # Owners of tables have to be allowed to own something there.
-        first = _give_rights(old, conn, {*schemas, rights.PUBLIC})
+        _give_rights(conn, rights_wanted, {*schemas, rights.PUBLIC}, schemas)
         notes = _make_tables(old, conn)
         left = _make_what_goes(conn, left)
         if left:
             _fail(conn, left, describe_dsn(pair.new.dsn))
-        return [*first, *notes, *_give_rights(old, conn, made - schemas)]
+        given = _restore(conn, rights_wanted, before, accept_definers=accept_definers)
+        return list(dict.fromkeys([*notes, *given]))
+
+
+def _restore(
+    conn: Connection,
+    wanted: RightsState,
+    before: Collection[tuple[str, str]],
+    *,
+    accept_definers: bool,
+) -> list[str]:
+    """Gives new objects the owners, grants and comments of the old database, as far as possible.
+
+    before -- the objects that were there before.
+
+    Returns what was skipped.  Raises UsageError when a role could do more than in the old database.
+    """
+    made = rights.state(conn, every=True).rights.keys() - before
+    # Besides new objects those of the system, and of extensions, whose rights somebody changed.
+    only = {k for k, one in wanted.rights.items() if k in made or one.given} | {rights.PUBLIC}
+    only |= {k for k in wanted.rights if k[0] == rights.DEFAULTS}
+    left = _give_rights(conn, wanted, only, made)
+    wider = rights.widened(left, made)
+    if wider:
+        raise UsageError(
+            f"rights of the new database cannot be limited to those of the old one: {wider[0]}",
+            detail=f"{shortened(wider)}; nothing was created",
+            hint="have an administrator of the new server create what it belongs to, with these"
+            " rights revoked; then repeat the command",
+        )
+    others = [d for d in rights.run_as_others(left) if d.new.key in made]
+    if others and not accept_definers:
+        one = others[0]
+        raise UsageError(
+            f"{len(others)} SECURITY DEFINER functions would run as {one.new.owner}: "
+            + shortened([str(d.old) for d in others]),
+            detail=f"{one.old} runs as its owner, role {one.old.owner}, which cannot be set;"
+            " nothing was created",
+            hint="londiste migrate check shows what to do; or accept it: --accept-definers",
+        )
+    return rights.notes(left, rights.state(conn, every=True))
 
 
 def _give_rights(
-    old: Connection, conn: Connection, made: Collection[tuple[str, str]]
-) -> Sequence[str]:
-    statements, notes = rights.restore(
-        rights.rights(old), made, rights.roles(conn), conn.info.server_version
-    )
-    for statement in statements:
-        _execute(conn, statement, describe_dsn(conn.info.dsn))
-    return notes
+    conn: Connection,
+    wanted: RightsState,
+    only: Collection[tuple[str, str]],
+    made: Collection[tuple[str, str]],
+) -> list[rights.Difference]:
+    """Executes what the server allows; returns the differences that remain."""
+    now = rights.state(conn, every=True)
+    for statement in [
+        *rights.comments(wanted, now, made),
+        *rights.statements(rights.compare(wanted, now, only), now),
+    ]:
+        try:
+            with conn.transaction():
+                conn.execute(statement.encode())
+        except (psycopg.ProgrammingError, psycopg.NotSupportedError) as error:
+            # The comparison finds it.
+            log.info("%s: %s", statement, from_database(error).message)
+    return rights.compare(wanted, rights.state(conn, every=True), only)
 
 
 def _make_tables(old: Connection, conn: Connection) -> Sequence[str]:

@@ -268,6 +268,9 @@ def _require_structure(
     """Checks that the future root has the schema of the present one.  Raises StateError."""
     names = (here.name, to.name)
     found = drift.differences(drift.look(sites.at(here.dsn)), drift.look(sites.at(to.dsn)), names)
+    for one in found:
+        if one.kind == drift.RIGHTS:
+            warn(one.what)
     stopping = [one for one in found if one.severity is Severity.CRITICAL]
     if not stopping:
         return

@@ -331,6 +331,14 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "The chosen method does not create objects of the old database.",
             "Create them by hand, or use --schema pg_dump.",
         ),
+        "definers": (
+            "SECURITY DEFINER functions would run with the rights of the user of the migration.",
+            "Create their owners in the new server, or grant them to that user.",
+        ),
+        "rights": (
+            "Owners or grants of the two databases differ, or cannot be set.",
+            "Create the roles in the new server, and set owners and grants there.",
+        ),
         "sequences": (
             "Sequences of the two databases differ, or one is behind.",
             "Create or change the sequence; londiste migrate start must be running.",

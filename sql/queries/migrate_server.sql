@@ -69,13 +69,30 @@ select
             select c.relowner as owner, c.relnamespace as space from pg_catalog.pg_class c
             where c.relkind in ('r', 'p', 'v', 'm', 'S')
             union select p.proowner, p.pronamespace from pg_catalog.pg_proc p
-            union select x.grantee, c.relnamespace
-            from pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) x where x.grantee <> 0
+            union select s.nspowner, s.oid from pg_catalog.pg_namespace s
+            union select x.grantee, a.space
+            from (
+                select c.relacl as acl, c.relnamespace as space from pg_catalog.pg_class c
+                union all
+                select a.attacl, c.relnamespace
+                from pg_catalog.pg_attribute a
+                join pg_catalog.pg_class c on c.oid = a.attrelid
+                union all select p.proacl, p.pronamespace from pg_catalog.pg_proc p
+                union all select t.typacl, t.typnamespace from pg_catalog.pg_type t
+                union all select s.nspacl, s.oid from pg_catalog.pg_namespace s
+            ) a, pg_catalog.aclexplode(a.acl) x
+            where x.grantee <> 0
+            union select x.role, c.relnamespace
+            from pg_catalog.pg_policy y
+            join pg_catalog.pg_class c on c.oid = y.polrelid,
+                pg_catalog.unnest(y.polroles) x (role)
+            where x.role <> 0
         ) o
         join pg_catalog.pg_namespace n on n.oid = o.space
         where n.nspname !~ '^pg_' and n.nspname not in
             ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste',
              'londiste_capture', 'londiste_apply')
+            and pg_catalog.pg_get_userbyid(o.owner) !~ '^pg_'
     ) as named_roles
 from pg_catalog.pg_database d, pg_catalog.pg_roles r
 where d.datname = pg_catalog.current_database() and r.rolname = current_user

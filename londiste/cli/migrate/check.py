@@ -28,6 +28,7 @@ class Checked(TypedDict):
 @common.databases
 @common.SCHEMA
 @common.PG_DUMP
+@common.ACCEPT_DEFINERS
 @options.json_output(Checked)
 def check(
     context: options.Context,
@@ -35,6 +36,7 @@ def check(
     target: str | None,
     way: str,
     pg_dump: str | None,
+    accept_definers: bool,
     as_json: bool,
 ) -> int:
     """Check both databases and report obstacles and excluded objects.
@@ -44,11 +46,11 @@ def check(
     """
     pair = common.the_pair(context, source, target)
     with pair.sites() as sites:
-        found, made = common.examine(sites, pair, common.Asked(way, pg_dump))
+        found, made = common.examine(sites, pair, common.Asked(way, pg_dump, accept_definers))
     how = {
         schema_copy.SchemaMethod.PG_DUMP: "created by pg_dump"
         + (f" {made.dumper.version} ({made.dumper.program})" if made.dumper else "")
-        + (", without owners and grants" if made.roles else ""),
+        + (", owners and grants one by one" if made.one_by_one else ""),
         schema_copy.SchemaMethod.CREATE: "created by londiste",
         schema_copy.SchemaMethod.EXISTING: "expected to exist",
     }[made.way]

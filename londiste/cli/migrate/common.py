@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 import click
 
 from londiste.cli import options, output
-from londiste.migrate import schema_copy, setup
-from londiste.migrate.checks import findings
+from londiste.migrate import rights, schema_copy, setup
+from londiste.migrate.checks import findings, owner_findings
 from londiste.migrate.databases import MigrateSettings, Pair, pair
 from londiste.monitor.doctor import collect
+from londiste.monitor.doctor.examine import worst_first
 from londiste.monitor.queues.model import Finding
 from londiste.orchestration.connections import Connections
 
@@ -34,6 +35,12 @@ PG_DUMP = click.option(
     help="Path of pg_dump (default: the one of the old server's release).",
 )
 
+ACCEPT_DEFINERS = click.option(
+    "--accept-definers",
+    is_flag=True,
+    help="Accept that SECURITY DEFINER functions run as you if their owners cannot be set.",
+)
+
 TIMEOUT = options.seconds("--timeout", "Maximum seconds for each wait before writes are blocked.")
 BLOCK = options.seconds(
     "--block",
@@ -44,10 +51,11 @@ BLOCK = options.seconds(
 
 @dataclass(frozen=True)
 class Asked:
-    """How the structure is to be made: ``--schema`` and ``--pg-dump``."""
+    """How the structure is to be made: ``--schema``, ``--pg-dump``, ``--accept-definers``."""
 
     way: str
     pg_dump: str | None = None
+    accept_definers: bool = False
 
 
 def databases(function: F) -> F:
@@ -81,6 +89,11 @@ def examine(
     new = collect.examine(conn, pair.new.dsn)
     chosen, dumper = schema_copy.choose(asked.way, old, new, begun=begun, program=asked.pg_dump)
     held = [] if begun else schema_copy.rows_in_the_way(conn, old)
+    owners = rights.state(sites.at(pair.old.dsn)), rights.state(conn)
     found = findings(old, new, chosen, held=held, begun=begun)
-    roles = bool((old.named_roles - new.roles) - {old.user}) or not new.superuser
-    return found, schema_copy.MakeStructure(pair, chosen, dumper, roles, output.warning)
+    if chosen is not schema_copy.SchemaMethod.EXISTING:
+        found = worst_first([*found, *owner_findings(*owners, new, asked.accept_definers)])
+    one_by_one = bool(rights.named(owners[0]) - owners[1].roles.keys()) or not new.superuser
+    return found, schema_copy.MakeStructure(
+        pair, chosen, dumper, one_by_one, asked.accept_definers, output.warning
+    )

@@ -21,6 +21,7 @@ from londiste.orchestration.daemons import STOP_SECONDS
 @common.databases
 @common.SCHEMA
 @common.PG_DUMP
+@common.ACCEPT_DEFINERS
 @click.option("--switch", is_flag=True, help="Switch writes to the new database at the end.")
 @common.TIMEOUT
 @common.BLOCK
@@ -30,6 +31,7 @@ def run(
     target: str | None,
     way: str,
     pg_dump: str | None,
+    accept_definers: bool,
     switch: bool,
     timeout: float,
     block: float,
@@ -41,7 +43,7 @@ def run(
     in sync until migrate finish or Ctrl-C. Repeat an interrupted command to continue.
     """
     pair = common.the_pair(context, source, target)
-    begin(pair, common.Asked(way, pg_dump), False, False)
+    begin(pair, common.Asked(way, pg_dump, accept_definers), False, False)
     with (
         context.process(
             pair.settings, pid=pair.settings.pidfile, stop_timeout=STOP_SECONDS, announced=False

@@ -41,6 +41,7 @@ class Ready(TypedDict):
 @common.databases
 @common.SCHEMA
 @common.PG_DUMP
+@common.ACCEPT_DEFINERS
 @click.option("--until-ready", is_flag=True, help="Exit when all tables are in sync.")
 @click.option("--no-daemons", is_flag=True, help="Set up only; run ticker and workers yourself.")
 @options.daemon
@@ -52,6 +53,7 @@ def start(
     target: str | None,
     way: str,
     pg_dump: str | None,
+    accept_definers: bool,
     until_ready: bool,
     no_daemons: bool,
     daemon: options.DaemonCall,
@@ -69,7 +71,7 @@ def start(
     settings = context.in_background(pair.settings, daemon)
     if daemon.signalled(settings.pidfile):
         return
-    begin(pair, common.Asked(way, pg_dump), explain, as_json)
+    begin(pair, common.Asked(way, pg_dump, accept_definers), explain, as_json)
     if explain or no_daemons:
         return
     with context.process(

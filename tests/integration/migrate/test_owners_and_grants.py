@@ -9,7 +9,16 @@ from psycopg import conninfo
 
 from londiste.migrate import schema_copy
 from londiste.migrate.databases import MigrateSettings, Pair, Side
-from londiste.migrate.rights import PUBLIC, Grant, Rights, restore
+from londiste.migrate.rights import (
+    Grant,
+    Rights,
+    RightsState,
+    compare,
+    notes,
+    run_as_others,
+    statements,
+    widened,
+)
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cluster import Database
 
@@ -99,7 +108,7 @@ def test_an_owner_who_is_no_superuser_makes_what_is_his(
         one.execute(f'alter database "{one.name}" owner to "{owner}"')
     notes = _create(*(conninfo.make_conninfo(d.dsn, user=owner) for d in (database, new)))
     assert notes == [
-        "view app.not_his belongs to you: its owner, role postgres, cannot be set by you"
+        "view app.not_his: belongs to you: its owner, role postgres, cannot be set by you"
     ]
     new.execute("drop view app.not_his")
     database.execute("drop view app.not_his")
@@ -110,22 +119,49 @@ def test_an_owner_who_is_no_superuser_makes_what_is_his(
         new.execute(f'drop owned by "{name}"')
 
 
-def test_roles_that_are_missing_are_told() -> None:
-    found = [
-        Rights("schema", "public", "pg_database_owner", "standard", False, (Grant(None, "USAGE"),)),
-        Rights("function", "a.f()", "lost", None, True, (Grant("lost", "EXECUTE"),)),
-        Rights("view", "a.v", "mine", None, False, (Grant(None, "MAINTAIN"),)),
-        Rights("sequence", "a.s", "other", None, False),
-        Rights("view", "a.there_before", "mine", None, False),
-    ]
-    made = {PUBLIC, ("function", "a.f()"), ("view", "a.v"), ("sequence", "a.s")}
-    statements, notes = restore(found, made, {"mine": True, "other": False}, 160000)
-    assert statements == [
-        "revoke all on function a.f() from public",
+def _state(*found: Rights, version: int = 160000, **roles: bool) -> RightsState:
+    return RightsState({one.key: one for one in found}, roles, version)
+
+
+def test_what_the_old_database_does_not_allow_is_revoked_and_what_is_skipped_is_named() -> None:
+    execute = Grant(None, "EXECUTE")
+    old = _state(
+        Rights("schema", "public", "pg_database_owner", grants=(Grant("lost", "USAGE"),)),
+        Rights("function", "a.f()", "lost", "code", grants=(Grant("lost", "EXECUTE"),)),
+        Rights("view", "a.v", "mine", grants=(Grant(None, "MAINTAIN"), Grant(None, "SELECT"))),
+        Rights("sequence", "a.s", "other"),
+        Rights("aggregate", "a.g(integer)", "mine", grants=(Grant("mine", "EXECUTE", own=True),)),
+        Rights(
+            "default privileges",
+            "for role mine on functions",
+            "mine",
+            grants=(Grant("mine", "EXECUTE", own=True),),
+        ),
+        version=180000,
+    )
+    new = _state(
+        Rights("schema", "public", "pg_database_owner", grants=(Grant(None, "USAGE"),)),
+        Rights("function", "a.f()", "me", "code", grants=(execute,)),
+        Rights("view", "a.v", "me"),
+        Rights("sequence", "a.s", "me"),
+        Rights("aggregate", "a.g(integer)", "me", grants=(Grant("me", "EXECUTE", own=True),)),
+        me=True,
+        mine=True,
+        other=False,
+    )
+    found = compare(old, new)
+    assert statements(found, new) == [
+        "revoke USAGE on schema public from public cascade",
+        "revoke EXECUTE on function a.f() from public cascade",
+        "grant SELECT on table a.v to public",
+        "alter default privileges for role mine revoke EXECUTE on functions from public cascade",
         'alter view a.v owner to "mine"',
+        'alter routine a.g(integer) owner to "mine"',
     ]
-    assert notes == [
-        "role lost does not exist: its grants are skipped",
-        "function a.f() belongs to you: its owner, role lost, does not exist",
-        "sequence a.s belongs to you: its owner, role other, cannot be set by you",
+    assert [str(one.old) for one in run_as_others(found)] == ["function a.f()"]
+    assert widened(found, {("function", "a.f()")}) == ["function a.f(): EXECUTE of PUBLIC"]
+    assert notes([d for d in found if d.old.kind in ("function", "sequence")], new)[:3] == [
+        "function a.f(): belongs to you: its owner, role lost, does not exist",
+        "sequence a.s: belongs to you: its owner, role other, cannot be set by you",
+        "grants of role lost on function a.f() are skipped: it does not exist",
     ]

@@ -18,7 +18,7 @@ def test_no_schema_of_londiste_is_carried_to_the_new_server(pgq_db: Database) ->
     release = pgq_db.value("select current_setting('server_version_num')::int / 10000")
     dumper = pg_dump.find_dumper(release)
     assert dumper is not None
-    text = pg_dump.dump(pgq_db.dsn, dumper, roles=False)
+    text = pg_dump.dump(pgq_db.dsn, dumper, bare=False)
     assert "CREATE TABLE public.kept" in text
     assert "londiste" not in text
     assert "pgq" not in text
@@ -41,7 +41,7 @@ def test_no_secret_is_in_the_arguments_of_pg_dump(database: Database, tmp_path: 
     text = pg_dump.dump(
         f"{database.dsn} password=geheim1 sslpassword=geheim2",
         pg_dump.Dumper(wrapper, dumper.version),
-        roles=False,
+        bare=False,
     )
     assert "CREATE TABLE public.kept" in text
     assert "geheim" not in seen.read_text() and "-rw-------" in seen.read_text()
