@@ -19,7 +19,7 @@ from londiste.cascade.switching.cluster_state import ClusterState, look
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import End
 from londiste.cascade.switching.switchover import Switchover
-from londiste.db.connection import describe_dsn, session, use_own_names
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.dsn import secrets_of
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
 from londiste.migrate import drift, setup
@@ -55,21 +55,22 @@ class Refresh:
 
     def run(self, sites: Connections) -> None:
         with sites.at_length():
-            self._refresh(sites)
-        # Names mean the catalog's again.
-        sites.at(self.side.dsn).close()
+            for name in self.names:
+                # The session stays as it is: it holds the lock of the command.
+                with sites.transaction(self.side.dsn) as conn:
+                    # The user's own, until the end of the transaction.
+                    conn.execute("set local search_path to default")
+                    conn.execute("set local row_security to default")
+                    self._refresh(conn, name)
 
-    def _refresh(self, sites: Connections) -> None:
-        for name in self.names:
-            with sites.transaction(self.side.dsn) as conn:
-                use_own_names(conn)
-                try:
-                    # From the catalog, quoted by it.
-                    with conn.transaction():
-                        conn.execute(f"refresh materialized view {name}".encode())
-                except DatabaseError as error:
-                    ours = from_database(error, where=describe_dsn(self.side.dsn))
-                    self.warn(f"materialized view {name}: refresh failed: {ours.message}")
+    def _refresh(self, conn: Connection, name: str) -> None:
+        try:
+            # From the catalog, quoted by it.
+            with conn.transaction():
+                conn.execute(f"refresh materialized view {name}".encode())
+        except DatabaseError as error:
+            ours = from_database(error, where=describe_dsn(self.side.dsn))
+            self.warn(f"materialized view {name}: refresh failed: {ours.message}")
 
 
 def scene(sites: Connections, pair: Pair, at: Side, *, explain: bool = True) -> ClusterState:
