@@ -190,6 +190,9 @@ def create(sites: Connections, pair: Pair, *, accept_definers: bool = False) -> 
         # Owners of tables have to be allowed to own something there.
         _give_rights(conn, rights_wanted, {*schemas, rights.PUBLIC}, schemas)
         notes = _make_tables(old, conn)
+        # Sequences that defaults name are there with the tables.
+        known = {(o.kind, o.signature) for o in collect.objects(conn)}
+        left = [o for o in left if (o.kind, o.signature) not in known]
         left = _make_what_goes(conn, left)
         if left:
             _fail(conn, left, describe_dsn(pair.new.dsn))

@@ -13,7 +13,13 @@ where c.relkind in ('r', 'p', 'S')
     and n.nspname not in ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste',
         'londiste_capture', 'londiste_apply')
     and n.nspname !~ '^pg_'
-    and (position('.' in n.nspname) > 0 or c.relpersistence = 'u')
+    and (position('.' in n.nspname) > 0
+        or c.relpersistence = 'u' and (c.relkind <> 'S' or exists (
+            select from pg_catalog.pg_depend as d
+                join pg_catalog.pg_class as o on o.oid = d.refobjid and o.relpersistence = 'u'
+            where d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and d.objid = c.oid
+                and d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+                and d.deptype in ('a', 'i'))))
     and not exists (
         select from londiste.table_info as t
         where t.queue_name = %(queue)s and t.local and c.relkind <> 'S'

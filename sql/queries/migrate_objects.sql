@@ -54,7 +54,8 @@ select 3, 'sequence', s.name, c.relname::text, pg_catalog.format('%I.%I', s.name
 from pg_catalog.pg_class c
 join spaces s on s.oid = c.relnamespace
 join pg_catalog.pg_sequence q on q.seqrelid = c.oid
-where c.relkind = 'S' and c.relpersistence = 'p'
+-- An unlogged one becomes logged: not every release has unlogged ones.
+where c.relkind = 'S' and c.relpersistence <> 't'
     and (c.tableoid, c.oid) not in (select * from members)
     and not exists (
         select from pg_catalog.pg_depend d

@@ -113,3 +113,21 @@ def test_only_options_that_users_set_are_read(old: Database) -> None:
         "ALTER TABLE ONLY public.t ALTER COLUMN v SET (n_distinct=5);",
         lines[2],
     ]
+
+
+@pytest.mark.parametrize("way", ["pg_dump", "create"])
+def test_unlogged_sequences_are_moved_but_not_those_of_unlogged_tables(
+    database16: Database, new_database: Callable[..., Database], way: str
+) -> None:
+    new = new_database()
+    database16.execute(
+        "create unlogged sequence counter start 7; create sequence plain;"
+        " create table t (id int primary key default nextval('counter'));"
+        " create unlogged table fast (id serial primary key)"
+    )
+    done = move(database16, new, "start", "--schema", way, "--no-daemons")
+    assert done.exit_code == 0, done.output
+    moved = "select array_agg(seq_name order by seq_name) from londiste.seq_info where local"
+    for one in (database16, new):
+        assert one.value(moved) == ["public.counter", "public.plain"]
+    assert move(database16, new, "finish", "--abandon").exit_code == 0

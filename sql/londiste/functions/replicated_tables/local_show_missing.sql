@@ -15,7 +15,8 @@ as $$
  *
  * Objects that cannot be replicated are not listed.  A schema with a dot in its name has no name in
  * the queue, where the first dot separates schema and name.  An unlogged table is truncated by
- * a crash.  The command londiste missing lists these objects.
+ * a crash; its own sequences are not listed, other unlogged sequences are.  The command londiste
+ * missing lists these objects.
  *
  * A partitioned table represents its partitions.  If the queue contains one of the partitions, the
  * other partitions are listed instead.
@@ -36,7 +37,13 @@ begin
                         or c.relkind = 'r' and londiste._partitions_apart(i_queue_name, c.oid)
                         or c.relkind = 'p' and not c.relispartition
                             and not londiste._partitions_apart(i_queue_name, c.oid))
-                    and c.relpersistence = 'p'
+                    and (c.relpersistence = 'p' or c.relpersistence = 'u' and c.relkind = 'S'
+                        and not exists (
+                            select from pg_depend d
+                            join pg_class o on o.oid = d.refobjid and o.relpersistence = 'u'
+                            where d.classid = 'pg_class'::regclass and d.objid = c.oid
+                                and d.refclassid = 'pg_class'::regclass
+                                and d.deptype in ('a', 'i')))
                     and n.nspname not in ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop',
                                           'pgq_node', 'londiste', 'londiste_capture')
                     and n.nspname !~ '^pg_'
