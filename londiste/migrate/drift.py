@@ -39,6 +39,7 @@ class ObservedTable:
     """One database.
 
     pending -- foreign keys that are dropped during a copy: table and name; they will be restored.
+    copying -- tables whose keys, indexes and constraints a running copy has dropped.
     version -- ``server_version_num``: another release may print the same expression differently.
     rights -- owners and grants.
     """
@@ -47,6 +48,7 @@ class ObservedTable:
     structures: tuple[Structure, ...] = ()
     sequences: tuple[SequenceKind, ...] = ()
     pending: frozenset[tuple[str, str]] = frozenset()
+    copying: frozenset[TableName] = frozenset()
     version: int = 180000
     rights: RightsState = field(default_factory=RightsState)
 
@@ -72,6 +74,7 @@ def look(conn: Connection) -> ObservedTable:
         read(conn, names).tables,
         collect.sequences(conn),
         collect.pending_keys(conn),
+        collect.copying(conn),
         conn.info.server_version,
         rights.state(conn),
     )
@@ -82,8 +85,10 @@ def differences(root: ObservedTable, other: ObservedTable, names: tuple[str, str
 
     names -- of the root's database and of the other one: old, new.
     """
-    found = list(differing(root.tables, other.tables, names))
-    there = {s.name: s for s in other.structures}
+    # What a copy has dropped it restores at its end.
+    ready = [t for t in other.tables if t.name not in other.copying]
+    found = list(differing(root.tables, ready, names))
+    there = {s.name: s for s in other.structures if s.name not in other.copying}
     for structure in root.structures:
         mine = there.get(structure.name)
         if mine is not None and structure.bound is None:

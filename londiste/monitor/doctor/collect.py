@@ -227,6 +227,16 @@ def pending_keys(conn: Connection) -> frozenset[tuple[str, str]]:
     return frozenset((row["from_table"], row["name"]) for row in fetch(conn, "pending_keys"))
 
 
+def event_triggers(conn: Connection) -> dict[str, bool]:
+    """The event triggers that fire at DDL, and whether also in sessions of replication."""
+    return {row["name"]: row["always"] for row in fetch(conn, "event_triggers")}
+
+
+def copying(conn: Connection) -> frozenset[TableName]:
+    """Tables whose keys, indexes and constraints a running copy has dropped."""
+    return _replicated(conn)[1]
+
+
 def materialized_views(conn: Connection) -> tuple[str, ...]:
     """The materialized views of the user, as SQL writes them: each after those that it reads."""
     mine = {one.signature for one in objects(conn) if one.kind == "materialized view"}

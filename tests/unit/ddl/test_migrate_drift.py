@@ -60,3 +60,13 @@ def test_a_column_of_one_side_stops() -> None:
     (found,) = drift.differences(root, other, ("new", "old"))
     assert found.severity is Severity.CRITICAL
     assert found.what == "table public.t has no column note in the old database"
+
+
+def test_what_a_copy_has_dropped_is_no_difference() -> None:
+    table = collect.Table(TableName("public", "t"), columns=(collect.ColumnFacts("id", key=1),))
+    bare = replace(table, keyed=False, columns=(collect.ColumnFacts("id"),))
+    root = drift.ObservedTable(tables=(table,))
+    (found,) = drift.differences(root, drift.ObservedTable(tables=(bare,)), NAMES)
+    assert "has the primary key (id) in the old database, none in the new one" in found.what
+    copying = drift.ObservedTable(tables=(bare,), copying=frozenset({table.name}))
+    assert not drift.differences(root, copying, NAMES)
