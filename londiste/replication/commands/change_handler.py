@@ -32,6 +32,7 @@ from londiste.replication.model import (
     FORGET,
     ReplicatedTable,
     encode_attrs,
+    with_copy_mode,
     with_trigger,
 )
 from londiste.replication.patterns import Pattern, select, unknown_table
@@ -134,10 +135,15 @@ class _Change:
     filters: tuple[tuple[str, str], ...] = ()
 
     def of(self, attrs: Mapping[str, str]) -> dict[str, str]:
-        """The attributes after the change."""
+        """The attributes after the change.
+
+        A handler that takes every event is copied in one snapshot, whatever was wanted before.
+        """
         given = dict(self.filters)
         if self.handler is not None:
             given[table_rules.HANDLER] = self.handler
+        if self.handler and registry.make(self.handler).wants().events is not None:
+            attrs = with_copy_mode(attrs, "auto")
         rest = {key: value for key, value in attrs.items() if key not in given}
         return rest | {key: value for key, value in given.items() if value}
 

@@ -53,6 +53,25 @@ def test_nop_leaves_the_rows_alone_until_the_handler_is_changed(
     )
 
 
+def test_a_handler_that_takes_every_event_ends_the_copy_mode_resumable(
+    line: Line, nodes: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = nodes
+    root.database.execute("insert into a values (1, 'root')")
+    line.add(root, "a")
+    must(line, leaf, "add-table", "a", "--copy-mode", "resumable")
+    line.start(leaf)
+    line.wait(lambda: (line.tick(), _state(leaf) == "ok")[1], "the resumable copy")
+    must(line, leaf, "change-handler", "a", "--handler", "direct")
+    line.wait(lambda: (line.tick(), _state(leaf) == "ok")[1], "the copy with the handler")
+    assert line.error(leaf) is None
+    assert leaf.database.execute("select id, v from a") == [(1, "root")]
+
+
+def _state(node: LineNode) -> object:
+    return node.database.value("select merge_state from londiste.table_info")
+
+
 def test_a_virtual_table_need_not_be_there(line: Line, nodes: tuple[LineNode, LineNode]) -> None:
     root, leaf = nodes
     line.add(root, "a")
