@@ -32,6 +32,8 @@ class AppConsumer:
     def __init__(self, cast: Cast, node: str) -> None:
         self.cast, self.node = cast, node
         self.wrong: list[str] = []
+        #: Its database is put back, and for a moment there is none.
+        self.away = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"consumer {node}", daemon=True)
 
@@ -71,7 +73,7 @@ class AppConsumer:
                 while consumer.work():
                     pass
             except LondisteError as error:
-                if not error.retry and not isinstance(error, NodeBusy):
+                if not error.retry and not isinstance(error, NodeBusy) and not self.away:
                     self.wrong.append(f"{type(error).__name__}: {error}")
                 consumer.close()
             except psycopg.Error as error:

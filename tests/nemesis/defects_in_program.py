@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -336,3 +337,81 @@ def no_ticks() -> None:
     from londiste.cascade.forward import Forwarder
 
     Forwarder.tick = lambda self, batch: None  # type: ignore[method-assign]
+
+
+@defect("an export lacks rows of a lost root", "cascade.md", operation="return")
+def export_lacks() -> None:
+    """A third of its statements is lost without a trace."""
+    from londiste.replication.failover.rejoin import export
+
+    statement, count = export._statement, itertools.count()
+
+    def less(event: Any, change: Any) -> Iterator[str]:
+        return statement(event, change) if next(count) % 3 else iter(())
+
+    export._statement = less
+
+
+@defect("a restored node continues where its provider is", "P5", operation="restore")
+def restored_unnoticed() -> None:
+    """Its events of the time since are missing."""
+    from londiste.cascade import sqlapi
+    from londiste.cascade.progress import NodeProgress
+    from londiste.errors import PositionLost
+    from londiste.pgq import position_check
+
+    seen = NodeProgress.seen
+
+    def anyway(self: Any, batch: Any, tick: int | None = None) -> bool:
+        try:
+            return seen(self, batch, tick)
+        except PositionLost:
+            first = batch.prev_tick_id
+            sqlapi.set_consumer_completed(self.conn, self.queue, self.consumer, first)
+            return False
+
+    NodeProgress.seen = anyway  # type: ignore[method-assign]
+    position_check.decide = lambda *given: None  # type: ignore[assignment]
+
+
+@defect(
+    "a branch forwards rows that it does not keep",
+    "cascade.md",
+    operation="filter-branch",
+    shape="plain",
+)
+def forwards_all() -> None:
+    """Nodes below get all events."""
+    from londiste.replication.apply import routing
+
+    routing.held = lambda tables: {}  # type: ignore[attr-defined]
+
+
+@defect("a shard keeps all rows", "handlers.md", operation="change-shard", shape="plain")
+def whole_shard() -> None:
+    """As if it had no part."""
+    from dataclasses import replace
+
+    from londiste.handlers.shard import Shard
+
+    wants = Shard.wants
+    Shard.wants = lambda self: replace(wants(self), where="")  # type: ignore[method-assign]
+
+
+@defect("a hash is the value", "handlers.md", operation="handler", shape="plain")
+def hash_shows() -> None:
+    """The masked column is replicated as it is."""
+    from londiste.handlers import obfuscate
+
+    obfuscate._scalar = lambda key, rule, value: value
+
+
+@defect("a copy of a part removes the others", "copy.md", operation="merge")
+def part_empties() -> None:
+    """As a copy of a table that has one source."""
+    from londiste.copy import prepare
+
+    def emptied(conn: Any, table: Any, written: Any, *, tree: bool) -> None:
+        prepare.owner.truncate(conn, table.dest, tree=tree)
+
+    prepare.copied_rows.take_back = emptied  # type: ignore[attr-defined]

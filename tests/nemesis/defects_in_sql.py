@@ -119,3 +119,13 @@ in_sql(
     ("pgq_node.set_consumer_uptodate", "set uptodate = i_uptodate", "set uptodate = false"),
     operation="pause",
 )
+in_sql(
+    "a lost root is not fenced",
+    "P9",
+    (
+        "pgq_node.fence_root",
+        r"set queue_disable_insert = true,\s*queue_external_ticker = true",
+        "set queue_external_ticker = true",
+    ),
+    operation="return",
+)

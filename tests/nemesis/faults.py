@@ -21,6 +21,8 @@ from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork
 
 FAULTS = Registry()
+#: Only lives with the newer kinds have them.
+NEWER_FAULTS = {"full disk", "clock set back"}
 How = dict[str, Any]
 
 #: Sessions of the program, and not those of applications and of this test.
@@ -31,11 +33,11 @@ _OURS = (
 
 
 def _subscriber(model: Model, chance: random.Random) -> How:
-    return {"node": chance.choice(model.subscribers())}
+    return {"node": chance.choice([*model.subscribers(), *model.world.others()])}
 
 
 def _any_node(model: Model, chance: random.Random) -> How:
-    return {"node": chance.choice([model.root, *model.subscribers()])}
+    return {"node": chance.choice([model.root, *model.subscribers(), *model.world.others()])}
 
 
 @FAULTS.add("kill worker", weight=3, draw=_subscriber)
@@ -335,3 +337,58 @@ def used_up(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
             yield
         finally:
             conn.execute(f"alter database {name} allow_connections true".encode())
+
+
+@FAULTS.add("full disk", weight=6, when=lambda world: world.small_disk)
+@contextlib.contextmanager
+def full_disk(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
+    """No table of any node can grow."""
+    if cast.disk is None:
+        yield
+        return
+    with cast.disk.full():
+        yield
+
+
+_TIMES = """
+select c.oid::regclass::text, array_agg(quote_ident(a.attname))
+from pg_class c join pg_attribute a on a.attrelid = c.oid
+where c.relkind = 'r' and a.atttypid = 'timestamptz'::regtype and a.attnum > 0
+    and not a.attisdropped
+    and c.relnamespace::regnamespace::text in ('pgq', 'pgq_node', 'pgq_ext', 'pgq_coop', 'londiste')
+group by c.oid
+"""
+
+
+@FAULTS.add("clock set back", more="before")
+@contextlib.contextmanager
+def clock_set_back(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
+    """All clocks are set back by an hour: every time that is stored is in the future now.
+
+    Daemons start again after that, as they have no memory of the times before.
+    """
+    for fork in cast.daemons().values():
+        fork.kill()
+    with contextlib.ExitStack() as stack:
+        later = []
+        # Those that can be reached; a lost root comes back with its old times.
+        for dsn in dict.fromkeys(place.database.dsn for place in cast.places.values()):
+            try:
+                conn = stack.enter_context(psycopg.connect(dsn, connect_timeout=5))
+            except psycopg.OperationalError:
+                break
+            conn.execute("set lock_timeout = '1s'; set session_replication_role = replica")
+            later.append(conn)
+        else:
+            with contextlib.suppress(psycopg.errors.LockNotAvailable):
+                for conn in later:
+                    for table, columns in conn.execute(_TIMES).fetchall():
+                        sets = ", ".join(f"{c} = {c} + interval '1 hour'" for c in columns)
+                        conn.execute(f"update only {table} set {sets}".encode())
+                for conn in later:
+                    conn.commit()
+                later.clear()
+        for conn in later:
+            conn.rollback()
+    cast.revive()
+    yield

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.nemesis.defects import DEFECTS
-from tests.nemesis.plan import plan
+from tests.nemesis.operations import OPERATIONS
+from tests.nemesis.plan import NEWER, plan
 from tests.nemesis.runner import live
 from tests.nemesis.stage import Stage
 
@@ -24,9 +25,13 @@ def run(stage: Stage, names: Sequence[str], lives: int, seed: int, log: Path) ->
         wanted = [(defect.shape, defect.operation, defect.fault)]
         began = time.monotonic()
         found = None
+        newer = bool(defect.operation) and OPERATIONS[defect.operation].more.newer
+        first = seed + (NEWER if newer else 0)
         for number in range(lives):
             directed = number % 2 == 0
-            one = plan(seed + number, wanted=wanted if directed else (), steps=1 if directed else 0)
+            one = plan(
+                first + number, wanted=wanted if directed else (), steps=1 if directed else 0
+            )
             outcome = live(stage, one, name)
             assert not outcome.broken, outcome.wrong
             if outcome.wrong:

@@ -18,6 +18,9 @@ from tests.nemesis.worlds import WORLDS, World
 
 Step = dict[str, Any]
 
+#: Lives from this number on have the newer kinds too; the plans of those before it never change.
+NEWER = 2000
+
 
 @dataclass
 class Model:
@@ -31,10 +34,18 @@ class Model:
     counters: dict[str, int] = field(default_factory=dict)
     #: Tables whose changes are captured by a trigger of the old kinds.
     compatible: set[int] = field(default_factory=set)
-    #: Leaf, table -> the condition that its rows match.
+    #: Node, table -> the condition that its rows match; nodes below keep no others.
     filters: dict[tuple[str, int], str] = field(default_factory=dict)
+    #: Leaf, table -> the condition of its shard, besides.
+    shards: dict[tuple[str, int], str] = field(default_factory=dict)
     #: Node -> its present name.
     names: dict[str, str] = field(default_factory=dict)
+    #: Roots that another node has replaced, with their tables at that time.
+    lost: dict[str, set[int]] = field(default_factory=dict)
+    #: The leaf has the parts of both roots.
+    merged: bool = False
+    #: Events are removed soon after all nodes have them.
+    rotates: bool = False
 
     def count(self, what: str) -> int:
         """1, 2, 3 …: for names that are used once."""
@@ -58,6 +69,21 @@ class Model:
 
     def everywhere(self) -> list[int]:
         return sorted(set.intersection(*self.replicated.values()))
+
+    def whole(self, node: str, number: int) -> None:
+        """A node keeps all rows of a table again."""
+        self.filters.pop((node, number), None)
+        self.shards.pop((node, number), None)
+
+    def conditions(self, node: str, number: int) -> list[str]:
+        """What rows of a node have to match: its own conditions, and those of the nodes above."""
+        found = []
+        above: str | None = node
+        while above is not None:
+            for kind in (self.filters, self.shards):
+                found += [kind[above, number]] if (above, number) in kind else []
+            above = self.world.providers[above]
+        return found
 
     def table(self, number: int) -> Table:
         return self.tables[number]
@@ -86,7 +112,8 @@ class Plan:
         world = copy.deepcopy(WORLDS[self.world])
         tables = [Table(number, SHAPES[name], "nemesis") for number, name in enumerate(self.shapes)]
         root = next(n for n, up in world.providers.items() if up is None)
-        return Model(world, tables, root, {node: set() for node in world.providers})
+        replicated: dict[str, set[int]] = {node: set() for node in world.providers}
+        return Model(world, tables, root, replicated, rotates=self.more["rotate"])
 
 
 def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int = 0) -> Plan:
@@ -99,7 +126,9 @@ def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int =
     from tests.nemesis.operations import OPERATIONS
 
     chance = random.Random(f"nemesis {life}")
-    names = [w for w in WORLDS.values() if not wanted or w.name != "same server"]
+    newer = life >= NEWER
+    worlds = [w for w in WORLDS.values() if newer or not w.newer]
+    names = [w for w in worlds if not wanted or w.name != "same server"]
     world = chance.choices(names, [w.weight for w in names])[0]
     for _, operation, fault in wanted:
         for _ in range(200):
@@ -108,6 +137,8 @@ def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int =
             ):
                 break
             world = chance.choice(list(WORLDS.values()))
+    if newer and not wanted:
+        wanted = _theme(world, chance, OPERATIONS, FAULTS)
     weights = [s.weight for s in SHAPES.values()]
     shapes = chance.choices(list(SHAPES), weights, k=chance.choice([1, 2, 2, 3]))
     shapes = [s for s, _, _ in wanted if s] + shapes
@@ -120,6 +151,10 @@ def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int =
         "rotate": chance.random() < 0.5,
         "settings": world.draw(chance),
     }
+    if newer:
+        # The transactions before the loss of a root are in no tick that another node has.
+        more["unseen"] = chance.random() < 0.7
+        more["settings"]["obfuscator_key"] = f"hush7secret key {life}"
     made = Plan(life, world.name, more, shapes, work, [])
     model = made.model()
     count = steps or chance.randint(2, 4)
@@ -127,10 +162,21 @@ def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int =
     for _ in range(40):
         if len(made.steps) >= count and not directed:
             break
-        step = _step(model, chance, OPERATIONS, FAULTS, directed)
+        step = _step(model, chance, OPERATIONS, FAULTS, directed, newer=newer)
         OPERATIONS[step["do"]].more.apply(model, step["args"])
         made.steps.append(step)
     return made
+
+
+def _theme(world: World, chance: random.Random, operations: Any, faults: Any) -> Sequence[Any]:
+    """One of the newer kinds, which need more than chance: a lost root, or tables of some shape."""
+    able = [k for k in operations if k.more.newer and k.more.fits(world)]
+    if chance.random() < 0.3:
+        return ()
+    kind = chance.choice(able)
+    shape = chance.choice(kind.more.shapes) if kind.more.shapes else ""
+    fault = faults.choose(chance, world).name if chance.random() < 0.7 else ""
+    return [(shape, kind.name, fault)]
 
 
 def _step(
@@ -139,7 +185,11 @@ def _step(
     operations: Any,
     faults: Any,
     directed: list[tuple[str, str, str]],
+    *,
+    newer: bool,
 ) -> Step:
+    from tests.nemesis.faults import NEWER_FAULTS
+
     operation = fault = None
     number = None
     if directed:
@@ -148,7 +198,10 @@ def _step(
         numbers = [t.number for t in model.tables if t.shape.name == shape]
         if kind.when(model) and (not shape or kind.more.able(model, numbers)):
             directed.pop(0)
-            number = numbers[0] if shape else None
+            able = [n for n in numbers if n in kind.more.numbers(model)]
+            number = able[0] if able and shape else None
+        elif not shape and kind.more.after and operations[kind.more.after].when(model):
+            operation, fault = kind.more.after, None
         elif shape and kind.name != "add-table" and model.free() == []:
             directed.pop(0)
             operation = fault = None
@@ -159,7 +212,8 @@ def _step(
             if not operations[operation].when(model):
                 directed.pop(0)
                 operation, number = None, None
-    kind = operations[operation] if operation else operations.choose(chance, model)
+    among = None if newer else [k.name for k in operations if not k.more.newer]
+    kind = operations[operation] if operation else operations.choose(chance, model, among=among)
     args = kind.draw(model, chance)
     if number is not None and "table" in args:
         args["table"] = number
@@ -167,7 +221,8 @@ def _step(
     if fault:
         chosen = faults[fault]
     elif operation is None and chance.random() < 0.75:
-        chosen = faults.choose(chance, model.world)
+        among = None if newer else [n for n in faults.names() if n not in NEWER_FAULTS]
+        chosen = faults.choose(chance, model.world, among=among)
     return {
         "do": kind.name,
         "args": args,

@@ -17,7 +17,7 @@ import psycopg
 from tests.nemesis import validators
 from tests.nemesis.app_queue import AppConsumer
 from tests.nemesis.faults import FAULTS
-from tests.nemesis.operations import OPERATIONS
+from tests.nemesis.operations import OPERATIONS, lost_root, merging, tables
 from tests.nemesis.plan import Model, Plan, Step
 from tests.nemesis.stage import TICKS, Cast, Stage
 from tests.nemesis.watcher import Watcher
@@ -63,10 +63,17 @@ class Life:
             plan.work,
             plan.more["pause"],
         )
+        self.parts = merging.Parts(cast, plan.life) if model.world.merges else None
         self.watchers: list[Watcher] = []
         self.consumers: list[AppConsumer] = []
         #: Node -> eras of the writer in which it was the root.
         self.eras: dict[str, list[int]] = defaultdict(list)
+        #: Node, table: its rows are not those of the root now.
+        self.aside: set[tuple[str, str]] = set()
+        #: Lost root -> what was seen of it when it was lost.
+        self.losses: dict[str, lost_root.Loss] = {}
+        #: The tick at which the present root has begun to take writes.
+        self._era_tick = 0
         self._began = time.monotonic()
         #: The fault that the next command meets, if any.
         self._next: tuple[Any, Step] = (None, {})
@@ -89,6 +96,8 @@ class Life:
         ]
         self.eras[self.model.root].append(self.writer.era)
         self.writer.start()
+        if self.parts is not None:
+            self.parts.start()
         for thread in (*self.watchers, *self.consumers):
             thread.start()
         try:
@@ -99,6 +108,8 @@ class Life:
                     self._step(step)
                     self._settle(f"after step {number}")
             self.note("the end")
+            if self.parts is not None:
+                self.parts.stop()
             self.writer.calm = True
             self.writer.allowed = {"LD100"} if self.model.compatible else set()
             validators.compare_agrees(self)
@@ -107,6 +118,8 @@ class Life:
         finally:
             for thread in (*self.watchers, *self.consumers):
                 thread.stop()
+            if self.parts is not None:
+                self.parts.stop()
             self.outcome.committed = self.writer.committed
             self.outcome.looks = sum(w.looks for w in self.watchers)
             self.outcome.work = dict(self.writer.kinds)
@@ -128,9 +141,12 @@ class Life:
         todo = kind.run(self.model, args)
         fault = FAULTS[step["fault"]] if step["fault"] else None
         at = step["at"] % max(1, len(todo))
+        commands = [number for number, one in enumerate(todo) if not callable(one)]
+        if kind.more.newer and commands:
+            at = commands[step["at"] % len(commands)]
         self.outcome.operation_fault.append((step["do"], step["fault"] or ""))
-        tables = [args["table"]] if "table" in args else self.model.everywhere()
-        for number in tables:
+        numbers = [args["table"]] if "table" in args else self.model.everywhere()
+        for number in numbers:
             shape = self.model.table(number).shape.name
             self.outcome.shape_operation.append((shape, step["do"]))
         disturbs = new_root or (
@@ -172,6 +188,9 @@ class Life:
                 timeout=30,
                 what=f"the locations of all nodes on {other}",
             )
+        if self.plan.more.get("unseen"):
+            self.cast.rows(node, lost_root.PAUSE, True)
+            self.pass_time(0.3)
         with self.writer.held():
             if place.worker is not None:
                 place.worker.kill()
@@ -182,27 +201,44 @@ class Life:
             self.watchers = [w for w in self.watchers if w.node != node]
             self.consumers = [c for c in self.consumers if c.node != node]
             self.cast.close_database(node)
+        branches = [n for n in self.model.subscribers() if n not in self.model.world.leaves]
+        self.losses[node] = lost_root.Loss(self.cast, node, branches, self.writer.era)
+
+    def compared(self) -> list[str]:
+        """Tables that ``compare`` is given."""
+        return tables.compared(self.model)
+
+    def joined(self, node: str) -> None:
+        """A node is there again; it is watched as those that never left."""
+        watcher = Watcher(self.cast, node, self)
+        watcher.moved(self._era_tick)
+        self.watchers.append(watcher)
+        watcher.start()
 
     def _another_root(self, apply: Callable[[], None]) -> None:
         with self.writer.held():
             apply()
             self.writer.moved()
             self.eras[self.model.root].append(self.writer.era)
-            newest = f"select max(tick_id) from {TICKS} t"
-            tick = int(self.cast.value(self.model.root, newest) or 0)
-            for watcher in self.watchers:
-                watcher.moved(tick)
+            self.watched_from_here()
+
+    def watched_from_here(self) -> None:
+        """Watchers know what is seen by the ticks after the newest one of the root."""
+        newest = f"select max(tick_id) from {TICKS} t"
+        self._era_tick = int(self.cast.value(self.model.root, newest) or 0)
+        for watcher in self.watchers:
+            watcher.moved(self._era_tick)
 
     def _traffic(self, fault: Any, step: Step) -> None:
         if fault is None or fault.more == "environment":
-            self._pass(0.2)
+            self.pass_time(0.2)
             return
-        self._pass(step["after"])
+        self.pass_time(step["after"])
         with fault.run(self.cast, step["how"], None):
-            self._pass(step["for"])
+            self.pass_time(step["for"])
         self._revive()
 
-    def _pass(self, seconds: float) -> None:
+    def pass_time(self, seconds: float) -> None:
         """Time in which applications write; as long as nothing is wrong."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self.writer.wrong:
@@ -216,7 +252,7 @@ class Life:
     def _revive(self) -> None:
         if self.cast.doubles:
             # Both work for one node now: one of them has to notice it.
-            self._pass(1.5)
+            self.pass_time(1.5)
             self.cast.end_doubles()
         self.revive()
 
@@ -255,7 +291,7 @@ class Life:
                 return validators.output(fork)
             validators.refusal(fork)
             self.note(f"  again, {fork.code()}: {fork.err.strip()[-300:]}")
-            self._pass(0.5)
+            self.pass_time(0.5)
         raise AssertionError(f"again and again:\n{fork}")
 
     def _disturbed(self, node: str, words: list[str], fault: Any, step: Step) -> Fork:
@@ -270,7 +306,7 @@ class Life:
             if fault is not None and fault.more is None:
                 self._pass_or_end(fork, step["after"])
                 stack.enter_context(fault.run(self.cast, step["how"], fork))
-                self._pass(step["for"])
+                self.pass_time(step["for"])
         return self._until_end(fork)
 
     def _pass_or_end(self, fork: Fork, seconds: float) -> None:
@@ -289,6 +325,8 @@ class Life:
             assert not self.writer.wrong, self.writer.wrong[:3]
             validators.settle(self, where)
             self.note("  settled")
+        if self.parts is not None and self.model.merged:
+            self.parts.check(self, where)
 
 
 def live(stage: Stage, plan: Plan, defect: str = "") -> Outcome:

@@ -25,9 +25,10 @@ from londiste.embedded.postgres import Cluster
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute
 from londiste.replication.commands import add_table
+from londiste.replication.commands.registry_sync import CopyRegistry
 from londiste.replication.model import TableOptions
 from tests.fixtures.cluster import SETTINGS, Database, create_database, memory_directory
-from tests.nemesis.worlds import World
+from tests.nemesis.worlds import MERGING, SOURCE, World
 from tests.nemesis.writer import ALWAYS, APP_QUEUE, SCHEMA
 from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork, Forks
@@ -35,8 +36,12 @@ from tests.support.scenarios.processes import Processes
 from tests.support.servers import ready_files
 from tests.support.servers.authority import Authority
 from tests.support.servers.pooler import Pooler
+from tests.support.servers.small_disk import SmallDisk
 
 QUEUE = "nemesis"
+#: The other queue of a world that merges, and the table of which each has a part.
+SECOND = "second"
+PART = "nemesis.part"
 #: Its ticks; those of the application's queue have the same numbers.
 TICKS = (
     "(select t.* from pgq.tick t join pgq.queue q on q.queue_id = t.tick_queue"
@@ -47,6 +52,7 @@ OWNER = "nemesis_owner"
 #: In every connection string of a settings file; no output may contain it.
 SECRET = "hush7secret"
 _PROGRAM = "tests.nemesis.program"
+_PART_SCHEMA = f"create table {PART} (part text, id int, v text, primary key (part, id))"
 
 
 @dataclass
@@ -61,6 +67,7 @@ class Place:
     dsn: str
     location: str
     pooler: Pooler | None = None
+    queue: str = QUEUE
     config: Path = field(default_factory=Path)
     worker: Fork | None = None
     env: dict[str, str] = field(default_factory=dict)
@@ -73,6 +80,8 @@ class Stage:
         self.directory = directory
         self._home = throwaway_home(memory_directory())
         self.servers: dict[str, Cluster] = {}
+        #: Of the world that has one; None where this host mounts no file systems.
+        self.disk: SmallDisk | None = None
         self._worlds: dict[str, tuple[dict[str, Place], Line | None]] = {}
 
     def close(self) -> None:
@@ -84,6 +93,8 @@ class Stage:
                     place.pooler.stop()
         for server in self.servers.values():
             server.remove()
+        if self.disk is not None:
+            self.disk.unmount()
         shutil.rmtree(self._home / "poolers", ignore_errors=True)
         with contextlib.suppress(OSError):
             self._home.rmdir()
@@ -111,13 +122,15 @@ class Stage:
             self._worlds[world.name] = self._make(world)
         places, line = self._worlds[world.name]
         for place in places.values():
-            self._again(world, place.database)
+            if place.name != MERGING:
+                self._again(world, place.database)
             if place.pooler is not None:
                 place.pooler.up()
         directory = self.directory / f"life{number}"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         cast = Cast(directory, self.servers, places, line, more)
+        cast.disk = self.disk if world.small_disk else None
         cast.write_settings()
         if cast.defect:
             from tests.nemesis import defects
@@ -150,13 +163,43 @@ class Stage:
                 line = Line(dsn)
                 location = line.dsn
             places[name] = Place(name, database, dsn, location, pooler)
+            if world.merges:
+                database.execute(_PART_SCHEMA)
             _make_node(world, places, name)
+        if world.merges:
+            self._make_second(places)
         for place in places.values():
+            if place.name == MERGING:
+                continue
             if place.pooler is not None:
                 # It keeps sessions that nobody uses.
                 place.pooler.stop()
+            if world.small_disk:
+                self._on_small_disk(place.database)
             place.database.clone(f"{place.database.name}_saved")
         return places, line
+
+    def _make_second(self, places: dict[str, Place]) -> None:
+        """Another root on the server of the root, whose leaf is in the database of the leaf."""
+        database = create_database(self._server("A"), pgq=True)
+        database.execute(f"create schema nemesis; {_PART_SCHEMA}")
+        leaf = places["leaf"]
+        places[SOURCE] = Place(SOURCE, database, database.dsn, database.dsn, queue=SECOND)
+        places[MERGING] = Place(
+            MERGING, leaf.database, leaf.dsn, leaf.location, leaf.pooler, queue=SECOND
+        )
+        with Connections(name="nemesis") as sites:
+            for name, kind in ((SOURCE, NodeType.ROOT), (MERGING, NodeType.LEAF)):
+                dsn = places[name].dsn
+                new = NewNode(SECOND, kind, name, dsn, dsn, f"{name}_worker")
+                if kind is NodeType.LEAF:
+                    execute(create_leaf(sites, new, database.dsn), sites)
+                    known = CopyRegistry(name, SOURCE, database.dsn, dsn, SECOND)
+                    execute([known], sites)
+                    continue
+                execute(create_root(sites, new), sites)
+                options = TableOptions()
+                execute(add_table.plan(sites, dsn, SECOND, [PART], options).steps, sites)
 
     def _pooled(self, database: Database, *, tls: bool) -> tuple[Pooler, str]:
         """A pooler of sessions, and the connection string that leads through it."""
@@ -178,6 +221,15 @@ class Stage:
             sslmode="verify-full",
             sslrootcert=str(authority.certificate),
         )
+
+    def _on_small_disk(self, database: Database) -> None:
+        """Moves a database, and its copies to come; its write-ahead log stays."""
+        if self.disk is None:
+            disk = SmallDisk(self._home / "disk", 160)
+            if disk.mount():
+                return
+            self.disk = disk
+        self.disk.take(database)
 
     def _again(self, world: World, database: Database) -> None:
         server = database.cluster
@@ -218,6 +270,7 @@ def _make_node(world: World, places: dict[str, Place], name: str) -> None:
         execute(steps, sites)
         options = TableOptions(expect_sync=kind is not NodeType.ROOT)
         keyed = [t for t in ALWAYS if t != "nemesis.ledger"]
+        keyed += [PART] if world.merges and provider is None else []
         execute(add_table.plan(sites, dsn, QUEUE, keyed, options).steps, sites)
         options = TableOptions(expect_sync=kind is not NodeType.ROOT, insert_only=True)
         execute(add_table.plan(sites, dsn, QUEUE, ["nemesis.ledger"], options).steps, sites)
@@ -242,6 +295,7 @@ class Cast:
         self.defect = more.get("defect", "")
         self.commands: list[Fork] = []
         self.closed = False
+        self.disk: SmallDisk | None = None
         #: Of the life: all of them, replicated or not.
         self.tables: list[Any] = []
         #: Workers that another one has replaced.
@@ -253,7 +307,7 @@ class Cast:
             place.config = self.directory / f"{place.name}.toml"
             keys = {
                 "db": conninfo.make_conninfo(place.dsn, password=SECRET),
-                "queue_name": QUEUE,
+                "queue_name": place.queue,
                 "job_name": f"{place.name}_worker",
                 "engine": "local",
                 "poll_interval": 0.1,
@@ -264,7 +318,8 @@ class Cast:
                 **self.more.get("settings", {}),
             }
             _write(place.config, "londiste", keys)
-        dsns = [conninfo.make_conninfo(p.dsn, password=SECRET) for p in self.places.values()]
+        given = dict.fromkeys(p.dsn for p in self.places.values())
+        dsns = [conninfo.make_conninfo(dsn, password=SECRET) for dsn in given]
         keys = {
             "databases": dsns,
             "ticker_period": self.more.get("tick", 0.1),
@@ -348,6 +403,12 @@ class Cast:
                 "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s",
                 [database.name],
             )
+
+    def open_database(self, node: str) -> None:
+        """It answers again."""
+        database = self.places[node].database
+        with psycopg.connect(database.cluster.dsn("postgres"), autocommit=True) as conn:
+            conn.execute(f"alter database {database.name} allow_connections true".encode())
 
     def close(self) -> list[str]:
         """Ends all processes; what was left of them."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from pathlib import Path
 
 from londiste.selftest.shapes import SHAPES
 from londiste.selftest.work import WORK
 from tests.nemesis import coverage
-from tests.nemesis.faults import FAULTS
+from tests.nemesis.faults import FAULTS, NEWER_FAULTS
 from tests.nemesis.operations import OPERATIONS
-from tests.nemesis.plan import Plan, plan
+from tests.nemesis.plan import NEWER, Plan, plan
 from tests.nemesis.runner import Outcome
 from tests.nemesis.shrink import shrunk, smaller
+from tests.nemesis.worlds import WORLDS
 
 
 def test_a_plan_comes_from_its_number_alone() -> None:
@@ -23,8 +25,19 @@ def test_a_plan_comes_from_its_number_alone() -> None:
     assert plan(1) != plan(2)
 
 
+def test_newer_kinds_leave_the_earlier_numbers_as_they_are() -> None:
+    for number in range(300):
+        one = plan(number)
+        assert not WORLDS[one.world].newer
+        for step in one.steps:
+            assert not OPERATIONS[step["do"]].more.newer and step["fault"] not in NEWER_FAULTS
+    # Of all of it, also of what is drawn for it.
+    text = json.dumps([plan(number).as_json() for number in range(100)], sort_keys=True)
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "e5c1f42df1c243b1"
+
+
 def test_every_kind_is_in_some_plan() -> None:
-    plans = [plan(number) for number in range(400)]
+    plans = [plan(number) for number in [*range(400), *range(NEWER, NEWER + 400)]]
     steps = [step for one in plans for step in one.steps]
     assert {step["do"] for step in steps} == set(OPERATIONS.names())
     assert {step["fault"] for step in steps} == {None, *FAULTS.names()}
@@ -33,14 +46,15 @@ def test_every_kind_is_in_some_plan() -> None:
 
 
 def test_every_step_is_possible_where_it_stands() -> None:
-    for number in range(200):
+    for number in [*range(200), *range(NEWER, NEWER + 200)]:
         one = plan(number)
         model = one.model()
         for step in one.steps:
             kind = OPERATIONS[step["do"]]
             assert kind.when(model) and kind.more.takes(model, step["args"]), (number, step)
             for todo in kind.run(model, step["args"]):
-                assert callable(todo) or todo[0] in model.replicated, (number, step)
+                nodes = {*model.replicated, *model.world.others()}
+                assert callable(todo) or todo[0] in nodes, (number, step)
             kind.more.apply(model, step["args"])
 
 
@@ -50,6 +64,7 @@ def test_a_directed_plan_has_what_is_wanted() -> None:
         ("", "switchover", "kill worker"),
         ("", "traffic", "deaf line"),
         ("wholerow", "add-table", ""),
+        ("", "return", "kill command"),
     ]:
         shape, operation, fault = wanted
         for number in range(5):

@@ -7,13 +7,13 @@ from typing import Any
 
 import psycopg
 
-from tests.nemesis.stage import TICKS, Cast
+from tests.nemesis.stage import QUEUE, TICKS, Cast
 from tests.nemesis.writer import ALWAYS, TOTAL
 
-_POSITION = (
+POSITION = (
     "select s.last_tick_id from pgq_node.local_state s join pgq_node.node_info n"
     " on n.queue_name = s.queue_name and n.worker_name = s.consumer_name"
-    " where n.node_type <> 'root'"
+    f" where n.node_type <> 'root' and n.queue_name = '{QUEUE}'"
 )
 _OK = (
     "select array_agg(table_name) from londiste.table_info where local and merge_state = 'ok'"
@@ -34,6 +34,8 @@ class Watcher:
         self.looks = 0
         self.exact = 0
         self.wrong: list[str] = []
+        #: Its database is put back: what was seen before is not compared.
+        self.away = False
         self._position = 0
         self._turns = 0
         self._era_tick = 0
@@ -81,11 +83,11 @@ class Watcher:
             self._error = error
 
     def _look(self, conn: psycopg.Connection[Any]) -> None:
-        turn = self._turns
+        turn, away = self._turns, self.away
         root, era = self.life.model.root, self.life.writer.era
         with conn.transaction():
             conn.execute("set transaction isolation level repeatable read, read only")
-            row = conn.execute(_POSITION).fetchone()
+            row = conn.execute(POSITION).fetchone()
             ok = (conn.execute(_OK, [list(ALWAYS)]).fetchone() or [None])[0] or []
             ledger = [n for (n,) in conn.execute("select n from nemesis.ledger").fetchall()]
             tokens = {n for (n,) in conn.execute("select n from nemesis.token").fetchall()}
@@ -107,7 +109,9 @@ class Watcher:
         if "nemesis.account" in ok and total != TOTAL:
             found.append(f"the accounts have {total}")
         with self._lock:
-            if turn == self._turns:
+            if away or self.away:
+                self._position = 0
+            elif turn == self._turns:
                 self._position = max(tick, self._position)
                 self.wrong += [f"{self.node} at tick {tick}: {one}" for one in found]
 

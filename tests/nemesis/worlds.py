@@ -26,6 +26,9 @@ class World:
     owner -- programs and applications are the owner of the tables, and no superuser.
     pooler -- programs and applications connect through a pooler, if there is one on this machine.
     tls -- the pooler speaks TLS, and its certificate is checked.
+    merges -- the leaf merges the part of another root, too; it has a second node for that.
+    small_disk -- the databases are on a disk that can be filled, if this host mounts file systems.
+    newer -- only lives with the newer kinds have it.
     """
 
     name: str
@@ -37,9 +40,18 @@ class World:
     owner: bool = False
     pooler: bool = False
     tls: bool = False
+    newer: bool = False
+    merges: bool = False
+    small_disk: bool = False
     draw: Callable[[random.Random], dict[str, Any]] = _settings
 
+    def others(self) -> tuple[str, ...]:
+        """Subscribers of other queues."""
+        return (MERGING,) if self.merges else ()
 
+
+#: In a world that merges: the other root, and its leaf in the database of the first one.
+SOURCE, MERGING = "source", "merging"
 WORLDS: dict[str, World] = {}
 
 
@@ -65,3 +77,5 @@ _world(
     {"root": None, "branch": "root", "branch2": "root", "leaf": "branch"},
     "ABAB",
 )
+_world("merge leaf", {"root": None, "leaf": "root"}, "AB", weight=4, merges=True, newer=True)
+_world("small disk", {"root": None, "leaf": "root"}, "AB", weight=2, small_disk=True, newer=True)

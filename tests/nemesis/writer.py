@@ -117,6 +117,10 @@ class Writer:
         finally:
             self._turn.release()
 
+    def first(self, number: int, era: int) -> None:
+        """Before the start: numbers and era of the transactions."""
+        self._n, self.era = number, era
+
     def next_number(self) -> int:
         """Of a transaction that writes a notice: the next one."""
         self._plain = True

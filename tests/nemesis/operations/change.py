@@ -22,19 +22,27 @@ class Change:
 
     apply -- follows it in the model; numbers -- tables that it can be given.
     fits -- whether it is possible in a world at all.
+    newer -- only lives with the newer kinds have it.
+    after -- the operation that makes it possible.
+    shapes -- those of the tables that it needs; empty: any, or none.
     """
 
     apply: Callable[[Model, Args], None] = lambda model, args: None
     numbers: Callable[[Model], list[int]] = Model.everywhere
     fits: Callable[[World], bool] = lambda world: True
+    newer: bool = False
+    after: str = ""
+    shapes: tuple[str, ...] = ()
 
     def able(self, model: Model, numbers: list[int]) -> bool:
         return any(n in self.numbers(model) for n in numbers)
 
     def takes(self, model: Model, args: Args) -> bool:
         """Whether arguments fit the model, which may lack steps that were dropped."""
-        return ("table" not in args or args["table"] in self.numbers(model)) and (
-            "to" not in args or args["to"] in [model.root, *branches(model)]
+        return (
+            ("table" not in args or args["table"] in self.numbers(model))
+            and ("to" not in args or args["to"] in [model.root, *branches(model)])
+            and ("lost" not in args or args["lost"] in model.lost)
         )
 
 
@@ -44,6 +52,10 @@ def added(model: Model) -> bool:
 
 def branches(model: Model) -> list[str]:
     return [n for n in model.subscribers() if n.startswith("branch") or n == "root"]
+
+
+def has_branch(world: World) -> bool:
+    return any(n.startswith("branch") for n in world.providers)
 
 
 def subscriber(model: Model, args: Args) -> str:

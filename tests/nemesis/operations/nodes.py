@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from tests.nemesis import validators
-from tests.nemesis.operations.change import OPERATIONS, Args, Change, Words, branches, subscriber
+from tests.nemesis.operations.change import (
+    OPERATIONS,
+    Args,
+    Change,
+    Words,
+    branches,
+    has_branch,
+    subscriber,
+)
 from tests.nemesis.plan import Model
-from tests.nemesis.worlds import World
 from tests.nemesis.writer import ALWAYS
 
 
-def _stop_worker(life: Any, node: str) -> None:
+def stop_worker(life: Any, node: str) -> None:
     worker = life.cast.places[node].worker
     worker.send(15)
     code = worker.wait(25)
@@ -38,11 +45,13 @@ def rename_node(model: Model, args: Args) -> list[Words]:
 def _apply_recreate(model: Model, args: Args) -> None:
     model.names[args["node"]] = args["name"]
     for number in model.replicated[args["node"]]:
-        model.filters.pop((args["node"], number), None)
+        model.whole(args["node"], number)
 
 
 @OPERATIONS.add(
     "drop-node",
+    # The parts of the other root would have to be added again.
+    when=lambda model: not model.world.merges,
     draw=lambda model, chance: {
         "node": chance.choice(model.world.leaves),
         "name": f"node{model.count('name')}",
@@ -56,7 +65,7 @@ def drop_node(model: Model, args: Args) -> list[Any]:
     assert provider is not None
 
     def without_worker(life: Any) -> None:
-        _stop_worker(life, node)
+        stop_worker(life, node)
         life.cast.places[node].worker = None
 
     def made_again(life: Any) -> None:
@@ -105,7 +114,7 @@ def restart(model: Model, args: Args) -> list[Any]:
     """The worker is stopped politely and started again."""
 
     def again(life: Any) -> None:
-        _stop_worker(life, args["node"])
+        stop_worker(life, args["node"])
         life.cast.start_worker(args["node"])
 
     return [again]
@@ -132,13 +141,11 @@ def local_row(model: Model, args: Args) -> list[Any]:
     return [meets]
 
 
-def _has_branch(world: World) -> bool:
-    return any(n.startswith("branch") for n in world.providers)
-
-
 def _heirs(model: Model) -> list[str]:
-    """The branches that read from the root."""
-    return [n for n in branches(model) if model.world.providers[n] == model.root]
+    """The branches that read from the root, and keep all rows."""
+    parts = {node for node, _ in model.filters}
+    reading = [n for n in branches(model) if model.world.providers[n] == model.root]
+    return [n for n in reading if n not in parts]
 
 
 def _apply_switch(model: Model, args: Args) -> None:
@@ -157,7 +164,7 @@ def _apply_switch(model: Model, args: Args) -> None:
     weight=2,
     when=lambda model: bool(_heirs(model)),
     draw=lambda model, chance: {"to": chance.choice(_heirs(model))},
-    more=Change(_apply_switch, fits=_has_branch),
+    more=Change(_apply_switch, fits=has_branch),
 )
 def switchover(model: Model, args: Args) -> list[Words]:
     if args["to"] == model.root:
@@ -178,7 +185,8 @@ def _apply_takeover(model: Model, args: Args) -> None:
         if up == old:
             model.world.providers[node] = new
     model.world.providers[new] = None
-    del model.world.providers[old], model.replicated[old]
+    del model.world.providers[old]
+    model.lost[old] = model.replicated.pop(old)
     model.root = new
 
 
@@ -187,7 +195,7 @@ def _apply_takeover(model: Model, args: Args) -> None:
     weight=1.5,
     when=_can_be_lost,
     draw=lambda model, chance: {"to": chance.choice(_heirs(model))},
-    more=Change(_apply_takeover, fits=_has_branch),
+    more=Change(_apply_takeover, fits=has_branch),
 )
 def takeover(model: Model, args: Args) -> list[Any]:
     """The root is lost for ever, with the last transactions of applications."""
@@ -212,6 +220,8 @@ def _apply_provider(model: Model, args: Args) -> None:
             for n in model.world.leaves
         )
         and bool(branches(model))
+        # A provider that keeps other rows would need another copy.
+        and {n for n, _ in model.filters} <= set(model.world.leaves)
     ),
     draw=lambda model, chance: {
         "node": (node := chance.choice(list(model.world.leaves))),
@@ -219,7 +229,7 @@ def _apply_provider(model: Model, args: Args) -> None:
             [b for b in [model.root, *branches(model)] if b != model.world.providers[node]]
         ),
     },
-    more=Change(_apply_provider, fits=_has_branch),
+    more=Change(_apply_provider, fits=has_branch),
 )
 def change_provider(model: Model, args: Args) -> list[Words]:
     node, provider = model.called(args["node"]), model.called(args["to"])

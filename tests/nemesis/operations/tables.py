@@ -9,6 +9,7 @@ from londiste.selftest.shapes import lit
 from tests.nemesis import validators
 from tests.nemesis.operations.change import OPERATIONS, Args, Change, Words, added, subscriber
 from tests.nemesis.plan import Model
+from tests.nemesis.writer import ALWAYS
 
 
 @OPERATIONS.add("traffic", weight=1.5, more=Change())
@@ -64,9 +65,11 @@ def add_table(model: Model, args: Args) -> list[Words]:
 def _apply_remove(model: Model, args: Args) -> None:
     if args["all"]:
         model.compatible.discard(args["table"])
+        for numbers in model.lost.values():
+            numbers.discard(args["table"])
     for node in model.replicated if args["all"] else model.world.leaves:
         model.replicated[node].discard(args["table"])
-        model.filters.pop((node, args["table"]), None)
+        model.whole(node, args["table"])
     if not args["all"]:
         # It comes back at once, with another copy.
         _apply_add(model, args)
@@ -118,7 +121,14 @@ def resync(model: Model, args: Args) -> list[Words]:
     more=Change(),
 )
 def compare(model: Model, args: Args) -> list[Words]:
-    return [(subscriber(model, args), ["compare", "--json"])]
+    return [(subscriber(model, args), ["compare", "--json", *compared(model)])]
+
+
+def compared(model: Model) -> list[str]:
+    """What ``compare`` is given: nothing, or all but a table with parts, which it refuses."""
+    if not model.world.merges:
+        return []
+    return [*ALWAYS, *(model.table(n).name for n in model.everywhere())]
 
 
 def _has_forms(model: Model) -> list[int]:
@@ -144,7 +154,7 @@ def change_form(model: Model, args: Args) -> list[Words]:
 
 
 #: Shape -> conditions of filters: on the key, on other columns, on what may be NULL.
-_CONDITIONS = {
+CONDITIONS = {
     "plain": ("id < 15", "v like '%1%'"),
     "composite": ("a < 3", "n > 0"),
     "types": ("ok", "f < 1", "d is not null"),
@@ -165,13 +175,13 @@ def _filterable(model: Model) -> list[int]:
     return [
         n
         for n in model.everywhere()
-        if model.table(n).shape.name in _CONDITIONS and n not in model.compatible
+        if model.table(n).shape.name in CONDITIONS and n not in model.compatible
     ]
 
 
 def _draw_filter(model: Model, chance: random.Random) -> Args:
     table = chance.choice(_filterable(model))
-    conditions = _CONDITIONS[model.table(table).shape.name]
+    conditions = CONDITIONS[model.table(table).shape.name]
     return {
         "table": table,
         "node": chance.choice(model.world.leaves),
