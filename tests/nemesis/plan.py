@@ -215,6 +215,9 @@ def _step(
     among = None if newer else [k.name for k in operations if not k.more.newer]
     kind = operations[operation] if operation else operations.choose(chance, model, among=among)
     args = kind.draw(model, chance)
+    if "trigger" in args and directed and operations[directed[0][1]].more.newer:
+        # Those of the old kinds cannot be given to the operation that this is for.
+        args["trigger"] = "capture"
     if number is not None and "table" in args:
         args["table"] = number
     chosen = None

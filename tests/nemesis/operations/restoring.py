@@ -50,8 +50,8 @@ def restore(model: Model, args: Args) -> list[Any]:
     below = [n for n, up in model.world.providers.items() if up == node]
 
     def lost(life: Any) -> None:
-        saved = _reached(life, node)
         _save(life.cast, node, args["how"])
+        saved = _reached(life, node)
         provider = life.model.world.providers[node]
         worker = f"{node}_worker"
 
@@ -80,7 +80,7 @@ def restore(model: Model, args: Args) -> list[Any]:
                 life.revive()
                 return _reached(life, one) >= tick or (one != node and _is_lost(life, one))
 
-            wait_for(decided, timeout=validators.CONVERGES, what=f"tick {tick} on {one}")
+            validators.advancing(life.cast, one, decided, f"tick {tick} on {one}")
             if _is_lost(life, one):
                 _rewound(life, one)
 
@@ -102,8 +102,8 @@ def restore_root(model: Model, args: Args) -> list[Any]:
     root = model.root
 
     def lost(life: Any) -> None:
-        saved = int(life.cast.value(root, f"select max(tick_id) from {TICKS} t"))
         _save(life.cast, root, args["how"])
+        saved = int(life.cast.value(root, f"select max(tick_id) from {TICKS} t"))
         for leaf in life.model.subscribers():
             wait_for(
                 lambda leaf=leaf: life.revive() or _reached(life, leaf) > saved + 1,
