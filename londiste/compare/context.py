@@ -79,11 +79,14 @@ class Parties:
         """Tasks at a time: each keeps one server at work."""
         return self.settings.parallel_copies * 2
 
-    def aligned(
-        self, timeout: float, *, hold: bool = False
-    ) -> contextlib.AbstractContextManager[Aligned]:
-        """Both sides at a new tick; with ``hold`` the root itself is read."""
-        return aligned(
+    @contextlib.contextmanager
+    def aligned(self, timeout: float, *, hold: bool = False) -> Iterator[Aligned]:
+        """Both sides at a new tick; with ``hold`` the root itself is read.
+
+        A temporary failure inside the block lets the root be read next time.
+        """
+        standby = None if hold else self.standby
+        with aligned(
             self.queue,
             self.info.worker,
             self.root_dsn,
@@ -91,8 +94,19 @@ class Parties:
             timeout=timeout,
             progress=self.say,
             hold=hold,
-            standby=None if hold else self.standby,
-        )
+            standby=standby,
+        ) as at:
+            if standby is None or at.root_dsn == self.root_dsn:
+                yield at
+                return
+            failures = standby.failures
+            try:
+                yield at
+            except TransientError as error:
+                standby.fail(error)
+                raise
+            if standby.failures == failures:
+                standby.answered()
 
     def lost(self, at: Aligned, error: TransientError) -> None:
         """After a failed read at a tick: raises the error, unless it was one of the standby."""

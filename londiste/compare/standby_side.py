@@ -75,8 +75,16 @@ class StandbySide:
         except (LondisteError, psycopg.Error) as error:
             self.fail(error)
             return None
-        self._health = states.answers()
         return exported.name, tick
+
+    @property
+    def failures(self) -> int:
+        """Failures since it was last read."""
+        return self._health.failures
+
+    def answered(self) -> None:
+        """What was to be read was read."""
+        self._health = states.answers()
 
     def fail(self, error: Exception) -> None:
         """Notes and logs a failure of what reads there."""

@@ -112,6 +112,7 @@ class RootDuties(_Duties):
         self._steps.rest()
         # It may have been a branch a moment ago.
         self._sessions.close_source()
+        self._sessions.drop_standby()
         node = self._sessions.node()
         if duty.publish_global:
             self._watermarks.publish_global(node, state.queue)
