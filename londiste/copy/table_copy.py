@@ -248,7 +248,7 @@ class TableCopy:
         if not some:
             return
         for table in some.values():
-            copied_rows.require_known(table)
+            copied_rows.require_known(self.sides.here, self.job.queue, table)
         again = states.to_text(InCopy())
         self.load.leave(some)
         self._tally = step_timings.Tally()

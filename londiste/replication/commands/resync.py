@@ -69,7 +69,7 @@ def plan(
                 " copied",
                 hint=f"londiste change-handler {argument(name)}",
             )
-        copied_rows.require_known(mine[name])
+        copied_rows.require_known(local, queue, mine[name])
         if copy_node:
             copy_source.find(sites.at, sites.reach, node.provider_location, queue, name, copy_node)
     steps: list[Step] = [

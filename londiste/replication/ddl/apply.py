@@ -275,7 +275,7 @@ class Scripts:
             copied_rows.only_its_own(self.conn, self.queue, table)
             owner.truncate(self.conn, table.dest, tree=tree)
             return
-        copied_rows.require_known(table)
+        copied_rows.require_known(self.conn, self.queue, table)
         # Waits for the chunks that are being written.
         own = table.dest.own(tree)
         self.conn.execute(sql.SQL("lock table {} in access exclusive mode").format(own))

@@ -269,7 +269,7 @@ def _copy_changed(
             continue
         if str(known.dest) in changed or str(known.name) in here or str(known.name) in above:
             with refusing(name, node, event_id, StateError):
-                copied_rows.require_known(known)
+                copied_rows.require_known(conn, queue, known)
             copy_again(conn, queue, known.name)
 
 

@@ -48,11 +48,20 @@ def take_back(conn: Connection, table: ReplicatedTable, by: Sequence[int], *, tr
     log.info("table %s: deleted %d rows of an interrupted copy", table.name, count)
 
 
-def require_known(table: ReplicatedTable) -> None:
+def require_known(conn: Connection, queue: str, table: ReplicatedTable) -> None:
     """Raises StateError when another copy would double the rows of this one."""
     copied = not isinstance(states.from_text(table.state), states.Missing | states.InCopy)
     if "skip_truncate" in table.attrs and copied:
         name = argument(table.name)
+        others = combined_queue.other_queues(conn, queue, table.name, table.dest)
+        if others:
+            raise StateError(
+                f"table {table.name} is also filled from queue {', '.join(others)} and cannot be"
+                " copied again alone",
+                detail="a copy would duplicate the rows of this queue; nothing was changed",
+                hint=f"with the settings of the leaf of each part: londiste remove-table {name};"
+                f" then: londiste add-table {name} --merge-all",
+            )
         raise StateError(
             f"table {table.name} was added with --skip-truncate and cannot be copied again",
             detail="a copy would duplicate the rows of the target; nothing was changed",

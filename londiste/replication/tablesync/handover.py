@@ -199,7 +199,7 @@ class Handover:
         lost = left_behind(self._target, self._queue, names) if names else {}
         for table in mine:
             if table.name in lost:
-                copied_rows.require_known(table)
+                copied_rows.require_known(self._target, self._queue, table)
         for name, node in lost.items():
             log.warning(
                 "table %s: copying again, because its source node %s has failed", name, node

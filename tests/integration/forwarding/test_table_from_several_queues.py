@@ -140,6 +140,22 @@ def test_three_queues_fill_one_table(merge: Merge, tmp_path: Path) -> None:
         assert worker.stop() == 0
 
 
+def test_the_hint_of_a_refused_resync_copies_all_parts_again(merge: Merge) -> None:
+    for part in PARTS[1:]:
+        merge.target.execute("select londiste.global_add_table(%s, 't')", part)
+    added = merge.run("one", "leaf", "add-table", "t", "--merge-all", "--expect-sync")
+    assert added.code == 0, str(added)
+    refused = merge.run("one", "leaf", "resync", "t")
+    assert refused.code == 3 and "also filled from queue three, two" in refused.err, str(refused)
+    assert "--skip-truncate" not in refused.err
+    words = "of each part: londiste remove-table t; then: londiste add-table t --merge-all"
+    assert words in refused.err.replace("public.", "")
+    for part in PARTS:
+        assert merge.run(part, "leaf", "remove-table", "t").code == 0
+    assert merge.run("one", "leaf", "add-table", "t", "--merge-all").code == 0
+    assert merge.states() == [None, None, None]
+
+
 def test_a_copy_never_empties_a_table_of_another_queue(merge: Merge) -> None:
     for part in PARTS[:2]:
         merge.target.execute("select londiste.global_add_table(%s, 't')", part)
