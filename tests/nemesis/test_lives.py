@@ -46,6 +46,13 @@ def test_a_few_lives(stage: Stage, tmp_path: Path) -> None:
     assert covered.transactions and covered.looks
 
 
+def test_a_life_with_a_lost_root_that_returns(stage: Stage, tmp_path: Path) -> None:
+    one = plan(NEWER, wanted=[("", "return", "")], steps=1)
+    assert [step["do"] for step in one.steps] == ["takeover", "return"]
+    outcome = live(stage, one)
+    assert not outcome.wrong, "\n".join([*outcome.wrong, *outcome.log])
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", [*range(1000, 1500, 50), *range(NEWER, NEWER + 250, 50)])

@@ -303,8 +303,8 @@ def outputs(cast: Cast) -> None:
     for path in [*cast.directory.glob("fork*.log"), *cast.directory.glob("fork*.out")]:
         text = path.read_text(errors="replace")
         assert SECRET not in text, f"a secret in {path.name}"
-        # Ctrl-C while the interpreter loads the program is the interpreter's.
-        early = text.rstrip().endswith("KeyboardInterrupt") and "/londiste/" not in text
-        assert "Traceback" not in text or early, f"a traceback in {path.name}:\n{tail(text)}"
+        # Ctrl-C while the interpreter loads the program, or ends, is the interpreter's.
+        its_own = "KeyboardInterrupt" in text and "/londiste/" not in text
+        assert "Traceback" not in text or its_own, f"a traceback in {path.name}:\n{tail(text)}"
         if "_repair" not in path.name and "_compare" not in path.name:
             assert MARK not in text, f"a value of a row in {path.name}"

@@ -15,21 +15,23 @@ from tests.nemesis import validators
 from tests.nemesis.operations.change import OPERATIONS, Args, Change, has_branch
 from tests.nemesis.operations.nodes import stop_worker
 from tests.nemesis.plan import Model
-from tests.nemesis.stage import TICKS, Cast
-from tests.nemesis.watcher import POSITION
-from tests.nemesis.worlds import World
+from tests.nemesis.stage import PART, TICKS, Cast
+from tests.nemesis.worlds import SOURCE, World
 from tests.support.waiting import wait_for
 
 #: Later than every tick: what a tick sees is not compared.
 _NEVER = 1 << 62
+_POSITION = (
+    "select s.last_tick_id from pgq_node.local_state s join pgq_node.node_info n"
+    " on n.queue_name = s.queue_name and n.worker_name = s.consumer_name"
+    " where n.node_type <> 'root' and n.queue_name = %s"
+)
 _LOST = "has lost its position"
 _AGAIN = "worker --rewind --force-resync"
 
 
 def _restorable(model: Model) -> list[str]:
     """A branch needs the events that it has passed on, so its provider must still have them."""
-    if model.world.merges:
-        return []
     return [n for n in model.subscribers() if n in model.world.leaves or not model.rotates]
 
 
@@ -40,7 +42,7 @@ def _restorable(model: Model) -> list[str]:
         "node": chance.choice(_restorable(model)),
         "how": chance.choice(["clone", "dump"]),
     },
-    more=Change(fits=lambda world: not world.merges, newer=True),
+    more=Change(newer=True),
 )
 def restore(model: Model, args: Args) -> list[Any]:
     """A subscriber is restored from its own backup."""
@@ -48,28 +50,23 @@ def restore(model: Model, args: Args) -> list[Any]:
     if node == model.root:
         return []
     below = [n for n, up in model.world.providers.items() if up == node]
+    merged = model.merged
+    # Its database may have a leaf of another queue.
+    readers = {node: model.world.providers[node] or ""}
+    readers |= dict.fromkeys(model.world.others(), SOURCE)
 
     def lost(life: Any) -> None:
         _save(life.cast, node, args["how"])
-        saved = _reached(life, node)
-        provider = life.model.world.providers[node]
-        worker = f"{node}_worker"
-
-        def known() -> bool:
-            life.revive()
-            rows = life.cast.rows(
-                provider,
-                "select last_tick from pgq.get_consumer_info() where consumer_name = %s",
-                worker,
-            )
-            return bool(rows) and rows[0][0] > saved and _reached(life, node) > saved
-
-        wait_for(known, timeout=validators.CONVERGES, what=f"progress of {node} beyond {saved}")
-        _without_worker(life, node)
+        for one, provider in readers.items():
+            _beyond(life, one, provider, _reached(life, one))
+        for one in readers:
+            _without_worker(life, one)
         _put_back(life, node, args["how"])
-        life.cast.start_worker(node)
-        _says(life, node)
-        _rewound(life, node)
+        for one in readers:
+            life.cast.start_worker(one)
+        for one in readers:
+            _says(life, one)
+            _rewound(life, one)
 
     def continues(life: Any) -> None:
         """Nodes below, which are ahead of it, continue by themselves or say what they need."""
@@ -83,8 +80,26 @@ def restore(model: Model, args: Args) -> list[Any]:
             validators.advancing(life.cast, one, decided, f"tick {tick} on {one}")
             if _is_lost(life, one):
                 _rewound(life, one)
+        if merged and not life.model.merged:
+            life.command(node, "add-table", PART, "--merge-all")
+            life.model.merged = True
 
     return [lost, continues]
+
+
+def _beyond(life: Any, node: str, provider: str, saved: int) -> None:
+    """Waits until a node has gone further than its backup, and its provider knows of it."""
+
+    def known() -> bool:
+        life.revive()
+        rows = life.cast.rows(
+            provider,
+            "select last_tick from pgq.get_consumer_info() where consumer_name = %s",
+            f"{node}_worker",
+        )
+        return bool(rows) and rows[0][0] > saved and _reached(life, node) > saved
+
+    wait_for(known, timeout=validators.CONVERGES, what=f"progress of {node} beyond {saved}")
 
 
 def _only_leaves(world: World) -> bool:
@@ -145,7 +160,7 @@ def _put_back(life: Any, node: str, how: str) -> None:
 
 
 def _reached(life: Any, node: str) -> int:
-    return int(life.cast.value(node, POSITION) or 0)
+    return int(life.cast.value(node, _POSITION, life.cast.places[node].queue) or 0)
 
 
 def _ledger(life: Any, node: str) -> list[int]:
@@ -158,7 +173,8 @@ def _without_worker(life: Any, node: str) -> None:
 
 
 def _is_lost(life: Any, node: str) -> bool:
-    error = life.cast.value(node, "select max(cur_error) from pgq_node.local_state")
+    query = "select max(cur_error) from pgq_node.local_state where queue_name = %s"
+    error = life.cast.value(node, query, life.cast.places[node].queue)
     return _LOST in (error or "")
 
 
@@ -189,11 +205,28 @@ def _rewound(life: Any, node: str, *, same: bool | None = None) -> None:
         validators.refusal(fork)
         assert _AGAIN in fork.err, f"no hint: {fork}"
         life.note(f"  {node} copies all tables again")
-    for watcher in life.watchers:
-        if watcher.node == node:
-            watcher.forget()
+    watchers = [w for w in life.watchers if w.node == node]
+    for watcher in watchers:
+        watcher.away = True
+    if fork.code() != 0:
+        _without_parts(life, node)
     life.command(node, "worker", "--rewind", *([] if fork.code() == 0 else ["--force-resync"]))
+    for watcher in watchers:
+        watcher.forget()
+        watcher.away = False
     life.cast.start_worker(node)
+
+
+def _without_parts(life: Any, node: str) -> None:
+    """A table with the parts of several queues is removed first, as the refusal says."""
+    if not life.model.merged:
+        return
+    fork = life.run(node, "worker", "--rewind", "--force-resync")
+    validators.refusal(fork)
+    assert f"add-table {PART} --merge-all" in fork.err, f"no hint: {fork}"
+    for one in (node, *life.model.world.others()):
+        life.command(one, "remove-table", PART, "--ignore-missing")
+    life.model.merged = False
 
 
 def _save(cast: Cast, node: str, how: str) -> None:

@@ -57,6 +57,7 @@ class Pooler:
         self._settings.write_text(
             f"[databases]\n{database.name} = {target}\n"
             f"[pgbouncer]\nlisten_addr = {address}\nunix_socket_dir =\nauth_type = any\n"
+            f"server_login_retry = 1\n"
             f"listen_port = {self.port}\npool_mode = {self.mode}\n"
             f"default_pool_size = {self._size}\nquery_wait_timeout = 20\n"
             "ignore_startup_parameters = extra_float_digits\n"
