@@ -34,6 +34,7 @@ class AppConsumer:
         self.wrong: list[str] = []
         #: Its database is put back, and for a moment there is none.
         self.away = False
+        self._turns = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"consumer {node}", daemon=True)
 
@@ -43,6 +44,10 @@ class AppConsumer:
     def stop(self) -> None:
         self._over.set()
         self._thread.join(30)
+
+    def forget(self) -> None:
+        """What has begun before is of the old database, and its error is none."""
+        self._turns += 1
 
     def check(self, root: str, eras: list[int]) -> None:
         """The effects are those of the transactions that were committed here.
@@ -69,11 +74,13 @@ class AppConsumer:
     def _run(self) -> None:
         consumer = _Consumer(self.cast.places[self.node].dsn, poll_interval=0.1)
         while not self._over.is_set():
+            turn, away = self._turns, self.away
             try:
                 while consumer.work():
                     pass
             except LondisteError as error:
-                if not error.retry and not isinstance(error, NodeBusy) and not self.away:
+                restored = away or self.away or turn != self._turns
+                if not error.retry and not isinstance(error, NodeBusy) and not restored:
                     self.wrong.append(f"{type(error).__name__}: {error}")
                 consumer.close()
             except psycopg.Error as error:

@@ -153,9 +153,8 @@ def _put_back(life: Any, node: str, how: str) -> None:
         thread.away = True
     _restore(life.cast, node, how)
     for thread in threads:
-        if thread in life.watchers:
-            # What it has begun to see before belongs to the old database.
-            thread.forget()
+        # What it has begun to see before belongs to the old database.
+        thread.forget()
         thread.away = False
 
 
