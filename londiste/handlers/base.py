@@ -79,6 +79,11 @@ class TableRules:
         return self.stored and self.all_columns and rows_too
 
     @property
+    def named(self) -> frozenset[str]:
+        """The columns of the source that the rules name, but for those of ``where``."""
+        return (self.columns or frozenset()) | self.skip_columns | self.changed
+
+    @property
     def by_statement(self) -> bool:
         """Whether a statement that writes rows of the source has the same effect on its rows here.
 

@@ -155,6 +155,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "A table has other columns than on its provider.",
             "londiste columns TABLE --add, or a script: londiste execute.",
         ),
+        "rule-columns": (
+            "A rule of a table names columns that its provider does not have.",
+            "londiste change-handler TABLE with the present columns, then londiste resync TABLE.",
+        ),
         "no-key": (
             "A table has no primary key: only INSERT and TRUNCATE can be replicated.",
             "Add a primary key.",

@@ -64,6 +64,14 @@ class ReplicatedTable:
             return False
 
     @property
+    def named_columns(self) -> frozenset[str]:
+        """The columns that its rules name; none where its handlers are not known."""
+        try:
+            return self.holds.named if self.holds.stored else frozenset()
+        except BadOption:
+            return frozenset()
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether another node stores its rows; its handlers may not be known here."""
         try:

@@ -45,6 +45,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
                 {c.name: c.type_name for c in found[t.dest].columns} if t.dest in found else {},
                 t.is_whole,
                 COPY_BELOW in t.attrs,
+                t.named_columns,
             )
             for t in known
         },

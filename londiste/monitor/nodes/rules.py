@@ -21,6 +21,7 @@ class TableFacts:
     error -- what blocks its copy.
     whole -- False: a filter excludes rows or columns.
     copy_below -- it was changed, and the nodes below have yet to copy it again.
+    named -- columns of the source that its rules name.
     """
 
     local: bool
@@ -29,6 +30,7 @@ class TableFacts:
     columns: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
     copy_below: bool = False
+    named: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -313,6 +315,16 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 f"on node {provider.name}: londiste add-table {argument(name)}; or londiste resync"
                 f" {argument(name)}"
                 " --find-copy-node",
+            )
+        elif theirs_now.columns and theirs_now.whole and ours.named - set(theirs_now.columns):
+            gone = ", ".join(sorted(ours.named - set(theirs_now.columns)))
+            add(
+                Severity.WARNING,
+                "rule-columns",
+                f"table {name}: its rule names {gone}, which node {provider.name} does not have",
+                "a column that was renamed is not masked or excluded any more, or is missing here",
+                f"name the columns as they are now: londiste change-handler {argument(name)}; then:"
+                f" londiste resync {argument(name)}",
             )
         elif ours.columns and theirs_now.columns and ours.whole:
             for text in _differences(ours.columns, theirs_now.columns):

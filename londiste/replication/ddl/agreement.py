@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
 
+from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.db.queries import tuples
 from londiste.errors import BadOption, ScriptFailed, StateError
+from londiste.handlers.base import TableRules
+from londiste.handlers.table_rules import HandlerAttrs
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import rows
-from londiste.replication.ddl.failures import refusing
+from londiste.replication.ddl.failures import failed, refusing
 from londiste.replication.ddl.header import Attributes, Condition, fill
 from londiste.replication.ddl.split import Statement, split
 from londiste.replication.model import ReplicatedTable
@@ -79,6 +83,57 @@ def require_new_here(conn: Connection, queue: str, name: str, text: str) -> None
             )
 
 
+def ruled_columns(conn: Connection, queue: str) -> Mapping[TableName, frozenset[str]]:
+    """The columns, by their names here, of each table of which a rule of this node names some."""
+    return {
+        table.name: frozenset(column.name for column in catalog.columns(conn, table.dest))
+        for table in _ruled(conn, queue)
+    }
+
+
+def check_rules(
+    conn: Connection,
+    queue: str,
+    name: str,
+    before: Mapping[TableName, frozenset[str]],
+    *,
+    node: str,
+    event_id: int | None,
+) -> None:
+    """Raises ScriptFailed where a rule names a column that a script has renamed or replaced.
+
+    before -- ``ruled_columns`` before it.
+    """
+    after = ruled_columns(conn, queue)
+    for table in _ruled(conn, queue):
+        was, now = before.get(table.name, frozenset()), after[table.name]
+        gone, unnamed = lost_columns(table.wants, was, now)
+        if gone:
+            raise failed(
+                name,
+                node,
+                f"table {table.name}: it renames or replaces {_columns(gone)}, which the rule of"
+                f" this node names ({_columns(unnamed)} is not named)",
+                "values would be missing, or in clear, without an error",
+                f"name the new columns, too: londiste change-handler {_naming(table, unnamed)}",
+                event_id,
+            )
+
+
+def lost_columns(
+    rules: TableRules, before: frozenset[str], after: frozenset[str]
+) -> tuple[list[str], list[str]]:
+    """The columns that rules name and that are gone, and new ones that take their place unnamed.
+
+    before, after -- the columns of the table here.  Both are empty where no value can be in the
+    wrong place: a column that is only dropped has no values any more.
+    """
+    here = dict(rules.renamed)
+    named = {here.get(column, column) for column in rules.named}
+    gone, unnamed = sorted(named & before - after), sorted(after - before - named)
+    return (gone, unnamed) if gone and unnamed else ([], [])
+
+
 def came_before(
     conn: Connection,
     queue: str,
@@ -140,6 +195,30 @@ def names_here(conn: Connection, queue: str, attributes: Attributes) -> Mapping[
             else:
                 found[value] = dests.get(table, table)
     return found
+
+
+def _ruled(conn: Connection, queue: str) -> list[ReplicatedTable]:
+    """The local tables with rules that name columns; where rules are not known, nothing runs."""
+    found = []
+    for table in tables.get_table_list(conn, queue):
+        with contextlib.suppress(BadOption):
+            if table.local and table.wants.stored and table.wants.named:
+                found.append(table)
+    return found
+
+
+def _naming(table: ReplicatedTable, more: Sequence[str]) -> str:
+    """Arguments of change-handler that name more columns in the rule of a table."""
+    rule = HandlerAttrs.of(table.attrs)
+    for option, names in (("--skip-columns", rule.skip_columns), ("--columns", rule.columns)):
+        if names:
+            listed = ",".join(dict.fromkeys([*names, *more]))
+            return f"{argument(table.name)} {option} {shlex.quote(listed)}"
+    return f"{argument(table.name)} --handler {rule.handler.partition('(')[0]}"
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column{'s' * (len(names) > 1)} {', '.join(names)}"
 
 
 def _registered(conn: Connection, queue: str) -> Mapping[str, rows.Registered]:

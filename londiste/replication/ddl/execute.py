@@ -37,8 +37,10 @@ from londiste.replication.ddl.agreement import (
     came_before,
     check_here_only,
     check_rows,
+    check_rules,
     names_here,
     require_one_queue,
+    ruled_columns,
 )
 from londiste.replication.ddl.failures import choices, failed, refusing
 from londiste.replication.ddl.header import Attributes, fill
@@ -100,6 +102,7 @@ def run_part(
     if wanted_here(conn, queue, name, attrs, node=node, event_id=event_id):
         before = state.script_guard(conn)
         sequences = tuples(conn, "sequence_oids")
+        columns = {} if root else ruled_columns(conn, queue)
         statements = prepared(conn, queue, name, text, attrs, node=node, event_id=event_id)
         if not rows.counts(conn):
             raise failed(
@@ -118,6 +121,8 @@ def run_part(
             touched = watch.end(conn, statements)
         changed = _check(conn, queue, name, before, node=node, event_id=event_id)
         _check_sequences(conn, name, sequences, node=node, event_id=event_id)
+        if not root:
+            check_rules(conn, queue, name, columns, node=node, event_id=event_id)
         done = "run"
     if root:
         require_one_queue(queue, name, node, touched)

@@ -43,7 +43,7 @@ def stopped(tree: Tree, node: LineNode, name: str, text: str) -> str:
 def commands_of(error: str) -> list[list[str]]:
     """The commands of a hint, as they would be pasted."""
     (hint,) = [line for line in error.splitlines() if line.startswith("hint: ")]
-    return [shlex.split(part.split(";")[0].split(",")[0]) for part in hint.split("londiste ")[1:]]
+    return [shlex.split(part.split(";")[0].split(", ")[0]) for part in hint.split("londiste ")[1:]]
 
 
 RULES = {
@@ -188,3 +188,54 @@ def test_counts_are_needed(tree: Tree) -> None:
     done = tree.execute("x.sql", "alter table t add column n int")
     assert done.code == 5, str(done)
     assert "track_counts" in done.err
+
+
+RENAMES = {
+    "columns": (["--columns", "id,v"], "v"),
+    "skip": (["--skip-columns", "region"], "region"),
+    "mask": (
+        ["--handler", "obfuscate", "--handler-arg", 'rules={"id":"keep","v":"hash"}'],
+        "v",
+    ),
+    "fields": (["--handler", "direct", "--handler-arg", "fields=id,v"], "v"),
+}
+
+
+@pytest.mark.parametrize(("options", "column"), RENAMES.values(), ids=RENAMES)
+def test_a_renamed_column_that_a_rule_names_stops_the_node(
+    tree: Tree, options: list[str], column: str
+) -> None:
+    node = part_of(tree, *options)
+    before = node.database.execute(EVERY)
+    error = stopped(tree, node, "r.sql", f"alter table f rename column {column} to other")
+    assert f"it renames or replaces column {column}, which the rule of this node names" in error
+    assert "(column other is not named)" in error
+    assert node.database.execute(EVERY) == before
+    checked = tree.run(tree.root, "check", "--all-nodes")
+    assert f"table public.f: its rule names {column}, which node root does not have" in checked.out
+
+
+def test_a_rule_that_names_both_columns_follows_the_script(tree: Tree) -> None:
+    node = part_of(tree, "--skip-columns", "region")
+    error = stopped(tree, node, "r.sql", "alter table f rename column region to other")
+    for words in commands_of(error)[:2]:
+        done = tree.run(node, *words)
+        assert done.code == 0, f"{words}: {done}"
+    tree.root.database.execute("update f set other = 'secret'; insert into f values (7, 'secret')")
+    worker = tree.line.start(node)
+    state = "select merge_state from londiste.table_info where table_name = 'public.f'"
+    rows = "select id, other from f order by id"
+    every = [(1, None), (2, None), (3, None), (7, None)]
+
+    def there() -> bool:
+        tree.line.tick()
+        return node.database.value(state) == "ok" and node.database.execute(rows) == every
+
+    tree.line.wait(there, "the rows without the column", 60)
+    # A column that is only dropped has no values for anybody.
+    tree.fine("e.sql", "alter table f drop column other")
+    columns = (
+        "select count(*) from pg_attribute where attrelid = 'f'::regclass and attname = 'other'"
+    )
+    tree.line.wait(lambda: (tree.line.tick(), node.database.value(columns) == 0)[1], "the script")
+    assert worker.stop() == 0
