@@ -7,6 +7,7 @@ where p.proname = any (%(names)s::name[])
         or p.pronamespace = 'pg_catalog'::pg_catalog.regnamespace and p.proname in (
             'now', 'transaction_timestamp', 'statement_timestamp', 'txid_current',
             'pg_current_xact_id', 'txid_current_snapshot', 'pg_current_snapshot', 'inet_server_addr',
-            'inet_server_port', 'current_database', 'version', 'pg_postmaster_start_time'))
+            'inet_server_port', 'current_database', 'version', 'pg_postmaster_start_time',
+            'current_setting'))
     and p.prokind in ('f', 'w')
 order by 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ from londiste.cli import options, output
 from londiste.cli.documents import Done, Rows
 from londiste.cli.plan_output import reported, sites
 from londiste.errors import BadOption
+from londiste.orchestration.connections import Connections
 from londiste.replication.ddl import publish
 from londiste.replication.ddl import report as survey
 from londiste.replication.ddl.report import Explained
@@ -54,18 +55,9 @@ def run(
     """
     settings = context.settings(NodeSettings)
     planned = publish.plan(_scripts(files, texts, name))
-    if explain:
-        found = survey.explain(
-            settings.db,
-            settings.queue_name,
-            planned,
-            extra=settings.remote_extra_connstr,
-            local=local,
-        )
-        _show(found, as_json=as_json)
-        return
-    with sites(settings) as where, reported(as_json) as report:
-        publish.Runner(
+
+    def runner(where: Connections, report: Callable[[str], None]) -> publish.Runner:
+        return publish.Runner(
             where,
             settings.db,
             settings.queue_name,
@@ -74,7 +66,22 @@ def run(
             timeout,
             report,
             volatile,
-        ).run(planned)
+        )
+
+    if not explain:
+        with sites(settings) as where, reported(as_json) as report:
+            runner(where, report).run(planned)
+        return
+    with sites(settings) as where:
+        runner(where, lambda line: None).check(planned)
+    found = survey.explain(
+        settings.db,
+        settings.queue_name,
+        planned,
+        extra=settings.remote_extra_connstr,
+        local=local,
+    )
+    _show(found, as_json=as_json)
 
 
 def _scripts(files: Sequence[str], texts: Sequence[str], name: str | None) -> list[tuple[str, str]]:

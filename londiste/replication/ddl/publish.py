@@ -149,9 +149,7 @@ class Runner:
                     detail=other,
                     hint="wait until it ends",
                 )
-            self._check(conn, planned)
-            if not (self.volatile or self.local):
-                require_same_everywhere(conn, [one.part for one in self._left(conn, planned)])
+            self._require(conn, planned)
             for group in _groups(planned):
                 if group[0].part.way is StatementTiming.AFTER:
                     self._alone(conn, node, group[0])
@@ -159,6 +157,17 @@ class Runner:
                     self._together(conn, node, group)
                 if not self.local:
                     self._tick(conn)
+
+    def check(self, planned: Sequence[Planned]) -> None:
+        """Raises what ``run`` raises before it executes something; changes nothing."""
+        self.node()
+        with session(self.dsn, name="londiste execute", autocommit=True) as conn:
+            self._require(conn, planned)
+
+    def _require(self, conn: Connection, planned: Sequence[Planned]) -> None:
+        self._check(conn, planned)
+        if not (self.volatile or self.local):
+            require_same_everywhere(conn, [one.part for one in self._left(conn, planned)])
 
     def _check(self, conn: Connection, planned: Sequence[Planned]) -> None:
         known = {script.name: script for script in state.get_scripts(conn, self.queue)}

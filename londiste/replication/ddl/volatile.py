@@ -19,6 +19,8 @@ from londiste.replication.ddl.insides import KEYWORDS, called, look
 from londiste.replication.ddl.split import Statement, Word
 
 _WRITES = ("insert", "update", "delete", "merge", "with")
+#: Columns that every table has and no user can add, and a view of settings.
+_SYSTEM = ("ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "pg_settings")
 #: Statements that write rows only if a function of theirs does.
 _CALLS = ("select", "call", "do", "values")
 
@@ -36,6 +38,7 @@ def require_same_everywhere(conn: Connection, parts: Sequence[ScriptPart]) -> No
                         *_volatile(conn, calls(statement)),
                         *_defaults(conn, statement),
                         *_triggers(conn, statement),
+                        *_of_the_server(statement),
                     }
                 )
             else:
@@ -49,6 +52,21 @@ def require_same_everywhere(conn: Connection, parts: Sequence[ScriptPart]) -> No
                     " ADD COLUMN set the default afterwards (alter column … set default …)"
                     " and update the rows with psql; or allow different values: --volatile",
                 )
+
+
+def _of_the_server(statement: Statement) -> list[str]:
+    """Columns of the system and object numbers that a statement reads: they differ per database.
+
+    A name that the statement gives itself (``min(x) as xmin``) is none of them.
+    """
+    words = statement.words
+    given = {two.text for one, two in itertools.pairwise(words) if one.is_("as")}
+    found = {word.text for word in words if word.is_(*_SYSTEM)} - given
+    for number in range(len(words) - 3):
+        one, kind, two, oid = words[number : number + 4]
+        if one.text == two.text == "::" and kind.text.startswith("reg") and oid.is_("oid"):
+            found.add(f"{kind.text}::oid")
+    return sorted(found)
 
 
 def evaluates(statement: Statement) -> bool:

@@ -174,3 +174,30 @@ def test_no_hint_recommends_to_drop_more_and_no_name_is_doubled(tree: Tree) -> N
     assert "CASCADE" not in done.err.partition("hint: ")[2]
     done = tree.line.run(tree.root, "execute", "--sql", "")
     assert done.code == 2 and done.err.count("sql-") == 1, done.err
+
+
+def test_a_dry_run_refuses_what_the_command_refuses(tree: Tree) -> None:
+    for text in (
+        "update t set v = current_timestamp::text",
+        "update t set v = ctid::text",
+        "delete from t where xmin::text = '1'",
+        "update t set v = tableoid::text",
+        "update t set v = ('t'::regclass::oid)::text",
+        "update t set v = current_setting('port')",
+        "update t set v = setting from pg_settings where name = 'port'",
+    ):
+        for more in ((), ("--dry-run",)):
+            refused = tree.execute("d.sql", text, *more)
+            assert refused.code == 2, (text, more, refused)
+            assert "different values on each node" in refused.err, text
+        assert tree.execute("d.sql", text, "--dry-run", "--volatile").code == 0, text
+    for fine in (
+        "update t set v = 'ctid', id = id::oid::int where v = $$xmin$$",
+        "update t set v = s.xmin from (select min(v) as xmin from t) s",
+    ):
+        assert tree.execute("e.sql", fine, "--dry-run").code == 0
+    tree.fine("f.sql", "select 1")
+    other = tree.execute("f.sql", "select 2", "--dry-run")
+    assert other.code == 3
+    below = tree.execute("g.sql", "select 1", "--dry-run", node=tree.leaf)
+    assert below.code == 3
