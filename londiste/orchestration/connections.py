@@ -25,6 +25,10 @@ from londiste.errors import BadOption, NodeBusy, NodeUnreachable
 _IDLE_SECONDS = 10
 
 
+#: server_version_num of the first release with the setting event_triggers.
+_SWITCH_FOR_EVENT_TRIGGERS = 170000
+
+
 class Connections:
     """Connections to the databases of a plan, opened when they are first needed.
 
@@ -33,6 +37,8 @@ class Connections:
     known -- connection strings that replace stored locations, which contain no password.
     answer_seconds -- a server that does not answer for this time counts as unreachable; None: no
         limit.
+    event_triggers -- False: they do not fire for the DDL of the command, where the server (from
+        PostgreSQL 17 on) allows it to this user.
 
     The server ends a session that is left idle in a transaction, as others may wait for its locks.
     """
@@ -45,10 +51,12 @@ class Connections:
         extra: str = "",
         answer_seconds: float | None = None,
         known: Mapping[str, str] | None = None,
+        event_triggers: bool = True,
     ) -> None:
         self.lock_timeout = lock_timeout
         self.answer_seconds = answer_seconds
         self._name = name
+        self._event_triggers = event_triggers
         self.extra = extra
         self._known = dict(known or {})
         self._names: dict[str, str] = {}
@@ -82,6 +90,8 @@ class Connections:
                 ) from error
             belongs_to(conn, self._names.get(dsn, ""))
             limit_answers(conn, self.answer_seconds, unless_busy=self._unless_busy)
+            if not self._event_triggers:
+                without_event_triggers(conn)
             if dsn in self._pids:
                 # It may hold locks, and execute late statements that were sent before.
                 _end_session(conn, self._pids[dsn], self._name)
@@ -198,6 +208,17 @@ class Connections:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def without_event_triggers(conn: Connection) -> bool:
+    """Switches event triggers off for the session, if this user may; whether they are."""
+    if conn.info.server_version < _SWITCH_FOR_EVENT_TRIGGERS:
+        return False
+    done = conn.execute(
+        "select pg_catalog.set_config('event_triggers', 'off', false)"
+        " where pg_catalog.has_parameter_privilege('event_triggers', 'SET')"
+    )
+    return done.fetchone() is not None
 
 
 def _end_session(conn: Connection, pid: int, name: str) -> None:

@@ -29,13 +29,23 @@ class Endpoint:
     worker: str
 
 
-def connections(name: str, settings: WorkerSettings, known: Collection[Endpoint]) -> Connections:
-    """Connections for a command, which reach all by the given connection strings."""
+def connections(
+    name: str,
+    settings: WorkerSettings,
+    known: Collection[Endpoint],
+    *,
+    event_triggers: bool = True,
+) -> Connections:
+    """Connections for a command, which reach all by the given connection strings.
+
+    event_triggers -- as in ``Connections``.
+    """
     sites = Connections(
         name=name,
         lock_timeout=settings.lock_timeout,
         answer_seconds=settings.lock_timeout + settings.response_timeout,
         known={one.location: one.dsn for one in known},
+        event_triggers=event_triggers,
     )
     sites.call_them({one.dsn: one.name for one in known})
     return sites
