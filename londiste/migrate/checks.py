@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from londiste.db.names import quote
 from londiste.db.structure.tables import PARTITIONED_IDENTITY
@@ -113,6 +113,50 @@ def owner_findings(
                 side="new",
                 object=role,
             )
+
+
+def not_valid_findings(constraints: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    """Constraints of the old database that its rows may violate.
+
+    constraints -- table or domain, as SQL writes it, and name.
+    """
+    if constraints:
+        statements = [
+            f"alter {owner} validate constraint {quote(name)}" for owner, name in constraints
+        ]
+        yield warning(
+            "not-valid",
+            f"{len(constraints)} constraints of the old database are NOT VALID: "
+            + shortened([f"{name} of {owner}" for owner, name in constraints]),
+            "the new database checks every row: a copy stops at the first one that violates it",
+            f"in the old database: {'; '.join(statements)}; where that fails correct the rows, or"
+            " drop the constraint until the copy is complete",
+            side="old",
+            object=", ".join(name for _, name in constraints),
+            sql=statements,
+        )
+
+
+def event_trigger_findings(side: str, triggers: Mapping[str, bool], off: bool) -> Iterator[Finding]:
+    """Event triggers that fire at the DDL of the migration.
+
+    side -- old or new.  triggers -- name, and whether it fires in sessions of replication, too.
+    off -- the migration may switch event triggers off in its own sessions.
+    """
+    names = [name for name, always in triggers.items() if always or not off]
+    if names:
+        statements = [f"alter event trigger {quote(name)} disable" for name in names]
+        yield warning(
+            "event-triggers",
+            f"{len(names)} event triggers fire at DDL of the migration in the {side} database:"
+            f" {shortened(names)}",
+            "the database without writes refuses the rows that such a trigger inserts, and the"
+            " command stops",
+            f"as an administrator, until migrate finish: {'; '.join(statements)}",
+            side=side,
+            object=", ".join(names),
+            admin_sql=statements,
+        )
 
 
 def left_out(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Iterator[Finding]:

@@ -335,6 +335,19 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "The chosen method does not create objects of the old database.",
             "Create them by hand, or use --schema pg_dump.",
         ),
+        "event-triggers": (
+            "Event triggers fire at DDL of the migration, and their rows may be refused.",
+            "Disable them until migrate finish; the finding contains the statements.",
+        ),
+        "not-valid": (
+            "Constraints are NOT VALID: a copy stops at a row that violates one.",
+            "Validate them, or drop them until the copy is complete.",
+        ),
+        "database": (
+            "Settings, grants or the comment of the database itself differ.",
+            "Run the statements of the finding in the new database; values of settings with a dot"
+            " in the name are not shown.",
+        ),
         "definers": (
             "SECURITY DEFINER functions would run with the rights of the user of the migration.",
             "Create their owners in the new server, or grant them to that user.",

@@ -9,13 +9,18 @@ from typing import Any, TypeVar
 import click
 
 from londiste.cli import options, output
-from londiste.migrate import rights, schema_copy, setup
-from londiste.migrate.checks import findings, owner_findings
+from londiste.migrate import database_settings, rights, schema_copy, setup
+from londiste.migrate.checks import (
+    event_trigger_findings,
+    findings,
+    not_valid_findings,
+    owner_findings,
+)
 from londiste.migrate.databases import MigrateSettings, Pair, pair
 from londiste.monitor.doctor import collect
 from londiste.monitor.doctor.examine import worst_first
 from londiste.monitor.queues.model import Finding
-from londiste.orchestration.connections import Connections
+from londiste.orchestration.connections import Connections, without_event_triggers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,6 +98,20 @@ def examine(
     found = findings(old, new, chosen, held=held, begun=begun)
     if chosen is not schema_copy.SchemaMethod.EXISTING:
         found = worst_first([*found, *owner_findings(*owners, new, asked.accept_definers)])
+    triggers = collect.event_triggers(sites.at(pair.old.dsn))
+    # pg_dump creates them in the new database, too.
+    there = triggers if chosen is schema_copy.SchemaMethod.PG_DUMP else {}
+    for side, ones in ((pair.old, triggers), (pair.new, there | collect.event_triggers(conn))):
+        off = without_event_triggers(sites.at(side.dsn))
+        found = worst_first([*found, *event_trigger_findings(side.name, ones, off)])
+    if not begun:
+        rest = [
+            *not_valid_findings(collect.not_valid(sites.at(pair.old.dsn))),
+            *database_settings.findings(
+                database_settings.read(sites.at(pair.old.dsn)), database_settings.read(conn)
+            ),
+        ]
+        found = worst_first([*found, *rest])
     one_by_one = bool(rights.named(owners[0]) - owners[1].roles.keys()) or not new.superuser
     return found, schema_copy.MakeStructure(
         pair, chosen, dumper, one_by_one, asked.accept_definers, output.warning

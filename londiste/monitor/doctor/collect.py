@@ -232,6 +232,11 @@ def event_triggers(conn: Connection) -> dict[str, bool]:
     return {row["name"]: row["always"] for row in fetch(conn, "event_triggers")}
 
 
+def not_valid(conn: Connection) -> list[tuple[str, str]]:
+    """Constraints that old rows may violate: table or domain, as SQL writes it, and name."""
+    return [(row["owner"], row["name"]) for row in fetch(conn, "not_valid_constraints")]
+
+
 def copying(conn: Connection) -> frozenset[TableName]:
     """Tables whose keys, indexes and constraints a running copy has dropped."""
     return _replicated(conn)[1]

@@ -1,0 +1,67 @@
+"""What a migration cannot move, and what stops a copy, is in the findings of ``check``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from londiste.migrate import database_settings
+from tests.fixtures.cluster import Database
+from tests.integration.migrate.test_schema_copy import move
+
+SETTINGS = """
+alter database "{name}" set timezone = 'Europe/Vienna';
+alter database "{name}" set search_path = app, "$user", "o'd""d";
+alter database "{name}" set app.key = 'geheim';
+alter role "{role}" in database "{name}" set statement_timeout = '5s';
+comment on database "{name}" is 'the ''shop''';
+revoke connect on database "{name}" from public;
+grant connect on database "{name}" to "{role}";
+"""
+
+
+def _found(old: Database, new: Database, kind: str) -> dict[str, Any]:
+    findings = json.loads(move(old, new, "check", "--json").stdout)["findings"]
+    (one,) = (f for f in findings if f["kind"] == kind)
+    assert isinstance(one, dict)
+    return one
+
+
+def test_settings_and_grants_of_the_database_are_one_finding_whose_statements_move_them(
+    database16: Database, new_database: Callable[..., Database]
+) -> None:
+    new = new_database()
+    role = f"user {database16.name}"
+    for one in (database16, new):
+        one.execute(f'create role "{role}"')
+    # All in one string are one transaction, which may not contain the first of them.
+    for statement in SETTINGS.format(name=database16.name, role=role).strip().split(";\n"):
+        database16.execute(statement.rstrip(";"))
+    found = _found(database16, new, "database")
+    assert "geheim" not in json.dumps(found) and '"app"."key"' in found["do"]
+    for statement in found["sql"]:
+        new.execute(statement)
+    there, here = (database_settings.read(one.connect()) for one in (database16, new))
+    assert {one for one in there.settings if one[1] != "app.key"} == here.settings
+    assert (there.grants, there.comment) == (here.grants, here.comment)
+    assert _found(database16, new, "database")["sql"] == []
+    for one in (database16, new):
+        one.execute(f'drop owned by "{role}"; drop role "{role}"')
+
+
+def test_constraints_that_rows_may_violate_are_named(
+    database16: Database, new_database: Callable[..., Database]
+) -> None:
+    database16.execute(
+        "create table t (id int primary key, a int); insert into t values (1, -1);"
+        ' alter table t add constraint "po s" check (a > 0) not valid;'
+        " create domain d as int; create table u (id int primary key, v d);"
+        " alter domain d add constraint small check (value < 10) not valid"
+    )
+    found = _found(database16, new_database(), "not-valid")
+    assert found["sql"] == [
+        'alter domain public.d validate constraint "small"',
+        'alter table public.t validate constraint "po s"',
+    ]
+    assert "drop the constraint until the copy is complete" in found["do"]
