@@ -190,8 +190,7 @@ def left_out(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Itera
     if way is SchemaMethod.CREATE:
         yield notice(
             "left-out",
-            "grants and comments of schemas, functions and views, default privileges, security"
-            " labels and settings of the database are not created",
+            "security labels are not created",
             "--schema create creates complete tables, and objects whose text PostgreSQL provides",
             "create them in the new database, or use --schema pg_dump",
         )

@@ -81,6 +81,16 @@ join pg_catalog.pg_class i on i.oid = x.indexrelid
 join spaces s on s.oid = i.relnamespace
 where (c.tableoid, c.oid) not in (select * from members)
 union all
+select 5, 'default of a view', s.name, c.relname::text,
+    pg_catalog.format('%I.%I, column %I', s.name, c.relname, a.attname),
+    pg_catalog.format('alter view %I.%I alter column %I set default %s', s.name, c.relname,
+        a.attname, pg_catalog.pg_get_expr(d.adbin, d.adrelid))
+from pg_catalog.pg_attrdef d
+join pg_catalog.pg_class c on c.oid = d.adrelid and c.relkind = 'v'
+join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = d.adnum
+join spaces s on s.oid = c.relnamespace
+where (c.tableoid, c.oid) not in (select * from members)
+union all
 select 5, 'trigger of a view', s.name, t.tgname::text,
     pg_catalog.format('%I on %I.%I', t.tgname, s.name, c.relname),
     pg_catalog.pg_get_triggerdef(t.oid)

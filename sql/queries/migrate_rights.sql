@@ -52,6 +52,14 @@ with ours (name) as (
     from pg_catalog.pg_class c join spaces s on s.oid = c.relnamespace
     where c.relkind in ('r', 'p', 'S', 'v', 'm', 'f') and c.relpersistence <> 't'
     union all
+    -- Without rights of its own; it may have a comment.
+    select i.tableoid, i.oid, 'index', pg_catalog.format('%%I.%%I', s.name, i.relname),
+        i.relowner, null, null, '', s.given
+    from pg_catalog.pg_index x
+    join pg_catalog.pg_class c on c.oid = x.indrelid and c.relkind = 'm'
+    join pg_catalog.pg_class i on i.oid = x.indexrelid
+    join spaces s on s.oid = i.relnamespace
+    union all
     select t.tableoid, t.oid, case t.typtype when 'd' then 'domain' else 'type' end,
         pg_catalog.format('%%I.%%I', s.name, t.typname), t.typowner, t.typacl, 'T', '', s.given
     from pg_catalog.pg_type t
@@ -125,7 +133,7 @@ select k.kind, k.signature, k.definer,
         then 'pg_database_owner'
         else pg_catalog.pg_get_userbyid(k.owner)::text end as owner,
     k.given or k.member as given,
-    k.given or k.member or k.kind = 'sequence' and exists (
+    k.given or k.member or k.kind = 'index' or k.kind = 'sequence' and exists (
         select from pg_catalog.pg_depend d
         where d.classid = k.class and d.objid = k.oid and d.deptype in ('a', 'i')) as follows,
     case when k.class <> 'pg_default_acl'::pg_catalog.regclass and not (k.given or k.member)

@@ -131,3 +131,22 @@ def test_unlogged_sequences_are_moved_but_not_those_of_unlogged_tables(
     for one in (database16, new):
         assert one.value(moved) == ["public.counter", "public.plain"]
     assert move(database16, new, "finish", "--abandon").exit_code == 0
+
+
+def test_parts_of_views_are_created_without_pg_dump(
+    database16: Database, new_database: Callable[..., Database]
+) -> None:
+    new = new_database()
+    database16.execute(
+        "create table t (id int primary key, v text); create view v as select id, v from t;"
+        " alter view v alter v set default 'none'; create materialized view m as select id from t;"
+        " create unique index by_id on m (id); comment on index by_id is 'finds';"
+        " comment on view v is 'shows'; comment on column v.v is 'text'"
+    )
+    done = move(database16, new, "start", "--schema", "create", "--no-daemons")
+    assert done.exit_code == 0, done.output
+    assert new.value("select obj_description('by_id'::regclass, 'pg_class')") == "finds"
+    assert new.value("select obj_description('v'::regclass, 'pg_class')") == "shows"
+    assert new.value("select count(*) from pg_attrdef where adrelid = 'v'::regclass") == 1
+    assert "grants" not in move(database16, new_database(), "check", "--schema", "create").output
+    assert move(database16, new, "finish", "--abandon").exit_code == 0
