@@ -58,7 +58,7 @@ def findings(old: DatabaseSettings, new: DatabaseSettings) -> Iterator[Finding]:
     ):
         for role, privilege in sorted(changes):
             named.append(f"{privilege} of {role or 'PUBLIC'}")
-            who = quote(role) if role else "public"
+            who = "public" if not role else quote(role)
             statements.append(words.format(privilege.lower(), database, who))
     if old.comment and old.comment != new.comment:
         named.append("comment")

@@ -143,10 +143,10 @@ class CopyPair(Pair):
         self.damaged += harm(self.target, list(case.tables), case.damage, case.seed)
         found = self._compared(case)
         plan = repair.planned(self.settings, found, ASKED)
-        queue, plan = parse(repair.written(self.settings, plan, found.tick_id), "the plan")
-        assert queue == QUEUE
-        if plan:
-            applied = repair.apply(self.settings, plan, timeout=30.0, say=_quiet)
+        written = parse(repair.written(self.settings, plan, found.tick_id), "the plan")
+        assert (written.queue, written.where) == (QUEUE, "")
+        if written.changes:
+            applied = repair.apply(self.settings, written.changes, timeout=30.0, say=_quiet)
             if applied.stale:
                 raise Differs(f"repair has left alone: {applied.stale}")
         if not (again := self._compared(case)).equal:

@@ -246,14 +246,14 @@ def test_settings_of_the_server_change_nothing(nodes_of: Nodes, londiste: Comman
 def test_what_is_under_way_is_shown_with_what_finishes_it(
     nodes_of: Nodes, londiste: CommandLine
 ) -> None:
-    root = nodes_of.root()
+    root = nodes_of.root("a")
     begin = "select * from pgq_node.begin_operation('q', null, %s, 'a', 'b', 'me', 'x', false)"
     finish = {
         "change-provider": "londiste change-provider --node a --provider b",
         "switchover": "londiste switchover --to b",
         "takeover": "londiste takeover a --node b --failover",
         "resurrect": "londiste resurrect --node a",
-        "move-consumer": "londiste change-provider --consumer a --provider b --node root",
+        "move-consumer": "londiste change-provider --consumer a --provider b --node a",
         "drop-node": "londiste drop-node a",
     }
     for kind, command in finish.items():

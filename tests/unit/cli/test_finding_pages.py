@@ -25,6 +25,7 @@ SOURCES = (
     "monitor/queues/rules.py",
     "migrate/drift.py",
     "migrate/checks.py",
+    "migrate/database_settings.py",
 )
 _ID = r"""(?x)
     (?:Severity\.[A-Z]+|severity|_daemon\([^)]*\)),\s+"([a-z-]+)"
