@@ -88,11 +88,7 @@ class StandbySide:
 
     def fail(self, error: Exception) -> None:
         """Notes and logs a failure of what reads there."""
-        text, hint = type(error).__name__, ""
-        if isinstance(error, LondisteError):
-            text = error.message
-            hint = f"; hint: {error.hint}" if error.hint == server.HINT else ""
-        text = text.removeprefix(f"{self.place}: ")
+        text, hint = server.reason(error, self.place)
         self._health = states.failed(self._health, time.monotonic(), text, _LONGEST_PAUSE)
         log.warning("standby %s: %s; reading from the root%s", self.place, text, hint)
         self.close()

@@ -21,7 +21,7 @@ from londiste.db.connection import Connection, connect, describe_dsn, session
 from londiste.db.names import TableName, argument
 from londiste.engine.base import Engine
 from londiste.engine.session_pool import SessionPool
-from londiste.errors import LondisteError, StateError
+from londiste.errors import StateError
 from londiste.pgq import batches
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
@@ -104,10 +104,7 @@ class CopyStandby:
 
     def fail(self, consumer: str, error: Exception) -> None:
         """After a failure: this copy reads the provider from now on."""
-        text, hint = type(error).__name__, ""
-        if isinstance(error, LondisteError):
-            text = error.message.removeprefix(f"{self.place}: ")
-            hint = f"; hint: {error.hint}" if error.hint == server.HINT else ""
+        text, hint = server.reason(error, self.place)
         with self._lock:
             self._failed.add(consumer)
         log.warning("standby %s: %s; copying from the provider%s", self.place, text, hint)

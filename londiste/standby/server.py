@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from londiste.db.connection import Connection, ask_backend, connect, limit_answers
 from londiste.db.queries import records
-from londiste.errors import TransientError
+from londiste.errors import LondisteError, TransientError
 
 #: What to do about a standby that is none, or none of this provider.
 HINT = "correct read_from in the settings of the node, or remove it; londiste worker -r reloads it"
@@ -35,6 +35,14 @@ def refusal(provider: Server, found: Server) -> str:
     if not found.in_recovery:
         return "it is no standby (any more): it accepts writes, so its data may differ"
     return ""
+
+
+def reason(error: Exception, place: str) -> tuple[str, str]:
+    """Pure: of a failure, for a log line: the text without the place, and the hint behind it."""
+    if not isinstance(error, LondisteError):
+        return type(error).__name__, ""
+    hint = f"; hint: {error.hint}" if error.hint == HINT else ""
+    return error.message.removeprefix(f"{place}: "), hint
 
 
 def open_session(

@@ -25,6 +25,7 @@ as $$
  */
 declare
     v_root boolean;
+    v_came_before boolean;
 begin
     select n.node_type = 'root' into v_root
     from pgq_node.node_info n
@@ -39,25 +40,17 @@ begin
     end if;
 
     -- Queues that are merged on this node deliver the same script more than once.
-    if not v_root and i_other_queues and exists (
+    v_came_before := not v_root and i_other_queues and exists (
         select from londiste.applied_execute a
         where a.execute_file = i_file_name
             and a.queue_name <> i_queue_name
             and a.execute_sql = i_sql
-            and not pgq_node.is_root_node(a.queue_name))
-    then
-        insert into londiste.applied_execute (queue_name, execute_file, execute_sql, execute_attrs)
-        values (i_queue_name, i_file_name, i_sql, i_attrs)
-        on conflict do nothing;
-        select 201, format('EXECUTE: "%s" already applied, skipping', i_file_name)
-            into ret_code, ret_note;
-        return;
-    end if;
+            and not pgq_node.is_root_node(a.queue_name));
 
     insert into londiste.applied_execute (queue_name, execute_file, execute_sql, execute_attrs)
     values (i_queue_name, i_file_name, i_sql, i_attrs)
     on conflict do nothing;
-    if not found then
+    if v_came_before or not found then
         select 201, format('EXECUTE: "%s" already applied, skipping', i_file_name)
             into ret_code, ret_note;
         return;
