@@ -193,13 +193,16 @@ def queue_writers(conn: Connection, queue: str) -> list[str]:
     return [name for (name,) in tuples(conn, "queue_writers", queue=queue)]
 
 
-def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]:
+def tick_paces(conn: Connection) -> list[tuple[str, float, int, int, dict[str, int]]]:
     """Queues that tick in this database.
 
-    Name, ticker_max_lag in seconds, newest tick, and the ticks of their consumers by name.
+    Name, ticker_max_lag in seconds, newest tick, last number of an event at that tick, and the
+    ticks of their consumers by name.
     """
-    found = tuples(conn, "tick_paces")
-    return [(name, float(lag), tick or 0, consumers) for name, lag, tick, consumers in found]
+    return [
+        (name, float(lag), tick or 0, events or 0, consumers)
+        for name, lag, tick, events, consumers in tuples(conn, "tick_paces")
+    ]
 
 
 def external_ticker(

@@ -281,6 +281,8 @@ class _Ticks(_Round):
         self.lag: float | None = None
         self.asked = -math.inf
         self.pace = pace.Pace()
+        #: New ones per second.
+        self.events = 0.0
         self.due: dict[str, float] = {}
         self.sign = Beat("ticker", "", socket.gethostname())
         self._announced = False
@@ -320,7 +322,12 @@ class _Ticks(_Round):
         if now - self.asked >= LAG_PERIOD:
             self._look(conn, now)
         self.loop.delay = schedule.look_pause(
-            self.periods.tick, self.lag, now - self.ticked, now - started, ticked=made > 0
+            self.periods.tick,
+            self.lag,
+            now - self.ticked,
+            now - started,
+            ticked=made > 0,
+            events=self.events,
         )
         return False
 
@@ -332,10 +339,11 @@ class _Ticks(_Round):
             self.lag = queues.shortest_tick_lag(conn)
         else:
             self.pace.look(
-                pace.Standing(name, now, lag, newest, consumers)
-                for name, lag, newest, consumers in queues.tick_paces(conn)
+                pace.Standing(name, now, lag, newest, events, consumers)
+                for name, lag, newest, events, consumers in queues.tick_paces(conn)
             )
             self.lag = min(self.pace.lags.values(), default=None)
+        self.events = self.pace.events
         self.asked = now
 
     def _in_turn(self, now: float, forced: Collection[str]) -> list[str] | None:

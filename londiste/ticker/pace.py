@@ -39,7 +39,7 @@ class Standing:
 
     now -- seconds of a clock that never goes back.
     lag -- ticker_max_lag, seconds.
-    tick -- the newest one.
+    tick -- the newest one; events -- last number of an event at that tick.
     consumers -- their ticks by their names.
     """
 
@@ -47,6 +47,7 @@ class Standing:
     now: float
     lag: float
     tick: int
+    events: int
     consumers: Mapping[str, int]
 
 
@@ -61,6 +62,11 @@ class Pace:
     def lags(self) -> Mapping[str, float]:
         """Seconds between two ticks of every queue that ticks here, at the last observation."""
         return {name: self._slowed.get(name, looks[-1].lag) for name, looks in self._seen.items()}
+
+    @property
+    def events(self) -> float:
+        """New events per second of all queues, between the last two observations."""
+        return sum(event_rate(looks) for looks in self._seen.values())
 
     @property
     def slowed(self) -> Mapping[str, float]:
@@ -78,6 +84,14 @@ class Pace:
             if wanted > one.lag:
                 slowed[one.queue] = wanted
         self._seen, self._slowed = seen, slowed
+
+
+def event_rate(history: Iterable[Standing]) -> float:
+    """Events per second of a queue between the last two observations; 0 for one alone."""
+    *before, last = history
+    if not before or last.now <= before[-1].now:
+        return 0.0
+    return max(0, last.events - before[-1].events) / (last.now - before[-1].now)
 
 
 def wait(history: Iterable[Standing], before: float) -> float:

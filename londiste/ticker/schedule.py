@@ -45,9 +45,34 @@ _BUSY = 0.2
 #: The same of a look that made a tick: it waits for the disk most of that time.
 _BUSY_TICKING = 0.5
 
+#: Events a second up to which ticks may take that part of the time.
+_CALM = 250.0
+
+#: What is left of it under load: ticks and the batches they cause compete with the writers.
+_BUSY_LOADED = 0.05
+
+#: Longest pause because of load, in seconds.
+_LOADED_PAUSE = 0.1
+
+
+def ticking_share(events: float) -> float:
+    """Part of the time that making ticks may take, by the events per second of the queues.
+
+    Few writers do not notice a tick every few milliseconds, and it makes events visible at once.
+    Writers that keep the server busy pay for each tick, and for each batch that a consumer opens
+    for it, with their own rate; the more events, the more of them a tick has to serve.
+    """
+    return max(_BUSY_LOADED, _BUSY_TICKING * min(1.0, _CALM / max(events, 1.0)))
+
 
 def look_pause(
-    period: float, lag: float | None, quiet: float, took: float, *, ticked: bool = False
+    period: float,
+    lag: float | None,
+    quiet: float,
+    took: float,
+    *,
+    ticked: bool = False,
+    events: float = 0.0,
 ) -> float:
     """Seconds between the end of one check of the queues and the next.
 
@@ -56,6 +81,7 @@ def look_pause(
     quiet -- seconds since a tick was made.
     took -- duration of the check.
     ticked -- it made a tick.
+    events -- new ones per second.
 
     While there are events, looks follow each other so fast that the lag is kept: the next tick
     is due a lag after the last, and later events have waited for half of it at most.  The longer
@@ -64,9 +90,20 @@ def look_pause(
     """
     if lag is None:
         return period
-    busy = _BUSY_TICKING if ticked else _BUSY
-    wanted = (lag if ticked else lag / 2) - took
-    return min(period, max(SHORTEST_LOOK, wanted, quiet * _LATE, took * (1 / busy - 1)))
+    if ticked:
+        wanted = lag - took
+        rest = max(
+            _rest(took, _BUSY_TICKING), min(_LOADED_PAUSE, _rest(took, ticking_share(events)))
+        )
+    else:
+        wanted = lag / 2 - took
+        rest = _rest(took, _BUSY)
+    return min(period, max(SHORTEST_LOOK, wanted, quiet * _LATE, rest))
+
+
+def _rest(took: float, share: float) -> float:
+    """Pause after work, so that work takes this part of the time."""
+    return took * (1 / share - 1)
 
 
 def due_pause(period: float, seconds: float | None) -> float:

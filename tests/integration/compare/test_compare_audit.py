@@ -26,12 +26,12 @@ from tests.support.scenarios.processes import is_stopped
 from tests.support.waiting import written_meanwhile
 
 SCHEMA = """
-create table big (id int primary key, filler text);
+create table big (id int primary key, filler text) with (fillfactor = 10);
 alter table big alter filler set storage plain;
 create table small (id int primary key, v text);
 """
 FILL = """
-insert into big select i, repeat(md5(i::text), 200) from generate_series(1, 12000) i;
+insert into big select i, repeat(md5(i::text), 18) from generate_series(1, 12000) i;
 insert into small select i, 'x' from generate_series(1, 10) i;
 analyze big;
 """
@@ -237,7 +237,7 @@ def test_rows_behind_the_limit_are_looked_at_when_those_before_it_are_equal_agai
         },
     )
     line.wait(lambda: is_stopped(audit.pid), "the audit that stands still")
-    damage(leaf, "update big set filler = repeat(md5(id::text), 200) where id < 200")
+    damage(leaf, "update big set filler = repeat(md5(id::text), 18) where id < 200")
     audit.go_on()
     assert audit.wait() == 3, audit.said()
     differs = "select sum(differs) from londiste.compare_range"
@@ -253,7 +253,7 @@ def test_known_differences_stay_known_while_a_changed_table_is_compared_again(
     assert shown.code == 2 and "table public.big: 2 rows differ" in shown.out, str(shown)
     damage(
         leaf,
-        "update big set filler = repeat(md5(id::text), 200) where id in (6000, 7000)",
+        "update big set filler = repeat(md5(id::text), 18) where id in (6000, 7000)",
     )
     assert answer(line, leaf, *again)["coverage"]["differing"] == 0
 

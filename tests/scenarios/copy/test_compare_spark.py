@@ -17,12 +17,12 @@ from tests.fixtures.spark import SparkCluster, end, send, standing, task_standin
 from tests.integration.compare.test_compare import damage
 
 SCHEMA = """
-create table big (id int primary key, filler text);
+create table big (id int primary key, filler text) with (fillfactor = 10);
 alter table big alter filler set storage plain;
 create table words (w text primary key, n numeric);
 """
 FILL = """
-insert into big select i, repeat(md5(i::text), 200) from generate_series(1, 12000) i;
+insert into big select i, repeat(md5(i::text), 18) from generate_series(1, 12000) i;
 insert into words select md5(i::text), i from generate_series(1, 20000) i;
 analyze;
 """

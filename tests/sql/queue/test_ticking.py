@@ -44,6 +44,28 @@ def due(queue: Database) -> bool:
     return queue.value("select pgq.ticker('q')") is not None
 
 
+def test_a_session_that_saw_few_ticks_does_not_read_all_of_them_later(queue: Database) -> None:
+    conn = queue.connect()
+    history(queue, "2 s", "1 s", event_seq=1)
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '1 day')")
+    insert(conn, "a")
+    conn.execute("analyze pgq.tick")
+    for _ in range(20):
+        assert value(conn, "select pgq.ticker('q')") is None
+    conn.execute(
+        "insert into pgq.tick (tick_queue, tick_id, tick_event_seq)"
+        " select queue_id, n, 1 from pgq.queue, generate_series(3, 5000) n"
+    )
+    read = (
+        "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables"
+        " where relid = 'pgq.tick'::regclass"
+    )
+    with conn.transaction():
+        before = value(conn, read)
+        assert value(conn, "select pgq.ticker('q')") is None
+        assert 1 <= value(conn, read) - before <= 10
+
+
 class TestWhenDue:
     def test_a_queue_without_ticks_gets_one(self, queue: Database) -> None:
         history(queue)

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from londiste.ticker.schedule import SHORTEST_LOOK, Task, due, due_pause, look_pause, pause
+from londiste.ticker.schedule import (
+    SHORTEST_LOOK,
+    Task,
+    due,
+    due_pause,
+    look_pause,
+    pause,
+    ticking_share,
+)
 
 PERIODS = {Task.TICK: 1.0, Task.RETRY: 30.0, Task.MAINTENANCE: 120.0}
 
@@ -84,6 +92,25 @@ def test_looking_at_many_queues_does_not_fill_the_time() -> None:
 def test_a_tick_that_waited_for_the_disk_holds_up_the_next_for_as_long_at_most() -> None:
     assert look_pause(1.0, 0.02, 0.0, took=0.015, ticked=True) == pytest.approx(0.015)
     assert look_pause(1.0, 0.02, 0.0, took=0.002, ticked=True) == pytest.approx(0.018)
+
+
+def test_a_tick_under_load_takes_little_of_the_time_and_costs_a_tenth_of_a_second_at_most() -> None:
+    def rest(events: float, took: float = 0.002) -> float:
+        return look_pause(1.0, 0.005, 0.0, took, ticked=True, events=events)
+
+    assert rest(0) == rest(200) == pytest.approx(0.003), "a few writers: as if there were none"
+    assert rest(1_000) == pytest.approx(0.014)
+    assert rest(5_000) == rest(1e9) == pytest.approx(0.038)
+    assert rest(5_000, took=0.03) == 0.1, "a slow disk does not delay events for long"
+    assert rest(5_000, took=0.3) == rest(0, took=0.3) == pytest.approx(0.3)
+    # A queue that is patient anyway is not concerned.
+    assert look_pause(1.0, 0.5, 0.0, 0.002, ticked=True, events=5_000) == pytest.approx(0.498)
+
+
+@given(st.floats(0, 1e9), st.floats(0, 1e9))
+def test_more_events_never_leave_more_time_for_ticks(one: float, other: float) -> None:
+    fewer, more = sorted([one, other])
+    assert 0.05 <= ticking_share(more) <= ticking_share(fewer) <= 0.5
 
 
 @given(

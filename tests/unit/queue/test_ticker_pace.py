@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from londiste.ticker.pace import SLOWEST, WINDOW, Pace, Standing
+from londiste.ticker.pace import SLOWEST, WINDOW, Pace, Standing, event_rate
 
 LAG = 0.005
 
@@ -38,7 +38,7 @@ class Loop:
             for name, speed in self.speeds.items():
                 self.stands[name] = min(self.tick, self.stands.get(name, 0.0) + speed)
             stands = {name: int(tick) for name, tick in self.stands.items()}
-            self.pace.look([Standing("q", self.now, LAG, int(self.tick), stands)])
+            self.pace.look([Standing("q", self.now, LAG, int(self.tick), 0, stands)])
 
 
 @pytest.mark.parametrize("speed", [1.5, 20, 50, 120, 190])
@@ -94,3 +94,22 @@ def test_nothing_is_decided_before_the_window_is_full() -> None:
     assert loop.wait == LAG
     loop.run(1)
     assert loop.wait > LAG
+
+
+def test_the_rate_of_events_is_that_of_the_last_second_over_all_queues() -> None:
+    pace = Pace()
+    assert pace.events == 0
+    pace.look([Standing("q", 10.0, LAG, 1, 1000, {}), Standing("r", 10.0, LAG, 1, 0, {})])
+    assert pace.events == 0, "nothing to compare with"
+    pace.look([Standing("q", 12.0, LAG, 9, 3000, {}), Standing("r", 12.0, LAG, 1, 50, {})])
+    assert pace.events == 1025
+    pace.look([Standing("q", 13.0, LAG, 9, 3000, {})])
+    assert pace.events == 0
+
+
+def test_a_sequence_that_was_set_back_and_a_clock_that_stands_are_no_events() -> None:
+    def at(now: float, events: int) -> Standing:
+        return Standing("q", now, LAG, 1, events, {})
+
+    assert event_rate([at(1.0, 100), at(2.0, 50)]) == 0
+    assert event_rate([at(1.0, 100), at(1.0, 500)]) == 0

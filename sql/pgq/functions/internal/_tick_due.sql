@@ -2,6 +2,9 @@ create or replace function pgq._tick_due(i_queue pgq.queue)
 returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
 as $$
 /*
  * Returns whether the queue needs a tick now.
@@ -9,6 +12,8 @@ as $$
  * With new events: when there are max_count of them, or max_lag has passed since the last tick.
  * Without: at growing intervals, each twice the last, up to idle_period.  A last tick that far in
  * the future counts as old: the clock was set back.
+ *
+ * The settings: a session keeps its plan while the ticks grow from a few to a million.
  *
  * Raises LD201 when the snapshot of the last tick is in the future.  The database was then restored
  * into a server whose transaction ids start lower, and events would not be found again.
