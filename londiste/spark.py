@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,26 @@ def register(spark: Any) -> None:
     ``pgq`` is a queue, read and written; ``pgq_table`` are tables, written.  On a cluster this
     package goes to the executors, which need a Python with psycopg and pyarrow; with Spark Connect
     it has to be installed there.
+
+    On one machine (``local[…]``) Spark's tasks run with the Python of this process, unless
+    PYSPARK_PYTHON or ``spark.pyspark.python`` names another.
     """
     source = importlib.import_module("londiste.engine.spark.source")
     package = importlib.import_module("londiste.engine.spark.package_upload")
     context = getattr(spark, "_sc", None)
     if context is not None and package.is_needed(context.master):
         package.ship(context)
+    if context is not None and _finds_its_python(context):
+        context.pythonExec = sys.executable
     spark.dataSource.register(source.PgqDataSource)
     table = importlib.import_module("londiste.engine.spark.sink.table_sink")
     spark.dataSource.register(table.TableSink)
+
+
+def _finds_its_python(context: Any) -> bool:
+    """Whether Spark would start the first python3 of PATH on this machine, whatever runs here."""
+    named = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    return context.master.startswith("local") and not named
 
 
 @contextlib.contextmanager
@@ -73,7 +85,11 @@ def table(frame: Any, name: str) -> Any:
     """
     known = str(importlib.import_module("londiste.db.names").TableName.parse(name))
     quoted = "`" + known.replace("`", "``") + "`"
-    meta = [column for column in frame.columns if column.startswith("_")]
+    if known not in frame.columns:
+        errors = importlib.import_module("londiste.errors")
+        raise errors.BadOption(f"table {known}: not in this stream", hint="name it in its tables")
+    of_change = importlib.import_module("londiste.engine.spark.stream.options").CHANGE_NAMES
+    meta = [column for column in frame.columns if column in of_change]
     return frame.where(frame["_table"] == known).select(f"{quoted}.*", *meta)
 
 

@@ -36,9 +36,10 @@ from psycopg.waiting import Ready, Wait
 from londiste.applier import copy_insert, statements
 from londiste.applier.conflict_log import KEEP, Conflicts
 from londiste.applier.deferred_rows import CONFLICTS
-from londiste.applier.event_errors import check_columns, format_error
+from londiste.applier.event_errors import check_columns
 from londiste.applier.plan import ReplayChanges, RowSet, TableChange, TablePlan, Verb
 from londiste.applier.row_by_row import RowWriter, must_replace
+from londiste.changes.row_values import format_error
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName

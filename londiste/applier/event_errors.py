@@ -6,7 +6,6 @@ Messages and hints contain no row values, except those of the key.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable
 
 import psycopg
@@ -14,14 +13,14 @@ import psycopg
 from londiste.applier import statements
 from londiste.applier.conflict_policy import Action, decide, kind_of
 from londiste.applier.plan import ReplayChanges, TableChange, TablePlan
+from londiste.changes.row_values import format_error
 from londiste.changes.types import RowChange, Truncate
-from londiste.daemon import logcontext
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.db.queries import query
 from londiste.db.relation import Relation
-from londiste.errors import ApplyError, EventError, LondisteError, from_database
+from londiste.errors import ApplyError, EventError, from_database
 
 
 class EventErrors:
@@ -179,30 +178,6 @@ def key_of(change: TableChange) -> str:
         return ""
     values = ", ".join(str(change.image.get(name)) for name in change.key)
     return f"key ({', '.join(change.key)}) = ({values[:200]}), " if change.key else ""
-
-
-def format_error(error: psycopg.Error) -> str:
-    """The server's message without the values in it."""
-    text = error.diag.message_primary or str(error).strip() or type(error).__name__
-    return _without_value(text, error.sqlstate or "")
-
-
-def stored_error(error: LondisteError) -> str:
-    """What is stored of an error for ``status`` and its readers: without values of rows."""
-    states = (getattr(one, "sqlstate", None) for one in logcontext.causes(error))
-    state = next(filter(None, states), "")
-    message = _without_value(error.message, state)
-    if not error.detail:
-        return message
-    detail = _without_value(error.detail, state)
-    detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", detail)
-    detail = re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail)
-    return f"{message} ({detail})"
-
-
-def _without_value(text: str, state: str) -> str:
-    """A message without the value that it quotes; quotes inside of the value are as they are."""
-    return re.sub(r'(?s)".*"', "***", text) if state.startswith("22") else text
 
 
 def hint_for(state: str, table: TableName) -> str:

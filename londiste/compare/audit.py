@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 
-from londiste.applier.event_errors import stored_error
+from londiste.changes.row_values import stored_error
 from londiste.compare import chunks
 from londiste.compare import recheck as rows
 from londiste.compare import sqlapi as progress

@@ -22,8 +22,8 @@ import contextlib
 import logging
 from collections.abc import Collection, Mapping
 
-from londiste.applier.event_errors import stored_error
 from londiste.cascade import sqlapi as nodes
+from londiste.changes.row_values import stored_error
 from londiste.copy import step_timings
 from londiste.copy.catchup import JOIN_EVENTS, Replay
 from londiste.copy.group_copy import GroupLoad

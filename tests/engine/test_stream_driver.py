@@ -256,3 +256,37 @@ def test_wrong_options_are_named_with_what_to_write(stream: Stream, opened: Open
     by_time = {"startingOffsets": None, "startingTimestamp": time, "consumer": "by_time"}
     by_time["startingBoundInclusive"] = "false"
     assert opened(**by_time).initialOffset()["tick"] == stream.tick() - 1
+
+
+def test_names_that_spark_cannot_distinguish_are_refused_before_the_query_starts(
+    stream: Stream,
+) -> None:
+    stream.database.execute(
+        """create table "Case" (id int primary key); create table "case" (id int primary key);
+        create table twice (id int primary key, a int, "A" int);
+        create table other (id int primary key, _commit_version int)"""
+    )
+    for tables, said in (
+        ("Case, case", r"column public\.case: duplicate"),
+        ("twice, Case", r"table public\.twice: column A: duplicate"),
+        ("Case, other", r"table public\.other: column _commit_version: duplicate"),
+        ("twice", "column A: duplicate"),
+    ):
+        with pytest.raises(BadOption, match=said) as refused:
+            source(stream, payload="typed", tables=tables).schema()
+        assert "payload=json" in refused.value.hint
+
+
+@pytest.mark.parametrize("payload", ["typed", "json"])
+def test_a_table_that_is_not_there_is_named(
+    stream: Stream, payload: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = source(stream, payload=payload, tables="typo", consumer=None)
+    said = "table public.typo does not exist in "
+    if payload == "typed":
+        with pytest.raises(UnknownTable, match=said) as refused:
+            given.schema()
+        assert "correct the option tables" in refused.value.hint
+    else:
+        given.reader(given.schema())
+        assert said in caplog.text

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from londiste.db import catalog
-from londiste.db.connection import session
+from londiste.db.connection import session, whereabouts
 from londiste.engine.spark.sink.queue_sink import QueueBatchWriter, QueueStreamWriter
 from londiste.engine.spark.stream import bounds, offsets, snapshot
 from londiste.engine.spark.stream import reader as reading
@@ -32,7 +32,7 @@ from londiste.engine.spark.stream.offsets import TickRange
 from londiste.engine.spark.stream.options import GapPolicy, Mode, Options, Payload, parse
 from londiste.engine.spark.stream.snapshot import TablePart, table_parts
 from londiste.engine.spark.stream.types import StreamShape, shape_of, unlimited
-from londiste.errors import BadOption
+from londiste.errors import BadOption, UnknownTable
 from londiste.pgq import admin
 
 if TYPE_CHECKING:
@@ -226,14 +226,31 @@ def warn_of_unlimited(options: Options, shape: StreamShape) -> None:
 
 
 def shape_in(options: Options) -> StreamShape:
-    """The columns of the tables, for payload typed.  Raises UnknownTable."""
-    if options.payload is not Payload.TYPED:
+    """The columns of the tables, for payload typed.  Raises UnknownTable.
+
+    With another payload a table that is not there may be one of another node: it is a warning.
+    """
+    found: dict[str, Sequence[catalog.Column]] = {}
+    if not options.tables:
         return StreamShape()
-    found = {}
     with session(options.conninfo, name="londiste-spark", autocommit=True) as conn:
         for table in options.tables:
-            catalog.require(conn, table)
-            found[str(table)] = catalog.columns(conn, table)
+            if catalog.info(conn, table) is not None:
+                found[str(table)] = catalog.columns(conn, table)
+            elif options.payload is Payload.TYPED:
+                raise UnknownTable(
+                    f"table {table} does not exist in {whereabouts(conn)}",
+                    hint="correct the option tables, or read it with payload=json if it is a table"
+                    " of another node",
+                )
+            else:
+                log.warning(
+                    "table %s does not exist in %s: only events of other nodes can name it",
+                    table,
+                    whereabouts(conn),
+                )
+    if options.payload is not Payload.TYPED:
+        return StreamShape()
     if len(found) == 1:
         (columns,) = found.values()
         return shape_of(columns, strings=options.strings, policy=options.values)

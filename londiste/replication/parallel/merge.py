@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import psycopg
 
 from londiste.applier import statements
-from londiste.applier.event_errors import format_error
 from londiste.applier.plan import Verb
+from londiste.changes.row_values import format_error
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName

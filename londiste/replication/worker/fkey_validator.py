@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from londiste.applier.event_errors import stored_error
+from londiste.changes.row_values import stored_error
 from londiste.daemon import logcontext
 from londiste.db import owner
 from londiste.db.connection import Connection, session

@@ -186,7 +186,9 @@ def _compatible(conn: Connection, queue: str, table: TableName, tree: bool) -> b
     for trigger in mine:
         _, _, call = trigger.definition.rpartition(" EXECUTE ")
         arguments = [text.replace("''", "'") for text in _ARGUMENTS.findall(call)]
-        more = [text for text in arguments if text != queue and not _HARMLESS.match(text)]
+        # A native capture names its table behind the queue.
+        options = arguments[2 if "._capture_" in call else 1 :]
+        more = [text for text in options if not _HARMLESS.match(text)]
         if more:
             raise BadOption(
                 f"table {table}: with_copy cannot follow the options of trigger {trigger.name}:"

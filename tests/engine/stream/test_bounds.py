@@ -33,6 +33,32 @@ def versions(stream: Stream, **more: Any) -> list[int]:
     return sorted({row["_commit_version"] for row in rows(reader, reader.partitions())})
 
 
+def test_a_start_that_has_gone_stops_the_query_or_is_the_oldest_that_is_complete(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    write = "select pgq.insert_event('q', 't', 'x')"
+    gone = [stream.write(write) for _ in range(3)]
+    time = ticks.between(stream.conn, "q", gone[0])[0].time.isoformat()
+    stream.database.execute("update pgq.queue set queue_history_txid = txid_current()")
+    left = [stream.write(write) for _ in range(3)]
+    for start in (
+        {"startingTick": gone[1]},
+        {"startingVersion": gone[1]},
+        {"startingTimestamp": time},
+    ):
+        with pytest.raises(PositionLost) as lost:
+            versions(stream, **start)
+        assert "with failOnDataLoss=false the query" in lost.value.hint
+        caplog.clear()
+        # The first complete tick has no complete events before it.
+        assert versions(stream, **start, failOnDataLoss="false") == left[1:]
+        assert f"starts after tick {left[0]} of " in caplog.text
+        given = source(stream, payload="raw", startingOffsets=None, failOnDataLoss=False, **start)
+        reader = given.streamReader(given.schema())
+        assert reader.initialOffset()["tick"] == left[0]
+        reader.stop()
+
+
 def test_versions_and_timestamps_have_the_bounds_of_sparks_change_feeds(stream: Stream) -> None:
     made = [
         stream.write(f"select pgq.insert_event('q', 't', '{n}') from generate_series(1, 50)")
@@ -63,6 +89,7 @@ def test_versions_and_timestamps_have_the_bounds_of_sparks_change_feeds(stream: 
         ({"endingTimestamp": 32503680000000}, BadOption, "endingTimestamp: 3000-.* in the future"),
         ({"startingVersion": made[-1] + 1}, StateError, "no tick .* yet"),
         ({"endingVersion": made[-1] + 1}, StateError, "no tick .* yet"),
+        ({"startingVersion": 10**30}, BadOption, "not an integer from 1 to"),
         ({"startingTimestamp": 1000}, PositionLost, "are incomplete"),
         ({"startingTick": made[3], "endingTimestamp": text[1]}, BadOption, "before the start"),
         ({"startingTick": made[3], "endingTick": made[1]}, BadOption, "before the start"),
@@ -70,6 +97,11 @@ def test_versions_and_timestamps_have_the_bounds_of_sparks_change_feeds(stream: 
         with pytest.raises(error, match=words) as caught:
             versions(stream, **options)
         assert isinstance(caught.value, LondisteError) and caught.value.hint
+    # The hint for an end is followed as it is printed.
+    with pytest.raises(StateError) as early:
+        versions(stream, endingTick=made[-1] + 7)
+    assert early.value.hint.startswith(f"set endingTick={made[-1]}, or omit it")
+    assert versions(stream, endingTick=made[-1]) == made
     # Of the rows of this queue a thousand bytes are some hundred events.
     given = source(stream, payload="raw", maxBytesPerTrigger=1_000_000_000)
     reader = given.streamReader(given.schema())

@@ -21,27 +21,27 @@ from tests.fixtures.stream import Stream
 def stream(new_database: Callable[..., Database], tmp_path: Path) -> Stream:
     made = Stream(None, new_database(pgq=True), tmp_path)
     made.table("id int primary key, v text, n numeric(9,2)", "orders")
-    made.database.execute("create schema mart")
-    made.table("code text primary key, b bytea", "mart.items")
+    made.database.execute("create schema _mart")
+    made.table("code text primary key, b bytea", "_mart.items")
     return made
 
 
-BOTH = "public.orders, mart.items"
+BOTH = "public.orders, _mart.items"
 
 
 def test_several_tables_are_structs_of_one_stream(stream: Stream) -> None:
     stream.write(
         "insert into orders values (1, 'a', 1.5), (2, 'b', null)",
-        r"insert into mart.items values ('x', '\x00ff')",
+        r"insert into _mart.items values ('x', '\x00ff')",
         "delete from orders where id = 2",
-        "truncate mart.items",
+        "truncate _mart.items",
         "update orders set id = 3 where id = 1",
     )
     for more in ({}, {"deduplicationMode": "netChanges"}):
         given = source(stream, payload=None, tables=BOTH, consumer=None, onTruncate="row", **more)
         reader = given.reader(given.schema())
         found = rows(reader, reader.partitions())
-        split: dict[str, list[Any]] = {"public.orders": [], "mart.items": []}
+        split: dict[str, list[Any]] = {"public.orders": [], "_mart.items": []}
         for row in found:
             others = {name for name in split if name != row["_table"]}
             assert all(row[name] is None for name in others)
@@ -57,7 +57,7 @@ def test_several_tables_are_structs_of_one_stream(stream: Stream) -> None:
             ]
             assert inside == wanted and wanted
     types = dict(reader._shape.types)
-    assert types["public.orders.n"] == "decimal(9,2)" and types["mart.items.b"] == "binary"
+    assert types["public.orders.n"] == "decimal(9,2)" and types["_mart.items.b"] == "binary"
 
 
 def test_a_path_names_the_queue_and_its_tables() -> None:
@@ -108,7 +108,7 @@ def test_a_queue_is_a_view_of_spark_sql_and_no_table_of_its_catalog(
 def test_a_path_and_a_split_stream(spark: Any, stream: Stream, tmp_path: Path) -> None:
     stream.spark = spark
     stream.write(
-        "insert into orders values (1, 'a', 1.5)", r"insert into mart.items values ('x', '\x00ff')"
+        "insert into orders values (1, 'a', 1.5)", r"insert into _mart.items values ('x', '\x00ff')"
     )
     dsn = stream.database.dsn
     loaded = spark.read.format("pgq").option("dsn", dsn).load("q/public.orders")
@@ -132,7 +132,7 @@ def test_a_path_and_a_split_stream(spark: Any, stream: Stream, tmp_path: Path) -
     orders = londiste.spark.table(both, "orders")
     assert orders.columns == loaded.columns
     assert orders.collect() == loaded.collect()
-    (item,) = londiste.spark.table(both, "mart.items").collect()
+    (item,) = londiste.spark.table(both, "_mart.items").collect()
     assert (item["code"], bytes(item["b"]), item["_change_type"]) == ("x", b"\x00\xff", "insert")
     stream.write("delete from orders")
     assert loaded.count() == 1

@@ -7,7 +7,7 @@ import pickle
 import psycopg
 import pytest
 
-from londiste.applier.event_errors import stored_error
+from londiste.changes.row_values import stored_error
 from londiste.errors import LondisteError, from_database
 
 

@@ -12,12 +12,14 @@ Deletes of all tables come before the rows, so that a row may have what a delete
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import RawCursor
 
+from londiste.changes.row_values import hide_values
 from londiste.db.connection import Connection, use_own_names, whereabouts
 from londiste.db.names import quote
 from londiste.db.queries import translated
@@ -26,7 +28,7 @@ from londiste.engine.spark.sink.event_rows import Given, require
 from londiste.engine.spark.sink.options import Mode, TableOptions
 from londiste.engine.spark.sink.stage import StagedRows
 from londiste.engine.spark.sink.type_check import require_columns
-from londiste.errors import BadOption, StateError
+from londiste.errors import BadOption, LondisteError, StateError
 
 
 def write(
@@ -99,10 +101,9 @@ class _Part:
     def _copy(self) -> None:
         """Reads chunks of lines; a staged one passes through the driver, as text."""
         statement = f"copy {self._all} from stdin"
-        where = f"table {self.shape.name}, {whereabouts(self.conn)}"
         for chunk, (text, parameters) in self.chunks:
             lines = chunk.rows
-            with translated(where), RawCursor(self.conn) as cursor:
+            with self._without_values(), RawCursor(self.conn) as cursor:
                 if not lines:
                     row = cursor.execute(f"select {text}", parameters).fetchone()
                     require(int(row is not None and row[0] is not None), 1)
@@ -242,9 +243,18 @@ class _Part:
             return cursor.execute(statement).fetchone() is not None
 
     def _do(self, statement: str, parameters: Sequence[object] = ()) -> int:
-        where = f"table {self.shape.name}, {whereabouts(self.conn)}"
-        with translated(where), RawCursor(self.conn) as cursor:
+        with self._without_values(), RawCursor(self.conn) as cursor:
             return cursor.execute(statement, parameters).rowcount
+
+    @contextlib.contextmanager
+    def _without_values(self) -> Iterator[None]:
+        """Translates errors, without values of rows: Spark shows errors on its pages."""
+        try:
+            with translated(f"table {self.shape.name}, {whereabouts(self.conn)}"):
+                yield
+        except LondisteError as error:
+            hide_values(error)
+            raise error from None
 
 
 def check_condition(conn: Connection, shape: Relation, names: Sequence[str], where: str) -> None:

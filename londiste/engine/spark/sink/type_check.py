@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from londiste.db.relation import Relation, RelationColumn
@@ -16,7 +17,7 @@ from londiste.errors import BadOption
 
 _FITTING = {
     "boolean": {"boolean"},
-    "whole": {"smallint", "integer", "bigint", "numeric", "oid"},
+    "whole": {"smallint", "integer", "bigint", "numeric"},
     "float": {"real", "double precision"},
     "double": {"double precision"},
     "decimal": {"numeric"},
@@ -88,7 +89,13 @@ def fits(kind: Any, column: RelationColumn) -> bool:
     plain = _MODIFIER.sub("", whole)
     limits = _MODIFIER.search(whole)
     if word == "array":
-        return plain.endswith("[]") or plain in ("json", "jsonb")
+        if plain in ("json", "jsonb"):
+            return True
+        # All dimensions of an array have one type in PostgreSQL.
+        inner = kind.elementType
+        nested = text_format.kind_of(inner) == "array"
+        element = column if nested else replace(column, type_name=whole[:-2], base_type=None)
+        return whole.endswith("[]") and fits(inner, element)
     if word == "decimal" and not kind.scale:
         word = "whole"
     if plain not in _FITTING.get(word, set()):

@@ -9,6 +9,7 @@ its own part.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -21,6 +22,8 @@ from londiste.engine.spark.stream.options import Net, Options
 from londiste.errors import BadOption, PositionLost, StateError
 from londiste.pgq import ticks
 from londiste.pgq.types import Tick
+
+log = logging.getLogger(__name__)
 
 #: Ticks that the driver reads for one batch; a task asks for those between them.
 MOST_TICKS = 1_000
@@ -35,24 +38,45 @@ SAMPLE_EVENTS = 1_000
 def starting_tick(conn: Connection, options: Options, *, otherwise: str) -> Tick:
     """The tick after which a query starts; otherwise -- when the options do not name one.
 
+    With failOnDataLoss=false that is the oldest complete tick if the one that is named has gone.
     Raises StateError or PositionLost for a tick that does not exist, BadOption for a future time.
     """
+    try:
+        return _starting_tick(conn, options, otherwise)
+    except PositionLost as error:
+        oldest = ticks.oldest_complete(conn, options.queue)
+        if options.fail_on_loss or oldest is None:
+            raise
+        log.warning(
+            "%s: starts after tick %s of %s (failOnDataLoss=false)",
+            error.message,
+            oldest.id,
+            oldest.time.isoformat(),
+        )
+        return oldest
+
+
+def _starting_tick(conn: Connection, options: Options, otherwise: str) -> Tick:
     start, queue = options.start, options.queue
-    if start.tick is not None:
-        return _before(conn, queue, start.tick) if start.inclusive else _at(conn, queue, start.tick)
     oldest, newest = ticks.oldest_complete(conn, queue), ticks.newest(conn, queue)
+    if start.tick is not None:
+        found = (_before if start.inclusive else _at)(conn, queue, start.tick)
+        if oldest is None or found.id < oldest.id:
+            raise lost(conn, queue, found.id)
+        return found
     if oldest is None or newest is None:
         raise no_tick(queue)
     if start.time is None:
         return oldest if (start.end or otherwise) == "earliest" else newest
-    found = _last_until(conn, "startingTimestamp", oldest, newest, options, start.time)
-    if found is None:
+    begin = _last_until(conn, "startingTimestamp", oldest, newest, options, start.time)
+    if begin is None:
         raise PositionLost(
             f"queue {queue}: events since {start.time.isoformat()} are incomplete",
             detail=f"complete since {oldest.time.isoformat()}, tick {oldest.id}",
-            hint="use startingOffsets=earliest, or a later startingTimestamp",
+            hint="use startingOffsets=earliest, or a later startingTimestamp; with"
+            " failOnDataLoss=false the query starts with the oldest complete tick",
         )
-    return found
+    return begin
 
 
 def ending_tick(conn: Connection, options: Options, first: Tick) -> Tick:
@@ -73,6 +97,12 @@ def ending_tick(conn: Connection, options: Options, first: Tick) -> Tick:
         shown = f"endingTick {end.tick}"
         found = first
         if end.tick >= first.id:
+            if end.tick > newest.id:
+                raise StateError(
+                    f"queue {queue} has no tick {end.tick} yet",
+                    detail=f"newest tick: {newest.id}",
+                    hint=f"set endingTick={newest.id}, or omit it to read up to the newest",
+                )
             found = (_at if end.inclusive else _before)(conn, queue, end.tick)
         if found.id < first.id or end.tick < first.id:
             found = None
@@ -227,6 +257,7 @@ def lost(conn: Connection, queue: str, tick: int) -> PositionLost | StateError:
             else f"all events exist after ticks {first.id} to {last.id}"
         )
         + "; rotation removes what no registered consumer needs",
-        hint="start with another checkpoint and mode=snapshot-then-changes; with"
-        " failOnDataLoss=false the query skips lost events",
+        hint="read the rows of the table again: a new query with mode=snapshot-then-changes and"
+        " another checkpoint, or spark.read with mode=snapshot; with failOnDataLoss=false the query"
+        " skips lost events",
     )

@@ -86,6 +86,10 @@ def read_dsn(options: Mapping[str, str]) -> str:
     return dsn
 
 
+#: Of PostgreSQL's bigint, and of Spark's long.
+_LARGEST = 2**63 - 1
+
+
 def names_in(text: str) -> list[str]:
     """The names in a list with commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
@@ -113,9 +117,9 @@ class Reader:
             value = int(text)
         except ValueError:
             value = least - 1
-        if value < least:
+        if not least <= value <= _LARGEST:
             raise BadOption(
-                f"{name}: {text!r} is not an integer of at least {least}",
+                f"{name}: {text!r} is not an integer from {least} to {_LARGEST}",
                 hint=f"use .option('{name}', {max(least, 10)})",
             )
         return value

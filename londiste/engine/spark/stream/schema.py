@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as t
@@ -70,6 +70,9 @@ def of_shape(payload: Payload, shape: StreamShape, *, timed: bool = False) -> An
     """The StructType of the result for one table, or with a struct for each of several."""
     if not shape.tables:
         return schema(payload, shape.columns, timed=timed)
+    require_different(table for table, _ in shape.tables)
+    for table, inside in shape.tables:
+        require_different((column.name for column in inside.columns), of=f"table {table}: ")
     structs = [(table, columns(inside.columns)) for table, inside in shape.tables]
     return _struct([*structs, *CHANGE])
 
@@ -97,16 +100,21 @@ def schema(payload: Payload, columns: Sequence[StreamColumn] = (), *, timed: boo
     if payload is Payload.JSON:
         return _struct([*CHANGE, *_JSON])
     fields = [(column.name, _type(column)) for column in columns]
-    taken = {name for name, _ in CHANGE}
-    for column in columns:
-        if column.name.lower() in taken:
+    require_different(column.name for column in columns)
+    return _struct([*fields, *CHANGE, *(TIMED if timed else ())])
+
+
+def require_different(names: Iterable[str], *, of: str = "") -> None:
+    """Raises BadOption unless Spark can distinguish the columns, also from those of a change."""
+    taken = set(CHANGE_NAMES)
+    for name in names:
+        if name.lower() in taken:
             raise BadOption(
-                f"column {column.name}: duplicate column in the result",
+                f"{of}column {name}: duplicate column in the result",
                 detail="column names in Spark are case-insensitive",
                 hint="use payload=json",
             )
-        taken.add(column.name.lower())
-    return _struct([*fields, *CHANGE, *(TIMED if timed else ())])
+        taken.add(name.lower())
 
 
 def _struct(fields: Sequence[tuple[str, Any]]) -> Any:

@@ -36,16 +36,16 @@ class Typed:
             if self.policy is GapPolicy.NULL:
                 return None
             column = self.columns[number]
-            shown = text if len(text) <= 60 else text[:59] + "…"
             message = (
                 f"column {column.name} of table {self.table}: value out of range of Spark's"
                 f" {column.shown}, {where}"
             )
-            detail = f"{shown!r} is {error}; the type in PostgreSQL is {column.type}"
+            detail = f"it is {error}; the type in PostgreSQL is {column.type}"
+            may_round = column.kind == "decimal" and self.policy is not GapPolicy.ROUND
             rounded = ", more digits rounded with unsupportedValues=round"
             hint = (
                 "continue with NULL instead with unsupportedValues=null"
-                f"{rounded if column.kind == 'decimal' else ''}; or read the column as text with"
+                f"{rounded if may_round else ''}; or read the column as text with"
                 f" stringColumns={column.name}, which needs another checkpoint and target"
             )
             if event_id is None:
@@ -121,8 +121,8 @@ class TypedRows(ChangeRows):
                 f" {', '.join(new)}",
                 detail="the table has changed since the query started, or the column was dropped"
                 " later",
-                hint="restart the query to read the table's columns, or use newColumns=ignore to"
-                " exclude new columns",
+                hint="restart the query to read the columns that the table has now; exclude columns"
+                " that were dropped with newColumns=ignore",
                 event_id=change.event_id,
             )
         if change.op is Op.DELETE:

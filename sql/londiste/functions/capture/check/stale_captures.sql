@@ -47,5 +47,6 @@ where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
     and starts_with(p.proname, '_capture_')
     and p.prorettype = 'trigger'::regtype
     and coalesce(d.value ->> 'queue' = i_queue_name, i_queue_name is null)
+    and londiste.find_table_oid(d.value ->> 'table') is null
     and not exists (select from pg_trigger as t where t.tgfoid = p.oid);
 $$;

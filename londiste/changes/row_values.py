@@ -1,0 +1,42 @@
+"""Errors without values of rows, for readers without rights on the table."""
+
+from __future__ import annotations
+
+import re
+
+import psycopg
+
+from londiste.daemon import logcontext
+from londiste.errors import LondisteError
+
+
+def format_error(error: psycopg.Error) -> str:
+    """The server's message without the values in it."""
+    text = error.diag.message_primary or str(error).strip() or type(error).__name__
+    return _without_value(text, error.sqlstate or "")
+
+
+def stored_error(error: LondisteError) -> str:
+    """What is stored of an error for ``status`` and its readers: without values of rows."""
+    message, detail = _hidden(error)
+    return f"{message} ({detail})" if detail else message
+
+
+def hide_values(error: LondisteError) -> None:
+    """Removes the values of rows from an error's message and detail; its cause still has them."""
+    error.message, error.detail = _hidden(error)
+
+
+def _hidden(error: LondisteError) -> tuple[str, str]:
+    """Message and detail without values of rows."""
+    states = (getattr(one, "sqlstate", None) for one in logcontext.causes(error))
+    state = next(filter(None, states), "")
+    detail = _without_value(error.detail, state)
+    detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", detail)
+    detail = re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail)
+    return _without_value(error.message, state), detail
+
+
+def _without_value(text: str, state: str) -> str:
+    """A message without the value that it quotes; quotes inside of the value are as they are."""
+    return re.sub(r'(?s)".*"', "***", text) if state.startswith("22") else text
