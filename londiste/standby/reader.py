@@ -22,7 +22,13 @@ from typing import NoReturn
 import psycopg
 
 from londiste.daemon.durations import dhms
-from londiste.db.connection import Connection, describe_dsn, usable, whereabouts
+from londiste.db.connection import (
+    Connection,
+    describe_dsn,
+    limit_answers,
+    usable,
+    whereabouts,
+)
 from londiste.errors import LondisteError, TransientError
 from londiste.pgq import batches, blocks
 from londiste.pgq.batches import Coming
@@ -31,6 +37,7 @@ from londiste.pgq.liveness import Beat
 from londiste.pgq.types import Batch
 from londiste.standby import health as states
 from londiste.standby.health import Health
+from londiste.standby.opening import Opening
 from londiste.standby.server import HINT, Server, open_session
 from londiste.standby.ticks import Bounds, looks, replayed
 
@@ -76,6 +83,7 @@ class StandbyReader:
         self._name = ""
         self._where = self.place
         self._conn: Connection | None = None
+        self._opening: Opening | None = None
         self._beat = Beat("standby", queue, consumer, self.place)
 
     def of_provider(self, provider: Server, name: str) -> None:
@@ -127,7 +135,7 @@ class StandbyReader:
         try:
             if self._conn is None:
                 raise StandbyLost("the session has ended")
-            answer = replayed(self._conn, self.queue, bounds)
+            answer = self._look(self._conn, bounds)
         except (LondisteError, psycopg.Error) as error:
             self._lost(error)
         if answer != "":
@@ -164,6 +172,9 @@ class StandbyReader:
         conn, self._conn = self._conn, None
         if conn is not None:
             conn.close()
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.give_up()
 
     def stop(self, node: Connection | None) -> None:
         """The end of the worker: it reads nothing any more."""
@@ -176,7 +187,8 @@ class StandbyReader:
         if self._provider is None or not states.may_ask(self.health, time.monotonic()):
             return False
         try:
-            if not ready(self._session(self._provider)):
+            conn = self._session(self._provider)
+            if conn is None or not ready(conn):
                 return False
         except (LondisteError, psycopg.Error) as error:
             self._fail(self._text(error), getattr(error, "hint", ""))
@@ -185,23 +197,33 @@ class StandbyReader:
             self._answers()
         return True
 
-    def _session(self, provider: Server) -> Connection:
+    def _session(self, provider: Server) -> Connection | None:
+        """The session; None while it is being opened, which only its first use waits for."""
         if self._conn is not None and usable(self._conn):
             return self._conn
-        self.close()
-        conn = open_session(
-            self.dsn,
-            provider,
-            name="londiste worker: standby",
-            answer_seconds=self.answer_seconds,
-        )
-        self._conn, self._where = conn, whereabouts(conn)
+        if self._opening is None:
+            self.close()
+            self._opening = Opening(
+                lambda: open_session(
+                    self.dsn,
+                    provider,
+                    name="londiste worker: standby",
+                    answer_seconds=self.answer_seconds,
+                )
+            )
+        if not self._opening.ended(self.wait if self.health.usable else 0.0):
+            if self.health.usable:
+                self._late(f"it has not answered in {self.wait:g} s")
+            return None
+        opening, self._opening = self._opening, None
+        self._conn = conn = opening.take()
+        self._where = whereabouts(conn)
         return conn
 
     def _has_ticks(self, conn: Connection, bounds: Bounds, stopping: Callable[[], bool]) -> bool:
         deadline = time.monotonic() + states.patience(self.health, self.wait)
         for _ in looks(deadline):
-            answer = replayed(conn, self.queue, bounds)
+            answer = self._look(conn, bounds)
             if answer:
                 raise TransientError(answer, hint=HINT)
             if answer is not None:
@@ -209,6 +231,14 @@ class StandbyReader:
             if stopping():
                 return False
         return self._late(f"it has not replayed tick {bounds.to_tick} in {self.wait:g} s")
+
+    def _look(self, conn: Connection, bounds: Bounds) -> str | None:
+        """What ``replayed`` answers; a server that takes longer than its wait counts as silent."""
+        limit_answers(conn, self.answer_seconds)
+        try:
+            return replayed(conn, self.queue, bounds)
+        finally:
+            limit_answers(conn, self.answer_seconds, unless_busy=True)
 
     # -- state -----------------------------------------------------------------------------
 

@@ -155,7 +155,8 @@ class Sessions:
                 state.worker,
                 wait=settings.read_from_wait,
                 longest_pause=settings.max_retry_delay,
-                answer_seconds=settings.lock_timeout + settings.response_timeout,
+                # A read that takes longer is asked for by another session (limit_answers).
+                answer_seconds=max(1.0, settings.read_from_wait),
             )
         return self.standby
 

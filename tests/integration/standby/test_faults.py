@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -69,3 +71,31 @@ def test_rows_stay_the_same_whatever_the_standby_does(pair: Make, seed: int) -> 
     assert found.same()
     assert worker.running()
     assert "ERROR" not in worker.said(), worker.said()
+
+
+def test_a_silent_standby_delays_one_batch_and_none_of_those_behind_it(pair: Make) -> None:
+    found = pair({"read_from_wait": 1.0, "max_retry_delay": 1.0})
+    worker = found.started()
+    found.line.wait_position(found.leaf, found.write(0, 10))
+    found.line.wait(lambda: found.leaf.database.value(_READ), "a batch from the standby")
+    found.standby.signal(signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        found.line.wait_position(found.leaf, found.write(100, 1))
+        first = time.monotonic() - began
+        # Several attempts to open a session lie in this time; each fails after ten seconds.
+        slowest, number = 0.0, 200
+        while time.monotonic() - began < first + 25:
+            number += 1
+            sent = time.monotonic()
+            found.line.wait_position(found.leaf, found.write(number, 1))
+            slowest = max(slowest, time.monotonic() - sent)
+        assert first < 15 and slowest < 5, (first, slowest, worker.said())
+    finally:
+        found.standby.signal(signal.SIGCONT)
+    before = found.leaf.database.value(_READ)
+    while found.leaf.database.value(_READ) == before:
+        number += 1
+        found.line.wait_position(found.leaf, found.write(number, 1))
+    assert found.same()
+    assert "Traceback" not in worker.said()

@@ -54,11 +54,16 @@ class Standby:
     def kill(self) -> None:
         """SIGKILL for all of its processes."""
         pid = self.pid()
+        self.signal(signal.SIGKILL)
+        wait_for(lambda: not Path(f"/proc/{pid}/stat").exists(), what="the end of the standby")
+
+    def signal(self, number: signal.Signals) -> None:
+        """A signal for all of its processes.  After SIGSTOP it is as silent as a lost host."""
+        pid = self.pid()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         for one in (pid, *map(int, children)):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
-        wait_for(lambda: not Path(f"/proc/{pid}/stat").exists(), what="the end of the standby")
+                os.kill(one, number)
 
     def pid(self) -> int:
         """Its first process."""
