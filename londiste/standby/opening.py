@@ -1,4 +1,4 @@
-"""Opens a session beside other work: a server that is silent delays nobody."""
+"""Opens a session in a thread, so that a silent server causes no wait."""
 
 from __future__ import annotations
 
