@@ -109,6 +109,7 @@ def doctor(
         exclude=exclude,
         engine="spark" if start_spark else engine or WorkerSettings.model_fields["engine"].default,
         start_spark=start_spark,
+        read_from=settings.read_from if settings is not None else "",
     )
     if as_json:
         output.as_json(Findings(findings=[as_row(one) for one in found]))

@@ -24,9 +24,17 @@ from londiste.errors import (
 from londiste.monitor.doctor import collect
 from londiste.monitor.doctor.checks import ALL
 from londiste.monitor.doctor.facts import DatabaseFacts
-from londiste.monitor.doctor.situation import DoctorLimits, ProgramFacts, Situation, critical
+from londiste.monitor.doctor.situation import (
+    DoctorLimits,
+    ProgramFacts,
+    Situation,
+    critical,
+    warning,
+)
 from londiste.monitor.queues.model import Finding
+from londiste.monitor.verdict import READ_FROM
 from londiste.replication.commands.create_table import code_to_accept
+from londiste.standby import server as standby
 
 #: Milliseconds for one statement, and for a lock.
 _STATEMENT_MS, _LOCK_MS = 15_000, 1_000
@@ -52,12 +60,14 @@ def examine(
     start_spark: bool = False,
     limits: DoctorLimits | None = None,
     whole_rows: bool = False,
+    read_from: str = "",
 ) -> list[Finding]:
     """All findings about a source, and a target, of replication; the worst first.
 
     source, target -- connection strings.  Without a target the source alone is examined.
     tables, exclude -- names or patterns with * and ?; no tables: all.
     whole_rows -- tables without key will be added by whole rows.
+    read_from -- connection string of a standby of the source, from which batches will be read.
     engine -- of the copies; start_spark -- also start Spark, which takes some seconds.
 
     A database that cannot be reached is a finding.  Raises BadOption for what is no connection
@@ -82,6 +92,8 @@ def examine(
         if len(conns) == 2:
             with translated(conns[1]):
                 same = same_database(*conns)
+        if read_from and facts[0] is not None:
+            failed += _standby_findings(read_from, conns[0])
         ours, theirs = facts
         if ours is not None:
             here = Situation(
@@ -169,6 +181,22 @@ def _reading(dsn: str) -> Iterator[Connection]:
     ) as conn:
         conn.execute("set default_transaction_read_only = on")
         yield conn
+
+
+def _standby_findings(dsn: str, source: Connection) -> Iterator[Finding]:
+    """Why the standby of the settings would not be read."""
+    try:
+        standby.open_session(
+            dsn, standby.look(source), name="londiste doctor", answer_seconds=_STATEMENT_MS / 1000
+        ).close()
+    except LondisteError as error:
+        yield warning(
+            READ_FROM,
+            f"the standby of read_from: {error.message}",
+            "batches, copies and comparisons read from the provider",
+            error.hint or standby.HINT,
+            side="source",
+        )
 
 
 def _unreached(side: str, error: LondisteError) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -66,3 +67,24 @@ def test_a_readable_file_with_its_password_is_refused(pair: Make) -> None:
     done = found.line.run(found.leaf, "worker", "--once")
     assert done.code == 2 and "hush4711" not in done.err, str(done)
     assert "read_from" in done.err
+
+
+def test_doctor_names_a_standby_that_would_not_be_read(pair: Make) -> None:
+    found = pair()
+
+    def findings() -> list[dict[str, str]]:
+        done = found.line.run(found.leaf, "doctor", "--json")
+        told: list[dict[str, str]] = json.loads(done.out)["findings"]
+        return [one for one in told if one["id"] == "read-from"]
+
+    assert findings() == []
+    found.configure(read_from=found.root.database.dsn)
+    (refused,) = findings()
+    assert refused["severity"] == "warning"
+    assert "it is no standby (any more)" in refused["what"]
+    assert refused["do"].startswith("correct read_from in the settings of the node")
+    found.standby.stop()
+    found.configure()
+    (down,) = findings()
+    assert "the standby of read_from: " in down["what"] and down["do"]
+    found.standby.start()
