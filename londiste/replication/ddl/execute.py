@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 import psycopg
+from psycopg import sql
 
 from londiste.db.connection import (
     TEXT_SETTINGS,
@@ -113,11 +114,15 @@ def run_part(
                 "as a superuser: alter system set track_counts = on; select pg_reload_conf()",
                 event_id,
             )
+        # What the rows before the script have deferred is no work of the script.
+        run_deferred(conn)
         with savepoint(conn):
             watch = rows.Watch.begin(conn, queue, root=root)
             with _session(conn, lock_timeout):
                 for statement in statements:
                     run_statement(conn, statement, name, node=node, event_id=event_id)
+                with _failing(conn, name, node, event_id):
+                    run_deferred(conn)
             touched = watch.end(conn, statements)
         changed = _check(conn, queue, name, before, node=node, event_id=event_id)
         _check_sequences(conn, name, sequences, node=node, event_id=event_id)
@@ -178,23 +183,55 @@ def run_statement(
     event_id: int | None = None,
 ) -> None:
     """Runs one statement.  Raises ScriptFailed, or TransientError when a retry may succeed."""
-    try:
+    with _failing(conn, name, node, event_id, statement):
         # In the form of the protocol that refuses two statements in one text.
         conn.execute(statement.text.encode(), prepare=False, binary=True)
+    log.info("script %s, statement %d: %s", name, statement.number, statement.shown)
+
+
+def run_deferred(conn: Connection) -> None:
+    """Runs the checks and triggers that are deferred to the commit, which fail or write rows.
+
+    What follows in the transaction is deferred as its constraints are declared.
+    """
+    conn.execute("set constraints all immediate")
+    later = tuples(conn, "deferred_constraints")
+    if later:
+        names = sql.SQL(", ").join(sql.Identifier(schema, name) for schema, name in later)
+        conn.execute(sql.SQL("set constraints {} deferred").format(names))
+
+
+@contextlib.contextmanager
+def _failing(
+    conn: Connection,
+    name: str,
+    node: str,
+    event_id: int | None,
+    statement: Statement | None = None,
+) -> Iterator[None]:
+    """Turns errors of the server into ScriptFailed, or into TransientError.
+
+    statement -- None: what the statements have deferred to the end of the script.
+    """
+    try:
+        yield
     except psycopg.Error as error:
         ours = from_database(error, where=describe_dsn(conn.info.dsn))
         if isinstance(ours, TransientError):
             raise ours from error
+        what, shown, number = "a deferred constraint or trigger", "", None
+        if statement is not None:
+            what = f"statement {statement.number} (line {statement.line})"
+            shown, number = statement.shown, statement.number
         state_text = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
         raise ScriptFailed(
-            f"script {name}: statement {statement.number} (line {statement.line}) failed on node"
-            f" {node}: {error.diag.message_primary or ours.message}{state_text}",
-            detail="; ".join(filter(None, [statement.shown, error.diag.message_detail])),
+            f"script {name}: {what} failed on node {node}:"
+            f" {error.diag.message_primary or ours.message}{state_text}",
+            detail="; ".join(filter(None, [shown, error.diag.message_detail])),
             hint="; ".join(filter(None, [server_hint(error), choices(name)])),
             event_id=event_id,
-            statement=statement.number,
+            statement=number,
         ) from error
-    log.info("script %s, statement %d: %s", name, statement.number, statement.shown)
 
 
 @contextlib.contextmanager
