@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
 
 from londiste.db import catalog
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, argument
+from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import tuples
 from londiste.errors import BadOption, ScriptFailed, StateError
 from londiste.handlers.base import TableRules
 from londiste.handlers.table_rules import HandlerAttrs
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import rows
-from londiste.replication.ddl.failures import failed, refusing
+from londiste.replication.ddl.failures import choices, refusing
 from londiste.replication.ddl.header import Attributes, Condition, fill
-from londiste.replication.ddl.split import Statement, split
+from londiste.replication.ddl.split import Statement, split, words_of
 from londiste.replication.model import ReplicatedTable
+
+#: The columns of a table by their names, with their numbers.
+Columns: TypeAlias = Mapping[str, int]
 
 #: First words of statements that write no rows by themselves.
 _DEFINES = ("alter", "create", "drop", "comment", "grant", "revoke", "set", "reset", "analyze")
@@ -83,10 +87,13 @@ def require_new_here(conn: Connection, queue: str, name: str, text: str) -> None
             )
 
 
-def ruled_columns(conn: Connection, queue: str) -> Mapping[TableName, frozenset[str]]:
-    """The columns, by their names here, of each table of which a rule of this node names some."""
+def ruled_columns(conn: Connection, queue: str) -> Mapping[TableName, Columns]:
+    """The columns here, and their numbers, of each table of which a rule of this node names some.
+
+    A number stays with a column that is renamed, and is never given to another one.
+    """
     return {
-        table.name: frozenset(column.name for column in catalog.columns(conn, table.dest))
+        table.name: {column.name: column.number for column in catalog.columns(conn, table.dest)}
         for table in _ruled(conn, queue)
     }
 
@@ -95,7 +102,7 @@ def check_rules(
     conn: Connection,
     queue: str,
     name: str,
-    before: Mapping[TableName, frozenset[str]],
+    before: Mapping[TableName, Columns],
     *,
     node: str,
     event_id: int | None,
@@ -106,32 +113,68 @@ def check_rules(
     """
     after = ruled_columns(conn, queue)
     for table in _ruled(conn, queue):
-        was, now = before.get(table.name, frozenset()), after[table.name]
-        gone, unnamed = lost_columns(table.wants, was, now)
+        rules, was, now = table.wants, before.get(table.name, {}), after[table.name]
+        gone, taken = lost_columns(rules, _in_condition(rules, was), was, now)
         if gone:
-            raise failed(
-                name,
-                node,
-                f"table {table.name}: it renames or replaces {_columns(gone)}, which the rule of"
-                f" this node names ({_columns(unnamed)} is not named)",
-                "values would be missing, or in clear, without an error",
-                f"name the new columns, too: londiste change-handler {_naming(table, unnamed)}",
-                event_id,
+            unnamed = sorted(set(taken) - {_name_here(rules, column) for column in rules.named})
+            other = (
+                f"{_columns(unnamed)} is not named"
+                if unnamed
+                else "other columns have their names now"
+            )
+            raise ScriptFailed(
+                f"script {name} failed on node {node}: table {table.name}: it renames or replaces"
+                f" {_columns(gone)}, which the rule of this node names ({other})",
+                detail="values would be missing, or in clear, without an error",
+                hint=_follow(table, name, unnamed, was, now),
+                event_id=event_id,
             )
 
 
 def lost_columns(
-    rules: TableRules, before: frozenset[str], after: frozenset[str]
+    rules: TableRules, condition: Collection[str], before: Columns, after: Columns
 ) -> tuple[list[str], list[str]]:
-    """The columns that rules name and that are gone, and new ones that take their place unnamed.
+    """The columns that rules name and that are gone, and those that take their place.
 
-    before, after -- the columns of the table here.  Both are empty where no value can be in the
-    wrong place: a column that is only dropped has no values any more.
+    condition -- the columns here that the condition of the rules names.
+    before, after -- the columns of the table here.
+    A column that has another name is gone if the rules treat that name in another way, or if the
+    condition would not read it any more.  One that is dropped has no values any more, so that it
+    is gone only if there is a new one that the rules do not name.
     """
-    here = dict(rules.renamed)
-    named = {here.get(column, column) for column in rules.named}
-    gone, unnamed = sorted(named & before - after), sorted(after - before - named)
-    return (gone, unnamed) if gone and unnamed else ([], [])
+    named = {_name_here(rules, column) for column in rules.named}
+    gone = named & before.keys() - after.keys()
+    taken = after.keys() - before.keys() - named
+    if not (gone and taken):
+        gone, taken = set(), set()
+    old = {number: column for column, number in before.items()}
+    for now, number in after.items():
+        was = old.get(number, now)
+        differs = _treats(rules, was) != _treats(rules, now)
+        if was != now and (differs or {was, now} & set(condition)):
+            gone |= {was}
+            taken |= {now}
+    return sorted(gone), sorted(taken)
+
+
+def _treats(rules: TableRules, column: str) -> tuple[bool, str]:
+    """What rules do with a column here: whether it is written, and by its name if it is changed."""
+    theirs = {here: there for there, here in rules.renamed}.get(column, column)
+    return rules.keeps(theirs), theirs if theirs in rules.changed else ""
+
+
+def _name_here(rules: TableRules, column: str) -> str:
+    return dict(rules.renamed).get(column, column)
+
+
+def _in_condition(rules: TableRules, columns: Columns) -> set[str]:
+    """The columns here that the condition of rules names; all, where it cannot be read."""
+    if not rules.where:
+        return set()
+    with contextlib.suppress(BadOption):
+        words = words_of(rules.where)
+        return {_name_here(rules, word.text) for word in words if word.names} & columns.keys()
+    return set(columns)
 
 
 def came_before(
@@ -202,19 +245,47 @@ def _ruled(conn: Connection, queue: str) -> list[ReplicatedTable]:
     found = []
     for table in tables.get_table_list(conn, queue):
         with contextlib.suppress(BadOption):
-            if table.local and table.wants.stored and table.wants.named:
+            rules = table.wants
+            if table.local and rules.stored and (rules.named or rules.where):
                 found.append(table)
     return found
 
 
-def _naming(table: ReplicatedTable, more: Sequence[str]) -> str:
-    """Arguments of change-handler that name more columns in the rule of a table."""
+def _follow(
+    table: ReplicatedTable, script: str, more: Sequence[str], was: Columns, now: Columns
+) -> str:
+    """Hint that names more columns in the rule of a table, or changes the rule after the script.
+
+    more -- new names that the rule can have before the script runs.
+    """
     rule = HandlerAttrs.of(table.attrs)
-    for option, names in (("--skip-columns", rule.skip_columns), ("--columns", rule.columns)):
-        if names:
-            listed = ",".join(dict.fromkeys([*names, *more]))
-            return f"{argument(table.name)} {option} {shlex.quote(listed)}"
-    return f"{argument(table.name)} --handler {rule.handler.partition('(')[0]}"
+    change = f"londiste change-handler {argument(table.name)}"
+    where = _renamed(rule.where, was, now)
+    if where == rule.where:
+        change += f" --handler {rule.handler.partition('(')[0]}" if rule.handler else ""
+        for option, names in (("--skip-columns", rule.skip_columns), ("--columns", rule.columns)):
+            if names:
+                listed = shlex.quote(",".join(dict.fromkeys([*names, *more])))
+                change = f"londiste change-handler {argument(table.name)} {option} {listed}"
+        if more:
+            return f"name the new columns, too: {change}; {choices(script)}"
+    else:
+        change += f" --where {shlex.quote(where)}"
+    return (
+        f"run its statements here with psql; then: {change};"
+        f" then: londiste execute mark-done {shlex.quote(script)}"
+    )
+
+
+def _renamed(where: str, was: Columns, now: Columns) -> str:
+    """A condition with the names that its columns have now."""
+    new = {number: column for column, number in now.items()}
+    with contextlib.suppress(BadOption):
+        for word in reversed(words_of(where)):
+            name = new.get(was.get(word.text, 0), word.text) if word.names else word.text
+            if name != word.text:
+                where = where[: word.start] + quote(name) + where[word.end :]
+    return where
 
 
 def _columns(names: Sequence[str]) -> str:

@@ -190,6 +190,12 @@ def test_counts_are_needed(tree: Tree) -> None:
     assert "track_counts" in done.err
 
 
+MASKED = [
+    "--handler",
+    "obfuscate",
+    "--handler-arg",
+    'rules={"id":"keep","region":"hash","v":"keep"}',
+]
 RENAMES = {
     "columns": (["--columns", "id,v"], "v"),
     "skip": (["--skip-columns", "region"], "region"),
@@ -213,6 +219,39 @@ def test_a_renamed_column_that_a_rule_names_stops_the_node(
     assert node.database.execute(EVERY) == before
     checked = tree.run(tree.root, "check", "--all-nodes")
     assert f"table public.f: its rule names {column}, which node root does not have" in checked.out
+
+
+SWAP = (
+    "alter table f rename {0} to tmp; alter table f rename {1} to {0};"
+    " alter table f rename tmp to {1}"
+)
+AGAIN = "alter table f rename {0} to other; alter table f add {0} text"
+
+
+@pytest.mark.parametrize("text", [SWAP, AGAIN], ids=["swap", "again"])
+@pytest.mark.parametrize("rule", ["skip", "mask", "where"])
+def test_a_name_that_another_column_gets_stops_the_node(tree: Tree, rule: str, text: str) -> None:
+    options = {"where": ["--where", "region = 'us'"], "mask": MASKED, "skip": RENAMES["skip"][0]}
+    node = part_of(tree, *options[rule])
+    before = node.database.execute(EVERY)
+    tree.fine("r.sql", text.format("region", "v"))
+    # The worker must not write this value in clear.
+    tree.root.database.execute("update f set v = 'secret', region = 'secret'")
+    tree.line.tick()
+    done = tree.run(node, "worker", "--once")
+    assert done.code == 5, str(done)
+    assert "column" in done.err and "region" in done.err
+    assert "which the rule of this node names" in done.err
+    assert node.database.execute(EVERY) == before
+    if rule != "where":
+        return
+    first, second = commands_of(done.err)
+    name = "v" if text == SWAP else "other"
+    assert first == ["change-handler", "public.f", "--where", f"\"{name}\" = 'us'"]
+    assert second == ["execute", "mark-done", "r.sql"]
+    node.database.execute("set session_replication_role = replica; " + text.format("region", "v"))
+    for words in (first, second):
+        assert tree.run(node, *words).code == 0, words
 
 
 def test_a_rule_that_names_both_columns_follows_the_script(tree: Tree) -> None:
