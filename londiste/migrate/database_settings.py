@@ -10,6 +10,7 @@ from londiste.db.connection import Connection
 from londiste.db.ddl import literal
 from londiste.db.names import quote
 from londiste.db.queries import fetch
+from londiste.errors import REPLICA_ROLE
 from londiste.monitor.doctor.situation import shortened, warning
 from londiste.monitor.queues.model import Finding
 
@@ -48,6 +49,8 @@ def findings(old: DatabaseSettings, new: DatabaseSettings) -> Iterator[Finding]:
     named: list[str] = []
     statements: list[str] = []
     for role, name, value in sorted(old.settings - new.settings):
+        if name.lower() == REPLICA_ROLE:
+            continue  # Its captures would not fire: a finding of its own.
         who = f"role {quote(role)} in {database}" if role else database
         named.append(name if not role else f"{name} of role {role}")
         setting = ".".join(quote(part) for part in name.split("."))

@@ -29,6 +29,7 @@ from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
+from londiste.replication import replication_role
 from londiste.replication.commands import fkeys
 from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
@@ -126,6 +127,7 @@ def prepare(
         return None
     if not switch.begun:
         _require_replica(pair, here)
+        _require_captures(sites, (here, to))
         if not force:
             _require_all(sites, pair, here)
         _require_structure(sites, here, to, force=force, warn=warn)
@@ -223,6 +225,21 @@ def _require_replica(pair: Pair, here: Side) -> None:
             hint=f"{error.hint}; then repeat the command",
         )
         raise
+
+
+def _require_captures(sites: Connections, sides: Sequence[Side]) -> None:
+    """Checks that no session writes without a capture, now or after the switch.
+
+    Raises StateError.
+    """
+    for side in sides:
+        for one in replication_role.find(sites.at(side.dsn)):
+            raise StateError(
+                f"{side.name} database: {one}",
+                detail=f"nothing was changed; {replication_role.WHY}",
+                hint=f"as an administrator of the {side.name} server: {one.statement}; end its open"
+                " sessions; londiste migrate verify compares the rows; then repeat the command",
+            )
 
 
 def _require_successor(

@@ -114,6 +114,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "londiste triggers --restore TABLE re-creates it with its options. Then run londiste"
             " resync TABLE on the nodes below: they lack the changes since then.",
         ),
+        "replication-role": (
+            "session_replication_role is replica or local for the server, the database or a role:"
+            " captures do not fire in such sessions, and their changes are lost for all nodes.",
+            "Reset the setting and end the open sessions; the finding contains the statement. Then"
+            " londiste compare, and londiste resync TABLE where a table differs.",
+        ),
         "capture-stale": (
             "The capture does not match the table any more: it works, but slower.",
             "londiste triggers --restore re-creates it.",

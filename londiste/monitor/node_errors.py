@@ -12,12 +12,14 @@ from londiste.db.queries import tuples
 from londiste.errors import InstallError
 from londiste.monitor import partitions
 from londiste.monitor.nodes.rules import NO_SEQUENCE, REWRITTEN, STALE_BELOW, TOO_NARROW
+from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import COPY_BELOW, ReplicatedTable
 
 _T = TypeVar("_T")
 #: The command with more about a line of status.
 CHECK = "londiste check shows what to do"
+UNCAPTURED = "changes of such sessions are not captured"
 
 
 def collect(
@@ -45,6 +47,9 @@ def collect(
         for changed in known(missing, lambda: partitions.find(conn, queue)) or ():
             do = partitions.remedy(changed.table, queue)
             errors.append(("partition", f"{changed.message}; hint: {do}"))
+    if info.type is not NodeType.LEAF:
+        for silenced in replication_role.find(conn):
+            errors.append(("replication-role", f"{silenced}: {UNCAPTURED}: {CHECK}"))
     renamed = known(missing, lambda: tables.renamed_tables(conn, queue)) or {}
     for old, now in renamed.items():
         errors.append(

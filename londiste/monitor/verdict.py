@@ -20,6 +20,7 @@ _NAMED = 3
 SOURCES = {
     "capture": Severity.CRITICAL,
     "partition": Severity.CRITICAL,
+    "replication-role": Severity.CRITICAL,
     "subscribers": Severity.CRITICAL,
     "rewritten": Severity.WARNING,
     "follow": Severity.WARNING,

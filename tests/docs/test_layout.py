@@ -20,7 +20,15 @@ REPLICATION = (
     ("worker", "failover"),
     ("commands",),
     ("apply", "parallel", "forwarding", "tablesync", "ddl"),
-    ("model", "sqlapi", "patterns", "registration_filter", "coverage", "notifications"),
+    (
+        "model",
+        "sqlapi",
+        "patterns",
+        "registration_filter",
+        "coverage",
+        "notifications",
+        "replication_role",
+    ),
 )
 
 

@@ -35,6 +35,7 @@ from londiste.monitor.doctor.facts import (
     Table,
     TypeFacts,
 )
+from londiste.replication import replication_role
 
 
 def collect(conn: Connection, dsn: str) -> DatabaseFacts:
@@ -54,7 +55,13 @@ def collect_server(conn: Connection, dsn: str) -> DatabaseFacts:
     return replace(
         _server(conn),
         replica=_may_be_replica(dsn),
-        more=MoreFacts(dsn=without_secrets(dsn), clock=ahead, spread=spread, **_decoded(more)),
+        more=MoreFacts(
+            dsn=without_secrets(dsn),
+            clock=ahead,
+            spread=spread,
+            silenced=replication_role.find(conn),
+            **_decoded(more),
+        ),
     )
 
 
@@ -129,6 +136,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             replicated=mine,
             copying=copying,
             sql=state,
+            silenced=replication_role.find(conn),
             unreadable=tuple(unreadable),
             **_decoded(server),
         ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from londiste.db.names import TableName, quote
+from londiste.replication.replication_role import RoleSetting
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ class MoreFacts:
     """What only the doctor asks a database for; fields as in ``doctor_server``.
 
     settings -- values that a new session of this user has.
+    silenced -- settings with which captures do not fire.
     place -- directory of the database; None where this user may not see it.
     free_bytes -- on the disk of that directory, where this process can see it.
     address -- of the server, '' for a socket; encrypted -- the session to it.
@@ -151,6 +153,7 @@ class MoreFacts:
     database: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()
+    silenced: tuple[RoleSetting, ...] = ()
     server_free: int = 100
     database_limit: int = -1
     database_used: int = 0

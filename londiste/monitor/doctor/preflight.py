@@ -17,6 +17,7 @@ NODE = frozenset(
         "standby",
         "read-only",
         "replica",
+        "replication-role",
         "administration",
         "connections",
         "encoding",

@@ -12,6 +12,7 @@ from londiste.errors import LondisteError
 from londiste.monitor.node_errors import copies_paused
 from londiste.monitor.nodes.rules import NodeFacts, TableFacts
 from londiste.orchestration.connections import Connections
+from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys
 from londiste.replication.model import COPY_BELOW
@@ -68,6 +69,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
             start=f"londiste -c FILE worker (settings of node {node.name})",
         ),
         copies_paused(conn, queue, missing=[]),
+        replication_role.find(conn),
     )
 
 

@@ -12,6 +12,7 @@ from londiste.cascade.daemons import Life, Running
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.replication.replication_role import WHY, RoleSetting
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class NodeFacts:
     paused -- whether its worker is paused.  operation -- an unfinished change of the cascade, and
         the command that finishes it.  worker -- that of the node; None: not asked.
     copies_paused -- by ``copy pause``; None: not known.
+    silenced -- settings with which its captures do not fire.
     """
 
     name: str
@@ -59,6 +61,7 @@ class NodeFacts:
     operation: tuple[str, str] | None = None
     worker: Running | None = None
     copies_paused: bool | None = False
+    silenced: tuple[RoleSetting, ...] = ()
 
 
 def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Finding]:
@@ -111,8 +114,22 @@ def _of_worker(node: NodeFacts, worker: Running, queue: str) -> list[Finding]:
     return [_finding(severity, "worker", node, worker.text, why, worker.do, queue)]
 
 
+def _silenced(node: NodeFacts, queue: str) -> list[Finding]:
+    """About sessions whose changes no capture sees; a leaf captures nothing."""
+    found = []
+    for one in node.silenced if node.type != "leaf" else ():
+        do = (
+            f"as an administrator: {one.statement}; end its open sessions; then on the nodes below:"
+            " londiste compare, and londiste resync TABLE where a table differs"
+        )
+        found.append(
+            _finding(Severity.CRITICAL, "replication-role", node, str(one), WHY, do, queue)
+        )
+    return found
+
+
 def _own(node: NodeFacts, queue: str) -> list[Finding]:
-    found = _at_work(node, queue)
+    found = [*_at_work(node, queue), *_silenced(node, queue)]
     for name, table in node.tables.items():
         if table.copy_below:
             do = (

@@ -17,6 +17,7 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
 from londiste.handlers import table_rules
 from londiste.orchestration.connections import Connections
+from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.failover import reroute
 from londiste.replication.model import ReplicatedSequence, ReplicatedTable
@@ -169,6 +170,7 @@ def check(
     new, queue = scene.place(name), scene.queue
     here = sites.at(new.dsn)
     operation_log.require_notes(here, name)
+    _require_captures(here, name, force=force, warn=warn)
     answers = scene.answers(old)
     there = sites.at(scene.place(old).dsn) if answers else None
     feeds = reroute.Feeds(sites, scene, lost_root=None if answers else old)
@@ -213,6 +215,21 @@ def check(
         hint=f"with the settings of {new.name}: londiste {', londiste '.join(mends)}; or continue"
         " without it: --allow-data-loss",
     )
+
+
+def _require_captures(here: Connection, name: str, *, force: bool, warn: Warn) -> None:
+    """Raises StateError when sessions of the node's database would not be captured."""
+    for one in replication_role.find(here):
+        what = f"node {name} is not ready to be the root: {one}"
+        if force:
+            warn(f"{what}: {replication_role.WHY}; as an administrator of {name}: {one.statement}")
+            continue
+        raise StateError(
+            what,
+            detail=f"nothing was changed; {replication_role.WHY}",
+            hint=f"as an administrator of {name}: {one.statement}; then repeat the command; or"
+            " continue without it: --allow-data-loss",
+        )
 
 
 def _holds_less(here: ReplicatedTable, there: ReplicatedTable | None) -> bool:

@@ -211,3 +211,47 @@ def test_a_step_with_many_tables_is_one_short_line(nodes_of: Nodes, londiste: Co
     assert done.code == 0, done.err
     assert "40 tables: public." in done.err
     assert max(map(len, done.err.splitlines())) < 400
+
+
+def test_sessions_in_which_captures_do_not_fire_are_critical_until_the_finding_is_done(
+    root: Node, londiste: CommandLine
+) -> None:
+    role = f'no "captures" {root.db.name}'
+    quoted = role.replace('"', '""')
+    database = f'database "{root.db.name}"'
+    for statement in (
+        f'create role "{quoted}" login',
+        f'alter role "{quoted}" set session_replication_role = local',
+        f"alter {database} set session_replication_role = replica",
+    ):
+        root.db.execute(statement)
+    try:
+        code, found = kinds(root, londiste)
+        assert (code, found) == (2, ["replication-role"] * 2)
+        shown = londiste(root.db, "status", "--check").out
+        assert f"session_replication_role is local for role {role}: changes" in shown
+        findings = londiste(root.db, "check", "--json").json["findings"]
+        for finding in findings:
+            statement = finding["do"].removeprefix("as an administrator: ").partition(";")[0]
+            root.db.execute(statement)
+        assert kinds(root, londiste) == (0, [])
+    finally:
+        root.db.execute(f"alter {database} reset session_replication_role")
+        root.db.execute(f'drop role "{quoted}"')
+
+
+def test_what_is_set_for_the_database_counts_more(root: Node, londiste: CommandLine) -> None:
+    role = f"loader {root.db.name}"
+    for statement in (
+        f'create role "{role}" login',
+        f'alter role "{role}" set session_replication_role = replica',
+        f'alter role "{role}" in database "{root.db.name}" set session_replication_role = origin',
+    ):
+        root.db.execute(statement)
+    try:
+        assert kinds(root, londiste) == (0, [])
+        root.db.execute(f'alter role "{role}" in database "{root.db.name}" reset all')
+        root.db.execute(f'alter role "{role}" nologin')
+        assert kinds(root, londiste) == (0, [])
+    finally:
+        root.db.execute(f'drop role "{role}"')

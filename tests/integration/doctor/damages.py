@@ -92,6 +92,15 @@ DAMAGES: dict[str, Damage] = {
     "statements end": Damage(
         "statement-timeout", target="alter database {db} set statement_timeout = '5s'", level=OK
     ),
+    "captures do not fire": Damage(
+        "replication-role",
+        source="alter database {db} set session_replication_role = 'REPLICA'",
+    ),
+    "captures of one role do not fire": Damage(
+        "replication-role",
+        source="alter role {user} in database {db} set session_replication_role = local",
+        role=True,
+    ),
     "commits without flush": Damage(
         "synchronous-commit",
         source="alter database {db} set synchronous_commit = off",

@@ -65,3 +65,22 @@ def test_constraints_that_rows_may_violate_are_named(
         'alter table public.t validate constraint "po s"',
     ]
     assert "drop the constraint until the copy is complete" in found["do"]
+
+
+def test_a_setting_with_which_captures_do_not_fire_is_critical_on_both_sides_and_not_copied(
+    database16: Database, new_database: Callable[..., Database]
+) -> None:
+    new = new_database()
+    database16.execute("create table t (id int primary key)")
+    assert move(database16, new, "start", "--no-daemons").exit_code == 0
+    for one in (database16, new):
+        one.execute(f'alter database "{one.name}" set session_replication_role = replica')
+        found = _found(database16, new, "replication-role")
+        assert found["severity"] == "critical"
+        assert "session_replication_role" not in json.dumps(
+            json.loads(move(database16, new, "check", "--json").stdout)["findings"][1:]
+        )
+        done = move(database16, new, "switch", "--ignore-missing")
+        assert "session_replication_role is replica for database" in str(done.exception)
+        for statement in found["sql"]:
+            one.execute(statement)

@@ -19,14 +19,14 @@ def check(pair: Situation) -> Iterator[Finding]:
         if one.value != "off":
             continue
         where = f" in database {quote(one.database)}" if one.role and one.database else ""
-        whose = f"role {quote(one.role)}" if one.role else f"database {quote(one.database or '')}"
+        kind, name = ("role", one.role) if one.role else ("database", one.database or "")
         yield warning(
             "synchronous-commit",
-            f"synchronous_commit is off for {whose.replace(chr(34), '')} of the {side} server",
+            f"synchronous_commit is off for {kind} {name} of the {side} server",
             why,
             side=side,
             object=one.role or one.database or "",
-            admin_sql=[f"alter {whose}{where} reset synchronous_commit"],
+            admin_sql=[f"alter {kind} {quote(name)}{where} reset synchronous_commit"],
         )
     if not more.overrides and more.settings.get("synchronous_commit") == "off":
         yield warning(

@@ -8,20 +8,37 @@ from londiste.db.names import TableName, quote
 from londiste.monitor.doctor.facts import Table
 from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
 from londiste.monitor.queues.model import Finding
+from londiste.replication.replication_role import WHY
 
 CODE = "code"
 FINDINGS = {
     CODE: "code of the source that tables would run on the target",
     "always": "trigger that fires for replicated rows",
     "rule": "rewrite rule that applies to replicated rows",
+    "replication-role": "sessions whose changes are not captured",
 }
 
 
 def check(pair: Situation) -> Iterator[Finding]:
-    """Findings about code of missing tables, and about triggers and rules."""
+    """Findings about captures that stay silent, code of missing tables, triggers and rules."""
+    yield from _silenced(pair)
     if pair.code:
         yield _code(pair)
     yield from _always(pair)
+
+
+def _silenced(pair: Situation) -> Iterator[Finding]:
+    """Findings about sessions that no capture sees; the target captures only when all moves."""
+    for side, facts in pair.sides if pair.whole else pair.sides[:1]:
+        for one in facts.more.silenced:
+            yield critical(
+                "replication-role",
+                f"{one}, in the {side} database",
+                WHY,
+                side=side,
+                object=one.role or one.database or facts.more.database,
+                admin_sql=[one.statement],
+            )
 
 
 def _code(pair: Situation) -> Finding:
