@@ -142,7 +142,10 @@ def once(
     """Compares every range once; False if a signal stopped it before.
 
     share -- part of the time that is spent reading.
+
+    The error of a table is raised when the others are compared.
     """
+    failed: dict[str, LondisteError] = {}
     with Signals().handled() as signals:
         started: datetime | None = None
         while not signals.stopping:
@@ -150,10 +153,19 @@ def once(
             with open_session(settings.db) as conn:
                 if started is None:
                     started = server_now(conn)
-                following = _following(settings, conn, asked, started)
-                if following is None:
+                following = _following(settings, conn, asked, started, failed)
+                if following is None or str(following.table.name) in failed:
+                    for error in failed.values():
+                        raise error
                     return True
-                _advance(settings, conn, asked, following, started, say)
+                try:
+                    _advance(settings, conn, asked, following, started, say)
+                except LondisteError as error:
+                    if error.retry:
+                        raise
+                    name = str(following.table.name)
+                    error.say_more(f"table {name}; the other tables were compared")
+                    failed[name] = error
             took = time.monotonic() - began
             if share < 1.0:
                 signals.wait(took / share - took)

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from londiste.db import catalog
 from londiste.db.connection import Connection
+from londiste.db.ddl import line_name, line_type
 from londiste.db.names import TableName, argument, quote
+from londiste.db.relation import shapes
 from londiste.engine.tasks import is_single_byte, server_encoding
 from londiste.errors import StateError, UnknownTable
 from londiste.handlers.base import ALL, TableRules
@@ -60,6 +62,8 @@ class Pairing:
     root, node -- SQL expressions of them on each side.
     key -- those of them by which a row is found; none: by all of them.
     key_types -- types that hold the values of both sides.
+    root_equals, node_equals -- SQL that a value follows: the column of the key on each side, and
+        the operator of its index.
     same_key_types -- the columns of the key have the same types on both sides.
     ordered -- the key has the same order on both sides, so that ranges of it can be compared.
     root_where, node_where -- rows of each side that are compared.
@@ -81,6 +85,8 @@ class Pairing:
     node: tuple[str, ...]
     key: tuple[str, ...]
     key_types: tuple[str, ...]
+    root_equals: tuple[str, ...]
+    node_equals: tuple[str, ...]
     ordered: bool
     same_key_types: bool
     root_where: str = ""
@@ -207,6 +213,8 @@ def pairing(
         node=tuple(quote(n) for n in names),
         key=key,
         key_types=tuple(wider(left[n].read_as, right[n].read_as) for n in key),
+        root_equals=_equals(root, pair.table, [left[n] for n in key]),
+        node_equals=_equals(node, pair.dest, [right[n] for n in key]),
         # A NULL, which no primary key has, would be in no range.
         ordered=bool(key)
         and all(ordered_alike(left[n], right[n]) for n in key)
@@ -222,6 +230,27 @@ def pairing(
         only_here=any(not c.generated and c.name not in names for c in here),
         root_children=root_info.tree,
         node_children=node_info.tree,
+    )
+
+
+def equals(column: catalog.Column, schema: str) -> str:
+    """SQL that a value of the plain type follows, to compare it as an index of the column does.
+
+    schema -- that of the type's equality operator.
+    """
+    # An enum, array or row type is equal to no domain over it.
+    plain = "" if column.read_as == column.type else f"::{line_type(whole(column.read_as))}"
+    # Sessions have no other schema in their search path.
+    operator = "=" if schema == "pg_catalog" else f"operator({line_name(schema)}.=)"
+    return f"{line_name(column.name)}{plain} {operator}"
+
+
+def _equals(conn: Connection, table: TableName, key: Sequence[catalog.Column]) -> tuple[str, ...]:
+    relation = shapes(conn, [table]).get(table) if key else None
+    known = {} if relation is None else relation.by_name
+    return tuple(
+        equals(column, known[column.name].eq_schema if column.name in known else "pg_catalog")
+        for column in key
     )
 
 

@@ -33,8 +33,9 @@ from londiste.compare.row_diff import Drill, Suspect, drill, narrow
 from londiste.daemon import crash
 from londiste.db import catalog
 from londiste.db.connection import Connection
+from londiste.db.queries import savepoint
 from londiste.engine.tasks import snapshot_session
-from londiste.errors import StateError, TransientError
+from londiste.errors import LondisteError, StateError, TransientError
 from londiste.settings import WorkerSettings
 
 #: Attempts to compare a table that is truncated or rewritten each time before it is read.
@@ -71,7 +72,7 @@ def compare_tables(
     Tables that are truncated or rewritten before they are read are compared again, at another
     tick.  Raises StateError on a root, when a table is not in sync or truncated each time, or
     when the worker does not reach the tick in time; UnknownTable for a name that is not
-    replicated on this node.
+    replicated on this node.  An error of one table's rows is raised when the others are compared.
     """
     with contextlib.ExitStack() as stack:
         conn = stack.enter_context(open_session(settings.db))
@@ -266,6 +267,7 @@ def _second_look(
     """Rechecks all suspects at a later tick."""
     results = {name: _result(state) for name, state in found.items() if not state.suspects}
     left = {name: state for name, state in found.items() if state.suspects}
+    failed: list[LondisteError] = []
     for result in results.values():
         done(result)
     for _ in range(_ATTEMPTS):
@@ -274,23 +276,38 @@ def _second_look(
         with parties.aligned(asked.timeout) as at:
             tick = at.tick_id
             try:
-                for name, result in _rechecked(at, left):
+                for name, known in _rechecked(at, left):
                     del left[name]
-                    results[name] = result
-                    done(result)
+                    if isinstance(known, LondisteError):
+                        failed.append(known)
+                        continue
+                    results[name] = known
+                    done(known)
             except TransientError as error:
                 parties.lost(at, error)
+    if failed:
+        raise failed[0]
     if left:
         raise _moving(", ".join(left))
     return tick, tuple(results[name] for name in found)
 
 
-def _rechecked(at: Aligned, left: Mapping[str, _Found]) -> Iterator[tuple[str, TableResult]]:
-    """The results of the tables whose suspects could be read again."""
+def _rechecked(
+    at: Aligned, left: Mapping[str, _Found]
+) -> Iterator[tuple[str, TableResult | LondisteError]]:
+    """The results of the tables whose suspects could be read again, or why they never can."""
     with both_sides(at) as (root, node):
         for name, state in list(left.items()):
             table = state.pairing
-            differences = recheck.look(root, node, table, state.suspects)
+            try:
+                with savepoint(root), savepoint(node):
+                    differences = recheck.look(root, node, table, state.suspects)
+            except TransientError:
+                raise
+            except LondisteError as error:
+                error.say_more(f"table {name}; the other tables were compared")
+                yield name, error
+                continue
             if moved(root, node, table):
                 continue
             yield (

@@ -1,8 +1,5 @@
 """Recheck of suspects: reads whole rows of both sides at one tick."""
 
-# ruff: noqa: S608 - every name passes through quote(), every value through literal(), every type comes
-# from format_type(), conditions are those of the user or made in pieces.py.
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -11,9 +8,8 @@ from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import Row, RowDifference, differences
 from londiste.compare.row_diff import Suspect
 from londiste.compare.row_text import fields, lines, transformed
-from londiste.db.connection import Connection, describe_dsn
-from londiste.db.ddl import literal
-from londiste.db.names import quote
+from londiste.db.connection import Connection
+from londiste.db.ddl import typed
 from londiste.engine.tasks import key_hash
 
 #: Keys of one statement.
@@ -46,7 +42,7 @@ def fetch(
             f"copy (select {', '.join(columns)} {table.source(root=root)}"
             f" where {where}{condition}) to stdout"
         )
-        for line in lines(conn, describe_dsn(conn.info.dsn), statement):
+        for line in lines(conn, conn.info.dsn, statement):
             row = fields(line)
             # Equal by the type is not yet the same key: 1.0 and 1.00, or texts of some collations.
             if tuple(row[n] for n in places) in wanted:
@@ -63,16 +59,22 @@ def _conditions(
     rest = [s for s in suspects if s not in known]
     for start in range(0, len(found), _KEYS):
         some = found[start : start + _KEYS]
-        arrays = ", ".join(
-            f"array[{', '.join(literal(str(s.values[n])) for s in some)}]::text[]"
-            for n in range(len(table.key))
+        # Literals, which the input function of a type reads: a cast of a text may read less.
+        rows = ", ".join(
+            f"({', '.join(map(typed, suspect.values, table.key_types))})" for suspect in some
         )
-        names = [f"k{n}" for n in range(len(table.key))]
-        keys = ", ".join(
-            f"{name}::{kind}" for name, kind in zip(names, table.key_types, strict=True)
+        # Inside of the condition a column of this name would hide that of the table.
+        name = "k"
+        while any(column.startswith(name) for column in table.key):
+            name += "_"
+        names = [f"{name}{n}" for n in range(len(table.key))]
+        same = " and ".join(
+            f"{equals} s.{value}"
+            for equals, value in zip(
+                table.root_equals if root else table.node_equals, names, strict=True
+            )
         )
-        columns = ", ".join(map(quote, table.key))
-        yield f"({columns}) in (select {keys} from unnest({arrays}) as s({', '.join(names)}))"
+        yield f"exists (select from (values {rows}) as s({', '.join(names)}) where {same})"
     if rest:
         key = key_hash(conn, table.expressions(table.found_by, root=root))
         yield f"{key} in ({', '.join(str(s.hash) for s in rest)})"

@@ -39,7 +39,7 @@ from londiste.compare.row_text import fields, lines
 from londiste.daemon import crash
 from londiste.db import catalog, owner
 from londiste.db.connection import Connection, describe_dsn, keep_role, session
-from londiste.db.ddl import literal
+from londiste.db.ddl import typed
 from londiste.db.names import argument
 from londiste.db.queries import translated, tuples
 from londiste.engine.tasks import key_hash
@@ -321,10 +321,7 @@ def _suspects(conn: Connection, table: Pairing, plan: Sequence[RepairChange]) ->
             "("
             + key_hash(
                 conn,
-                [
-                    f"{'null' if v is None else literal(v)}::{t}"
-                    for v, t in zip(key, types, strict=True)
-                ],
+                list(map(typed, key, types)),
             )
             + ")"
             for key in some

@@ -12,7 +12,6 @@ a line begins with ``--`` or is one statement: line breaks are escaped in both.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from typing import Any
 from londiste.compare.column_pairing import Pairing, whole
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Row, RowDifference
 from londiste.db.connection import TEXT_SETTINGS
-from londiste.db.ddl import LINE_BREAKS, line_literal, line_name, literal
+from londiste.db.ddl import line_name, literal, typed
 from londiste.db.names import argument
 from londiste.errors import BadOption
 
@@ -155,9 +154,9 @@ def _one(table: Pairing, row: Row) -> str:
     image = ", ".join(map(line_name, table.columns))
     values = ", ".join(_value(table, n, row) for n in range(len(row)))
     parts = [
-        f"{line_name(name)} = {_value(table, table.columns.index(name), row)}"
-        for name in table.key
-        if row[table.columns.index(name)] is not None
+        f"{equals} {typed(value, whole(table.type_of(name)))}"
+        for name, equals in zip(table.key, table.node_equals, strict=True)
+        if (value := row[table.columns.index(name)]) is not None
     ]
     same = " and ".join([*parts, f"row({image})::text = row({values})::text"])
     if table.unique_here:
@@ -170,18 +169,14 @@ def _one(table: Pairing, row: Row) -> str:
 
 def _value(table: Pairing, number: int, row: Row) -> str:
     """A value that the node has."""
-    return _literal(row[number], table.types[number])
+    return typed(row[number], table.types[number])
 
 
 def _new_value(table: Pairing, number: int, row: Row) -> str:
     """A value of the root: one that is too long for the column is an error, and is not cut."""
     plain = table.read_as[number]
     kind = whole(plain)
-    return _literal(row[number], table.types[number] if kind == plain else kind)
-
-
-def _literal(value: str | None, type_name: str) -> str:
-    return f"{'null' if value is None else line_literal(value)}::{_one_line(type_name)}"
+    return typed(row[number], table.types[number] if kind == plain else kind)
 
 
 def too_long(table: Pairing, change: RepairChange) -> list[str]:
@@ -202,14 +197,6 @@ def too_long(table: Pairing, change: RepairChange) -> list[str]:
         if len(value.rstrip(" ")) > room or (kind.startswith("bit(") and len(value) != room):
             found.append(text)
     return found or doubtful
-
-
-def _one_line(type_name: str) -> str:
-    """A type's name; the quoted parts of it may have line breaks."""
-    if not LINE_BREAKS.search(type_name):
-        return type_name
-    parts = re.split(r'("(?:[^"]|"")*")', type_name)
-    return "".join(line_name(p[1:-1].replace('""', '"')) if p.startswith('"') else p for p in parts)
 
 
 @dataclass(frozen=True)

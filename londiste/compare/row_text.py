@@ -65,7 +65,7 @@ def _written(node: Connection, values: Sequence[str | None], kind: str) -> list[
         f"copy (select {as_stored('v', kind)} from unnest(array[{texts}]::text[])"
         " with ordinality as s(v, n) order by n) to stdout"
     )
-    return [fields(line)[0] for line in lines(node, describe_dsn(node.info.dsn), statement)]
+    return [fields(line)[0] for line in lines(node, node.info.dsn, statement)]
 
 
 def transformed_sides(
@@ -81,7 +81,7 @@ def transformed_sides(
             f" {table.source(root=is_root)}{f' where {where}' if where else ''}) to stdout"
         )
         keys, rows = [], []
-        for line in lines(conn, describe_dsn(conn.info.dsn), statement):
+        for line in lines(conn, conn.info.dsn, statement):
             parts = line.split(b"\t", len(key) + 1)
             keys.append(b"\t".join(parts[:-1]))
             rows.append(fields(parts[-1]))

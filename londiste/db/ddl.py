@@ -204,6 +204,19 @@ def line_name(identifier: str) -> str:
     return 'U&"' + LINE_BREAKS.sub(lambda found: f"\\{ord(found[0]):04x}", text) + '"'
 
 
+def line_type(type_name: str) -> str:
+    """A type's name without line breaks; only its quoted parts may have some."""
+    if not LINE_BREAKS.search(type_name):
+        return type_name
+    parts = re.split(r'("(?:[^"]|"")*")', type_name)
+    return "".join(line_name(p[1:-1].replace('""', '"')) if p.startswith('"') else p for p in parts)
+
+
+def typed(value: str | None, type_name: str) -> str:
+    """A constant of a type, without line breaks; the type's input function reads the value."""
+    return f"{'null' if value is None else line_literal(value)}::{line_type(type_name)}"
+
+
 def rename_back(old: TableName, new: TableName) -> str:
     """SQL that gives a renamed table its old name and schema."""
     statements = []
