@@ -149,7 +149,7 @@ class CopyProcess:
             beat = Beat("copy", self.job.queue, self.job.consumer)
             watch = LoadWatch(self.job.db, self.job.queue, self._provider, self.limits)
             try:
-                watch.start()
+                watch.start(conn)
                 while not signals.stopping:
                     news.begin()
                     left = self._round(conn, signals)

@@ -141,6 +141,11 @@ class WorkerSettings(LoopFields, BatchFields, EngineFields, ReadyFields, NodeSet
         ge=0,
         description="Throttle copies while a standby lags by more seconds (0 = never).",
     )
+    copy_full_speed: bool = Field(
+        False,
+        description="Copy at full speed even if writers of the provider wait longer for their"
+        " commits.",
+    )
     resumable_copy_min_bytes: int = Field(
         10 * 1024 * 1024 * 1024,
         ge=0,

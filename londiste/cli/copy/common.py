@@ -67,6 +67,11 @@ def orders(control: Control) -> list[str]:
         lines.append(f"at most {size(control.bytes_per_second)}/s")
     if control.tasks is not None:
         lines.append(f"at most {control.tasks} chunks at a time")
+    if control.full_speed:
+        lines.append(
+            "full speed even if writers of the provider wait; give way: londiste copy throttle"
+            " --off"
+        )
     if control.held_bytes_per_second is not None:
         lines.append(f"throttled to {size(control.held_bytes_per_second)}/s: {control.held_reason}")
     return lines

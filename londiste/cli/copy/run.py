@@ -84,7 +84,11 @@ def run(
         wanted=wanted,
         parallel=settings.parallel_copies,
         longest_pause=settings.max_retry_delay,
-        limits=Limits(settings.copy_max_source_sessions, settings.copy_max_replica_lag),
+        limits=Limits(
+            settings.copy_max_source_sessions,
+            settings.copy_max_replica_lag,
+            settings.copy_full_speed,
+        ),
     )
     if explain:
         output.steps(work.plan(), json_wanted=as_json)

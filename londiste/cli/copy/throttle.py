@@ -30,27 +30,38 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
     type=click.IntRange(1, 2**31 - 1),
     help="Maximum chunks that are copied in parallel.",
 )
-@click.option("--off", is_flag=True, help="Remove all limits.")
+@click.option(
+    "--full-speed",
+    is_flag=True,
+    help="Copy at full speed even if writers of the provider wait, until --off.",
+)
+@click.option("--off", is_flag=True, help="Remove all limits, and give way to writers again.")
 @options.json_output(control.Control)
 def throttle(
-    context: options.Context, rate: str | None, tasks: int | None, off: bool, as_json: bool
+    context: options.Context,
+    rate: str | None,
+    tasks: int | None,
+    full_speed: bool,
+    off: bool,
+    as_json: bool,
 ) -> None:
     """Limit the copies of this node while they run, or show the limits.
 
     A limit that is not given is unchanged. Running chunks obey a rate within a second. A smaller
     number of chunks takes effect when running chunks are finished.
     """
-    if off and (rate is not None or tasks is not None):
+    if off and (rate is not None or tasks is not None or full_speed):
         raise BadOption(
-            "--off excludes --bytes-per-second and --tasks", hint="londiste copy throttle --off"
+            "--off excludes --bytes-per-second, --tasks and --full-speed",
+            hint="londiste copy throttle --off",
         )
     wanted = None if rate is None else number(rate)
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste copy throttle", autocommit=True) as conn:
         queue = settings.queue_name
         if off:
-            control.copy_throttle(conn, queue, None, None)
-        elif wanted is not None or tasks is not None:
+            control.copy_throttle(conn, queue, None, None, full_speed=False)
+        elif wanted is not None or tasks is not None or full_speed:
             with conn.transaction():
                 now = control.get_copy_control(conn, queue)
                 control.copy_throttle(
@@ -58,6 +69,7 @@ def throttle(
                     queue,
                     now.bytes_per_second if wanted is None else wanted,
                     now.tasks if tasks is None else tasks,
+                    full_speed=full_speed or None,
                 )
         found = control.get_copy_control(conn, queue)
     if as_json:

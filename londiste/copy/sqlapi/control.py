@@ -25,6 +25,7 @@ class Control:
     bytes_per_second, tasks -- limits for all copies of the node together, None for none.
     held_bytes_per_second, held_reason -- the limit of the load throttle.
     changed_at -- time of the last change by a command.
+    full_speed -- the copies do not give way to the writers of the provider.
     """
 
     paused: bool = False
@@ -34,6 +35,7 @@ class Control:
     held_bytes_per_second: int | None = None
     held_reason: str | None = None
     changed_at: datetime | None = None
+    full_speed: bool = False
 
 
 def get_copy_control(conn: Connection, queue: str) -> Control:
@@ -57,10 +59,18 @@ def copy_resume(conn: Connection, queue: str) -> bool:
 
 
 def copy_throttle(
-    conn: Connection, queue: str, bytes_per_second: int | None, tasks: int | None
+    conn: Connection,
+    queue: str,
+    bytes_per_second: int | None,
+    tasks: int | None,
+    *,
+    full_speed: bool | None = None,
 ) -> None:
-    """Sets the limits; None removes one.  Raises UnknownNode, BadOption."""
-    call.value(conn, "londiste.copy_throttle", queue, bytes_per_second, tasks)
+    """Sets the limits; None removes one.  Raises UnknownNode, BadOption.
+
+    full_speed -- whether copies do not give way to the writers of the provider; None: unchanged.
+    """
+    call.value(conn, "londiste.copy_throttle", queue, bytes_per_second, tasks, full_speed)
 
 
 def copy_hold(

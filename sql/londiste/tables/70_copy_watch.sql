@@ -41,6 +41,7 @@ create table londiste.copy_control (
     held_bytes_per_second int8,
     held_reason text,
     changed_at timestamptz not null default now(),
+    full_speed bool not null default false,
     constraint copy_control_pkey primary key (queue_name),
     constraint copy_control_queue_fkey foreign key (queue_name)
         references pgq_node.node_info (queue_name) on delete cascade
@@ -59,3 +60,5 @@ comment on column londiste.copy_control.held_bytes_per_second is
     'Limit as bytes_per_second, set by the load throttle; NULL: not throttled';
 comment on column londiste.copy_control.held_reason is 'Which load is over its limit';
 comment on column londiste.copy_control.changed_at is 'When paused or a limit was set last';
+comment on column londiste.copy_control.full_speed is
+    'Copies do not give way to the writers of the provider';

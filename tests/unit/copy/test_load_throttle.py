@@ -9,6 +9,7 @@ MB = 1_000_000
 
 def test_nothing_is_wrong_within_the_limits_or_without_any() -> None:
     busy = Load("p", 100, 60.0)
+    assert not Limits().loads
     assert complaint(Limits(), busy, busy) == ""
     assert complaint(Limits(100, 60.0), busy, busy) == ""
 

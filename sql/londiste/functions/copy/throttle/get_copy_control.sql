@@ -6,7 +6,8 @@ create or replace function londiste.get_copy_control(
     out tasks int4,
     out held_bytes_per_second int8,
     out held_reason text,
-    out changed_at timestamptz
+    out changed_at timestamptz,
+    out full_speed bool
 )
 returns setof record
 language sql
@@ -24,7 +25,8 @@ as $$
         c.tasks,
         c.held_bytes_per_second,
         c.held_reason,
-        c.changed_at
+        c.changed_at,
+        c.full_speed
     from londiste.copy_control c
     where c.queue_name = i_queue_name
 $$;
