@@ -21,14 +21,11 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import rows
 from londiste.replication.ddl.failures import choices, refusing
 from londiste.replication.ddl.header import Attributes, Condition, fill
-from londiste.replication.ddl.split import Statement, split, words_of
+from londiste.replication.ddl.split import split, words_of
 from londiste.replication.model import ReplicatedTable
 
 #: The columns of a table by their names, with their numbers.
 Columns: TypeAlias = Mapping[str, int]
-
-#: First words of statements that write no rows by themselves.
-_DEFINES = ("alter", "create", "drop", "comment", "grant", "revoke", "set", "reset", "analyze")
 
 
 def check_rows(
@@ -205,7 +202,7 @@ def came_before(
         if not others:
             return False
         counts = rows.decode(sent)
-        unknown = counts is None and event_id is not None and _may_write(split(mine))
+        unknown = counts is None and event_id is not None and rows.may_write(split(mine))
     found = [
         rows.Problem(
             table,
@@ -306,11 +303,6 @@ def _of(table: ReplicatedTable) -> rows.Registered:
         rules = None
     recopy = "skip_truncate" not in table.attrs and (rules is None or rules.stored)
     return rows.Registered(handler, rules, table.state == "ok", recopy)
-
-
-def _may_write(statements: Sequence[Statement]) -> bool:
-    """Whether a script whose rows were not counted may write some."""
-    return any(not any(one.begins(word) for word in _DEFINES) for one in statements)
 
 
 def _refused(

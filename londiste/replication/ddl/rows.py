@@ -5,8 +5,9 @@ effect as the rows that they write on the root, or the node must stop before the
 
     counted     by PostgreSQL, per table: new versions of rows (written) and former ones (removed),
                 summed over the partitions.  A row that moves to another partition is both, as
-                any update.
-    sent        ev_extra3 of the event, as JSON: {"public.t": [written, removed]}
+                any update.  TRUNCATE counts no rows: it leaves a new file, in which there are no
+                rows but the script's.
+    sent        ev_extra3 of the event, as JSON: {"public.t": [written, removed, emptied]}
     compared    ``problems``: pure
 """
 
@@ -15,35 +16,54 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
+
+from psycopg import sql
 
 from londiste.db.connection import Connection
 from londiste.db.queries import records, tuples
 from londiste.handlers.base import TableRules
 from londiste.replication.ddl.split import Statement
+from londiste.replication.ddl.volatile import evaluates
 
 #: States of captures that fire for the rows of applications, and for those that replication writes.
 _ON_ROOT, _BELOW = ["O", "A"], ["A", "R"]
 
 
+#: First words of statements that write no rows, and may give a table a new file.
+_DEFINES = (
+    *("alter", "create", "drop", "comment", "grant", "revoke", "set", "reset"),
+    *("analyze", "cluster", "lock", "reindex", "vacuum"),
+)
+
+
+class Emptied(IntEnum):
+    """What TRUNCATE has emptied of a table, whatever was written afterwards."""
+
+    NOTHING = 0
+    ALL = 1
+    PART = 2
+
+
 class Rows(NamedTuple):
     """Rows of one table that a script has written.
 
-    written -- inserted and updated; removed -- deleted and updated.
-    truncated -- it was emptied, and nothing written since.
+    written -- inserted and updated; removed -- deleted and updated; both since it was emptied.
     """
 
     written: int = 0
     removed: int = 0
-    truncated: bool = False
+    emptied: Emptied = Emptied.NOTHING
 
     @property
     def any(self) -> bool:
         """Whether the script has changed rows."""
-        return bool(self.written or self.removed or self.truncated)
+        return bool(self.written or self.removed or self.emptied)
 
     def __str__(self) -> str:
-        return f"{self.written} written, {self.removed} removed"
+        emptied = {Emptied.ALL: ", emptied", Emptied.PART: ", emptied in part"}
+        return f"{self.written} written, {self.removed} removed" + emptied.get(self.emptied, "")
 
 
 @dataclass(frozen=True)
@@ -101,6 +121,10 @@ class _Member(NamedTuple):
     removed: int
     file: int
 
+    def since(self, before: _Member) -> int:
+        """The rows that it has more than before, by its counts."""
+        return (self.written - before.written) - (self.removed - before.removed)
+
 
 @dataclass(frozen=True)
 class Watch:
@@ -122,24 +146,18 @@ class Watch:
     def end(self, conn: Connection, statements: Sequence[Statement]) -> list[Touched]:
         """The tables of this database's queues, with the rows written since ``begin``."""
         after = _look(conn, self.queue, self.root)
-        files = {
-            oid
+        added = {
+            oid: now.since(self._before(place, oid))
             for (place, oid), now in after.items()
-            if oid is not None and now.file and self._before(place, oid).file not in (0, now.file)
+            if oid is not None and self._before(place, oid).file not in (0, now.file)
         }
-        empty: set[int] = set()
-        if files and _may_truncate(statements):
-            empty = {oid for (oid,) in tuples(conn, "empty_tables", oids=sorted(files))}
-        found: dict[Place, Rows] = {}
+        empty = _emptied(conn, added) if added and may_write(statements) else frozenset()
+        found: dict[Place, list[tuple[_Member, bool | None]]] = {}
         for (place, oid), now in after.items():
             was = self._before(place, oid)
-            sum_ = found.get(place, Rows())
-            found[place] = Rows(
-                sum_.written + now.written - was.written,
-                sum_.removed + now.removed - was.removed,
-                sum_.truncated or oid in empty,
-            )
-        return [Touched(place, rows) for place, rows in found.items()]
+            change = _Member(place, now.written - was.written, now.removed - was.removed, 0)
+            found.setdefault(place, []).append((change, oid in empty if was.file else None))
+        return [Touched(place, _sum(members)) for place, members in found.items()]
 
     def _before(self, place: Place, oid: int | None) -> _Member:
         return self.before.get((place, oid), _Member(place, 0, 0, 0))
@@ -178,14 +196,45 @@ def _look(conn: Connection, queue: str, root: bool) -> Mapping[tuple[Place, int 
     return {(member.place, oid): member for oid, member in found}
 
 
-def _may_truncate(statements: Sequence[Statement]) -> bool:
-    """Whether an empty table may be the work of TRUNCATE, not of a rewrite of an empty table."""
+def _sum(members: Sequence[tuple[_Member, bool | None]]) -> Rows:
+    """The rows of a table, from those of its partitions, and whether each was emptied.
+
+    None: it has no rows of its own, or is new.
+    """
+    emptied = {one for _, one in members if one is not None}
+    return Rows(
+        sum(one.written for one, _ in members),
+        sum(one.removed for one, _ in members),
+        (Emptied.PART if False in emptied else Emptied.ALL) if True in emptied else Emptied.NOTHING,
+    )
+
+
+def _emptied(conn: Connection, added: Mapping[int, int]) -> frozenset[int]:
+    """Which of some tables with a new file were emptied: they have no rows but the script's.
+
+    added -- the rows that the script has added to each.  A statement that rewrites a table keeps
+        its rows.  A table that was empty before counts as emptied.
+    """
+    found = set()
+    for oid, schema, name, empty, readable in tuples(conn, "new_files", oids=sorted(added)):
+        rows = added[oid]
+        if not empty and readable:
+            # No more than have to be read: a rewritten table may be large.
+            few = sql.SQL("select count(*) from (select from only {} limit {}) t").format(
+                sql.Identifier(schema, name), sql.Literal(max(rows, 0) + 1)
+            )
+            ((count,),) = conn.execute(few).fetchall()
+            empty = count <= rows
+        if empty or not (readable or rows <= 0):
+            found.add(oid)
+    return frozenset(found)
+
+
+def may_write(statements: Sequence[Statement]) -> bool:
+    """Whether a script may change rows: not all of its statements define objects."""
     return any(
-        statement.begins("do")
-        or statement.begins("call")
-        or statement.begins("select")
-        or any(word.text.lower() == "truncate" for word in statement.words)
-        for statement in statements
+        not any(one.begins(word) for word in _DEFINES) or (one.begins("create") and evaluates(one))
+        for one in statements
     )
 
 
@@ -193,7 +242,7 @@ def encode(touched: Iterable[Touched], queue: str) -> str:
     """The counts of the root as they are sent, of the tables of a queue."""
     return json.dumps(
         {
-            one.place.table: [one.rows.written, one.rows.removed, int(one.rows.truncated)]
+            one.place.table: [one.rows.written, one.rows.removed, int(one.rows.emptied)]
             for one in touched
             if one.place.kind == "table" and one.place.queue == queue and one.rows.any
         }
@@ -211,7 +260,7 @@ def decode(text: str | None) -> Mapping[str, Rows] | None:
         if not isinstance(found, dict):
             return None
         return {
-            str(table): Rows(int(values[0]), int(values[1]), bool(values[2]))
+            str(table): Rows(int(values[0]), int(values[1]), Emptied(values[2]))
             for table, values in found.items()
         }
     except (ValueError, TypeError, LookupError):
@@ -288,7 +337,7 @@ def _problem(
             f" {', '.join(fillers)} {'fills' if len(fillers) == 1 else 'fill'}, too",
             False,
         )
-    if known.in_sync and sent is not None and sent[:2] != here[:2]:
+    if known.in_sync and sent is not None and sent != here:
         return Problem(
             name,
             f"it does not change the same rows of table {name}: {sent} on the root, {here} here",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from londiste.db.names import TableName
 from tests.fixtures.line import QUEUE
 from tests.fixtures.scripts import Tree
 from tests.integration.ddl.test_script_rows import stopped
@@ -94,3 +95,109 @@ def test_rows_of_the_same_batch_are_deferred_as_their_constraints_say(tree: Tree
     seen = tree.branch.database.execute("select id, role, rows from seen order by id")
     # Each pair at its end: the first before the script, the other at the commit.
     assert seen == [(1, "replica", 2), (2, "replica", 2), (3, "replica", 4), (4, "replica", 4)]
+
+
+CASCADES = {
+    "plain": "truncate p cascade",
+    "refilled": "truncate p cascade; insert into c values (9, null)",
+    "dynamic": "do $$ begin execute 'truncate p cascade'; end $$",
+}
+
+
+@pytest.mark.parametrize("text", CASCADES.values(), ids=CASCADES)
+@pytest.mark.parametrize("place", ["root", "branch"])
+def test_a_table_that_truncate_empties_through_a_foreign_key(
+    tree: Tree, place: str, text: str
+) -> None:
+    added(tree, PARENT, "public.p", "public.c")
+    getattr(tree, place).database.execute("alter table c add foreign key (p) references p")
+    tree.root.database.execute("insert into p values (1), (2); insert into c values (5, 1)")
+    tree.catch_up()
+    error = stopped(tree, tree.branch, "tc.sql", text)
+    assert "it does not change the same rows of table public.c" in error
+    assert "emptied on the root" in error if place == "root" else "emptied here" in error
+    assert tree.branch.database.execute("select * from c") == [(5, 1)]
+
+
+def test_truncate_in_a_trigger_of_another_statement(tree: Tree) -> None:
+    added(tree, PARENT, "public.p", "public.c")
+    tree.root.database.execute(
+        "create function clean() returns trigger language plpgsql as"
+        " $$ begin truncate public.c; return null; end $$;"
+        " create trigger clean after insert on p for each statement execute function clean()"
+    )
+    tree.root.database.execute("set session_replication_role = local; insert into c values (5, 1)")
+    error = stopped(tree, tree.branch, "i.sql", "insert into p values (1)")
+    assert "table public.c: 0 written, 0 removed, emptied on the root" in error
+
+
+def test_truncate_of_another_table_of_the_same_name(tree: Tree) -> None:
+    for node in tree.nodes:
+        node.database.execute("create table o (id int primary key)")
+    tree.branch.database.execute("create table arch (id int primary key); insert into o values (7)")
+    tree.line.add(tree.root, "public.o")
+    tree.catch_up()
+    tree.line.add(tree.branch, "public.o", dest=TableName("public", "arch"))
+    tree.root.database.execute("insert into o values (1), (2)")
+    tree.line.tick()
+    tree.once(tree.branch)
+    assert "table public.o" in stopped(tree, tree.branch, "td.sql", "truncate o")
+    assert tree.branch.database.execute("select * from o") == [(7,)]
+    assert tree.branch.database.value("select count(*) from arch") == 2
+
+
+def test_a_table_that_is_rewritten_was_not_emptied(tree: Tree) -> None:
+    """Neither the branch rewrites it, nor the root empties it."""
+    tree.branch.database.execute("alter table t alter id type bigint")
+    tree.root.database.execute("insert into t values (1, 'a'), (2, 'b')")
+    tree.fine(
+        "r.sql",
+        "alter table t alter id type bigint;\ninsert into t values (3, 'c'), (4, 'd');\n"
+        "update t set v = 'u' where id = 1;\ndelete from t where id = 4",
+    )
+    tree.catch_up()
+    assert tree.rows("select * from t order by id") == [(1, "u"), (2, "b"), (3, "c")]
+    # Nor is it a change of rows when there are none.
+    tree.root.database.execute("delete from t")
+    tree.catch_up()
+    done = tree.execute(
+        "e.sql", "alter table t alter v type int using null", "--local", node=tree.leaf
+    )
+    assert done.code == 0, str(done)
+
+
+PARTS = """
+create table q (id int, r int, v text, primary key (id, r)) partition by list (r);
+create table q_1 partition of q for values in (1);
+create table q_2 partition of q for values in (2)
+"""
+
+
+def test_truncate_of_a_partition_in_a_script_is_no_event(tree: Tree) -> None:
+    added(tree, PARTS, "public.q")
+    tree.root.database.execute("insert into q values (1, 1), (2, 1), (3, 2)")
+    tree.fine("a.sql", "insert into q values (8, 1); truncate q_1; insert into q values (1, 1)")
+    tree.fine(
+        "b.sql", "alter table q rename id to ident; truncate q_1; insert into q values (4, 1)"
+    )
+    tree.fine("c.sql", "insert into q select ident, 2, 'moved' from q_1; truncate q_1")
+    tree.catch_up()
+    assert tree.rows("select * from q order by 1, 2") == [(3, 2, None), (4, 2, "moved")]
+    # Without a script it is one.
+    tree.root.database.execute("insert into q values (5, 1); truncate q_2")
+    tree.catch_up()
+    assert tree.rows("select * from q") == [(5, 1, None)]
+
+
+def test_a_partition_that_a_node_does_not_have(tree: Tree) -> None:
+    whole = "create table q (id int, r int, v text, primary key (id, r)); create table q_1 ()"
+    for node in tree.nodes:
+        node.database.execute(PARTS if node is tree.root else whole)
+    tree.line.add(tree.root, "public.q")
+    tree.catch_up()
+    tree.line.add(tree.branch, "public.q")
+    tree.root.database.execute("insert into q values (1, 1), (3, 2)")
+    tree.line.tick()
+    tree.once(tree.branch)
+    error = stopped(tree, tree.branch, "p.sql", "truncate q_1")
+    assert "table public.q: 0 written, 0 removed, emptied in part on the root" in error

@@ -13,8 +13,9 @@ as $$
  *
  * i_rows -- the rows that the script has written on this node, as JSON: a key for each table of the
  *     queue, with an array of written rows (inserted or updated), removed rows (deleted or updated),
- *     and 1 where the table was truncated; '{}' for none, NULL when they were not counted.  They are
- *     sent with the script, and compared on the other nodes.
+ *     and 1 where TRUNCATE has emptied the table, 2 where it has emptied some of its partitions, 0
+ *     otherwise; '{}' for none, NULL when they were not counted.  They are sent with the script, and
+ *     compared on the other nodes.
  *
  * ret_code -- 200 done; 404 the script was not started, or no node of the queue.
  */

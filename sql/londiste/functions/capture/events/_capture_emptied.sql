@@ -23,7 +23,8 @@ as $$
  * alone has a DELETE for each of its rows logged before, because other nodes may have other
  * partitions, or none.  If the whole table is truncated, the server locks it, fires the triggers of
  * all its partitions, and one event reports it.  The setting alone proves nothing: every session can
- * set it, also one without any right to the whole table.
+ * set it, also one without any right to the whole table.  In a script there is no event, as for its
+ * rows: every node runs its statements.
  *
  * i_captured -- oid of the table for which the calling function was created.  The oid differs after
  *     a restore.
@@ -34,6 +35,9 @@ declare
     v_options record := londiste._capture_options(i_args[3:]);
     v_pieces record;
 begin
+    if current_setting('session_replication_role') = 'local' then
+        return true;
+    end if;
     -- The table whose partition it is now: a detached partition has kept the trigger.
     select t.tgrelid into v_root
     from pg_partition_ancestors(i_relid) as a (relid)
