@@ -7,6 +7,7 @@ an ALTER TABLE that computes values must not call functions such as ``now()``, `
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +19,10 @@ from londiste.replication.ddl.classify import ScriptPart
 from londiste.replication.ddl.insides import KEYWORDS, called, look
 from londiste.replication.ddl.split import Statement, Word
 
-_WRITES = ("insert", "update", "delete", "merge", "with")
+#: Statements that write rows; the parameters of EXECUTE are values for one.
+_WRITES = ("insert", "update", "delete", "merge", "with", "execute")
+#: Statements in which COPY, which evaluates them, writes rows.
+_COPIED = ("insert", "update", "delete", "merge")
 #: Columns that every table has and no user can add, and a view of settings.
 _SYSTEM = ("ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "pg_settings")
 #: Statements that write rows only if a function of theirs does.
@@ -31,7 +35,8 @@ def require_same_everywhere(conn: Connection, parts: Sequence[ScriptPart]) -> No
     conn -- knows which functions are volatile, and the defaults of columns.
     """
     for part in parts:
-        for statement in part.statements:
+        for given in part.statements:
+            statement = inner(given)
             if evaluates(statement):
                 found = sorted(
                     {
@@ -39,13 +44,14 @@ def require_same_everywhere(conn: Connection, parts: Sequence[ScriptPart]) -> No
                         *_defaults(conn, statement),
                         *_triggers(conn, statement),
                         *_of_the_server(statement),
+                        *_files(statement),
                     }
                 )
             else:
                 found = _called_alone(conn, statement)
             if found:
                 raise BadOption(
-                    f"script {part.name}, line {statement.line}: different values on each node:"
+                    f"script {part.name}, line {given.line}: different values on each node:"
                     f" {', '.join(found)}",
                     detail=f"{statement.shown}: every node computes them; nothing was executed",
                     hint="run the statement on the root with psql, which captures its rows; for"
@@ -69,11 +75,63 @@ def _of_the_server(statement: Statement) -> list[str]:
     return sorted(found)
 
 
+def inner(statement: Statement) -> Statement:
+    """The statement that EXPLAIN ANALYZE, PREPARE or parentheses carry; any other one as it is.
+
+    EXPLAIN without ANALYZE executes nothing, and stays what it is.
+    """
+    words = statement.words
+    at = 0
+    if statement.begins("explain"):
+        at = 1
+        if at < len(words) and words[at].text == "(":
+            at = _closed(words, at)
+        else:
+            while at < len(words) and words[at].is_("analyze", "analyse", "verbose"):
+                at += 1
+        if not any(word.is_("analyze", "analyse") for word in words[:at]):
+            return statement
+    elif statement.begins("prepare"):
+        at = 2
+        if at < len(words) and words[at].text == "(":
+            at = _closed(words, at)
+        at += 1
+    while at < len(words) - 1 and words[at].text == "(":
+        at += 1
+    return dataclasses.replace(statement, words=words[at:]) if 0 < at < len(words) else statement
+
+
+def _closed(words: Sequence[Word], at: int) -> int:
+    """The place after the parenthesis that closes the one at a place."""
+    depth = 0
+    for number in range(at, len(words)):
+        depth += {"(": 1, ")": -1}.get(words[number].text, 0)
+        if not depth:
+            return number + 1
+    return len(words)
+
+
+def _files(statement: Statement) -> list[str]:
+    """The file or program from which COPY reads rows: each node has its own."""
+    if not statement.begins("copy"):
+        return []
+    found = [
+        "copy from a program" if two.is_("program") else "copy from a file"
+        for one, two in itertools.pairwise(statement.words)
+        if one.is_("from") and (two.kind == "string" or two.is_("program"))
+    ]
+    return found[:1]
+
+
 def evaluates(statement: Statement) -> bool:
     """Whether it writes values into rows that are there, or new ones."""
     words = statement.words
     if any(statement.begins(word) for word in _WRITES):
         return True
+    if statement.begins("copy"):
+        return bool(_files(statement)) or any(word.is_(*_COPIED) for word in words)
+    if statement.begins("select"):
+        return any(word.is_("into") for word in words)
     if statement.begins("create"):
         return any(a.is_("table") for a in words[1:4]) and _as_query(words)
     if not statement.begins("alter", "table"):

@@ -107,6 +107,46 @@ INSIDE = {
 }
 
 
+CARRIED = {
+    "prepare p as update t set v = now()::text": "now()",
+    "prepare p (int) as (update t set v = now()::text where id = $1)": "now()",
+    "execute p (clock_timestamp()::text)": "clock_timestamp()",
+    "explain analyze update t set v = random()::text": "random()",
+    "explain (costs off, analyze) insert into t values (1, now()::text)": "now()",
+    "explain analyze verbose select writes()": "writes(), which calls now()",
+    "copy t from '/tmp/rows.csv' with (format csv)": "copy from a file",
+    "copy t (id, v) from program 'date' csv": "copy from a program",
+    "copy (update t set v = now()::text returning id) to '/tmp/rows.csv'": "now()",
+    "select now() as at into copied from t": "now()",
+}
+UNCHANGED = [
+    "explain update t set v = now()::text",
+    "explain (verbose, costs off) update t set v = now()::text",
+    "explain analyze select now()",
+    "prepare p as select now()",
+    "prepare p (text) as update t set v = $1",
+    "execute p ('x')",
+    "copy (select now()) to '/tmp/rows.csv'",
+    "copy t to program 'cat'",
+    "select 'insert into' as a from t",
+]
+
+
+def test_statements_that_carry_others_are_refused_like_them(tree: Tree) -> None:
+    tree.root.database.execute(
+        "create function writes() returns void language sql as"
+        " $$ insert into t values (1, now()::text) $$"
+    )
+    for text, said in CARRIED.items():
+        refused = tree.execute("c.sql", text, "--dry-run")
+        assert refused.code == 2, text
+        assert f"different values on each node: {said}" in refused.err, text
+        assert tree.execute("c.sql", text, "--dry-run", "--volatile").code == 0, text
+    for text in UNCHANGED:
+        done = tree.execute("c.sql", text, "--dry-run")
+        assert done.code == 0, (text, done)
+
+
 def test_what_functions_and_triggers_do_inside_is_refused_too(tree: Tree) -> None:
     functions = """
         create function my_stable() returns text language sql stable as $$ select now()::text $$;
