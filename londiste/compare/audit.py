@@ -42,7 +42,7 @@ from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, usable
 from londiste.db.names import argument
 from londiste.errors import LondisteError
-from londiste.pgq.liveness import Beat, server_now
+from londiste.pgq.liveness import Beat, read_only, server_now
 from londiste.replication import coverage as recent
 from londiste.replication.coverage import Audited
 from londiste.replication.forwarding.combined_queue import others_filling
@@ -216,7 +216,8 @@ class Audit:
 
     def _unit(self) -> bool:
         began = time.monotonic()
-        if self._conn is None:
+        if self._conn is None or read_only(self._conn):
+            self._close()
             self._conn = connect(self._settings.db, name="londiste compare", autocommit=True)
         self._beat.beat(self._conn)
         later = {name for name, one in self._failing.items() if began < one.next}

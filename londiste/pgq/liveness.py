@@ -6,10 +6,12 @@ docs/design/liveness.md.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
@@ -19,7 +21,7 @@ from psycopg.pq import TransactionStatus
 from londiste import __version__
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import has_function, tuples
+from londiste.db.queries import has_function, translated, tuples
 from londiste.errors import InstallError, LondisteError
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,8 @@ BUSY_PERIOD = 5.0
 REFUSED_PERIOD = 300.0
 #: Seconds between two looks for the function, where the SQL is older or not installed.
 MISSING_PERIOD = 30.0
+#: SQLSTATE of a write in a session, or on a server, that is read only.
+READ_ONLY = "25006"
 _REPORT = (
     "pgq.report_daemon(text,text,text,text,text,integer,text,"
     "double precision,double precision,double precision,double precision,double precision,"
@@ -140,24 +144,25 @@ class Beat:
                 self._next = now + MISSING_PERIOD
                 return
             self._missing = False
-            call.value(
-                conn,
-                "pgq.report_daemon",
-                self.kind,
-                self.queue,
-                self.name,
-                self.part,
-                socket.gethostname(),
-                os.getpid(),
-                __version__,
-                now - _STARTED,
-                PERIOD,
-                idle,
-                self._fetch,
-                self._apply,
-                stopped,
-                self.error or None,
-            )
+            with translated(conn), reporting(conn):
+                call.value(
+                    conn,
+                    "pgq.report_daemon",
+                    self.kind,
+                    self.queue,
+                    self.name,
+                    self.part,
+                    socket.gethostname(),
+                    os.getpid(),
+                    __version__,
+                    now - _STARTED,
+                    PERIOD,
+                    idle,
+                    self._fetch,
+                    self._apply,
+                    stopped,
+                    self.error or None,
+                )
             self._told = self.error
             self._next, self._reported, self._fresh = now + PERIOD, now, False
             self._fetch = self._apply = None
@@ -167,6 +172,32 @@ class Beat:
         except LondisteError as error:
             log.debug("not reported that this %s lives: %s", self.kind, error.message)
             self._next = now + REFUSED_PERIOD
+
+
+def read_only(conn: Connection) -> bool:
+    """Whether transactions of a session are read only by default; the server reports it.
+
+    A session keeps that default until it ends, also when it was reset for the database or the role.
+    """
+    return conn.pgconn.parameter_status(b"default_transaction_read_only") == b"on"
+
+
+@contextlib.contextmanager
+def reporting(conn: Connection) -> Iterator[None]:
+    """For reports of a daemon about itself: they are written although sessions are read only.
+
+    conn -- idle.
+    """
+    if not read_only(conn):
+        yield
+        return
+    conn.read_only = False
+    try:
+        with conn.transaction():
+            yield
+    finally:
+        if not conn.closed:
+            conn.read_only = None
 
 
 def server_now(conn: Connection) -> datetime:

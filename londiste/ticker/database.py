@@ -19,7 +19,7 @@ from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, Trouble
 from londiste.daemon.service_manager import watched
 from londiste.daemon.signals import Signals
-from londiste.db.connection import Connection, connect, describe_dsn, session
+from londiste.db.connection import Connection, connect, describe_dsn, session, usable
 from londiste.db.notify import Listener
 from londiste.db.queries import has_function
 from londiste.db.server_text import connected_to, named
@@ -189,13 +189,14 @@ class _Round:
         self.count = count
         self.signals = Signals()
         self.conn: Connection | None = None
+        self.doubtful = False
         self.opened = 0.0
         self.loop = Loop(
             self.work,
             signals=self.signals,
             longest_pause=periods.longest_pause,
             files=self.files,
-            recover=self.disconnect,
+            recover=self.failed,
             fatal=(),
         )
 
@@ -229,6 +230,8 @@ class _Round:
     def connected(self) -> Connection:
         if time.monotonic() - self.opened > self.periods.lifetime:
             self.disconnect()
+        if self.doubtful:
+            self.disconnect()
         if self.conn is None or self.conn.closed:
             with named(f"database {describe_dsn(self.dsn)}"):
                 self.conn = connect(
@@ -250,9 +253,16 @@ class _Round:
     def files(self) -> Iterable[int]:
         return ()
 
-    def disconnect(self, error: LondisteError | None = None) -> None:
-        """After an error: closes the session, whose state is unknown."""
+    def failed(self, error: LondisteError) -> None:
+        """After an error: the next attempt replaces the session, which reports the error."""
+        self.doubtful = True
+        if not usable(self.conn):
+            self.disconnect()
+
+    def disconnect(self) -> None:
+        """Closes the session."""
         conn, self.conn = self.conn, None
+        self.doubtful = False
         if conn is not None:
             conn.close()
 
@@ -287,10 +297,15 @@ class _Ticks(_Round):
         self.sign = Beat("ticker", "", socket.gethostname())
         self._announced = False
 
-    def disconnect(self, error: LondisteError | None = None) -> None:
-        if error is None and self.signals.stopping:
+    def failed(self, error: LondisteError) -> None:
+        super().failed(error)
+        self.sign.error = error.message
+        self.sign.beat(self.conn)
+
+    def disconnect(self) -> None:
+        if self.signals.stopping:
             self.sign.stop(self.conn)
-        super().disconnect(error)
+        super().disconnect()
 
     def on_connect(self, conn: Connection) -> None:
         if not self._announced:
@@ -318,6 +333,7 @@ class _Ticks(_Round):
             self.count(Counts(ticks=made))
             self.ticked = now
             self.sign.worked()
+        self.sign.error = ""
         self.sign.beat(conn)
         if now - self.asked >= LAG_PERIOD:
             self._look(conn, now)

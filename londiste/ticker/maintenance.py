@@ -22,6 +22,7 @@ from londiste.db.queries import first, has_function, translated, tuples
 from londiste.errors import InstallError, LondisteError, NodeUnreachable
 from londiste.install import compat
 from londiste.pgq import queues
+from londiste.pgq.liveness import READ_ONLY
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,8 @@ def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) 
         except NodeUnreachable:
             raise
         except LondisteError as error:
+            if error.sqlstate == READ_ONLY:
+                raise
             report(error)
     return done
 

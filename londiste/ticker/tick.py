@@ -15,6 +15,7 @@ from londiste.daemon.loop import Trouble, report
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable
 from londiste.pgq import queues
+from londiste.pgq.liveness import READ_ONLY
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,9 @@ def _each(conn: Connection, troubles: dict[str, Trouble], names: Iterable[str]) 
         except NodeUnreachable:
             raise
         except LondisteError as error:
+            if error.sqlstate == READ_ONLY:
+                # No other queue either: the next session may be another.
+                raise
             if name not in _ticking(conn):
                 # Since the names were asked for it ticks elsewhere, is paused or dropped.
                 continue

@@ -16,10 +16,12 @@ from londiste.cascade.model import WorkerState
 from londiste.cascade.worker_role import BatchActions
 from londiste.daemon.loop import describe
 from londiste.db.connection import Connection, connect, usable
+from londiste.db.queries import translated
 from londiste.db.server_text import connected_to
 from londiste.engine.base import Engine
 from londiste.errors import LondisteError
 from londiste.orchestration.connections import reach
+from londiste.pgq.liveness import read_only, reporting
 from londiste.replication.notifications import TableNotifications
 from londiste.replication.parallel.coordinator import LargeBatches
 from londiste.replication.worker import connections
@@ -49,6 +51,7 @@ class Sessions:
         self.source: Source | None = None
         self.standby: StandbyReader | None = None
         self._engine: Engine | None = None
+        self._failed = False
         self._engine_used = 0.0
 
     def node(self) -> Connection:
@@ -102,8 +105,22 @@ class Sessions:
         if standby is not None:
             standby.stop(self.target)
 
+    def renew(self) -> None:
+        """Before a unit: after a failure, closes sessions that are read only by default."""
+        failed, self._failed = self._failed, False
+        if not failed:
+            return
+        if self.source is not None and read_only(self.source.conn):
+            self.close_source()
+        if self.target is not None and read_only(self.target):
+            self.close_both()
+
     def drop_broken(self) -> None:
-        """Closes the sessions that an error may have left unusable."""
+        """Closes the sessions that an error may have left unusable.
+
+        A read-only one reports the error; ``renew`` replaces it.
+        """
+        self._failed = True
         if self.source is not None and not usable(self.source.conn):
             self.close_source()
         if self.target is not None and not usable(self.target):
@@ -200,7 +217,8 @@ class ErrorReport:
                 settings.db, name="londiste worker: error", autocommit=True
             )
             try:
-                nodes.set_consumer_error(conn, settings.queue_name, settings.consumer, text)
+                with translated(conn), reporting(conn):
+                    nodes.set_consumer_error(conn, settings.queue_name, settings.consumer, text)
             finally:
                 if conn is not self._sessions.target:
                     conn.close()

@@ -289,6 +289,7 @@ class Worker:
 
     def _unit(self) -> bool:
         self._loop.delay = self.settings.poll_interval
+        self._sessions.renew()
         target = self._sessions.node()
         if self._sessions.news is not None:
             self._sessions.news.begin()
