@@ -29,7 +29,7 @@ from londiste.replicate.created import Recorded
 from londiste.replicate.databases import Replication, node_of
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table
-from londiste.replication.commands.add_table_checks import Facts, check_table, look
+from londiste.replication.commands.add_table_checks import LEFT_OUT, Facts, check_table, look
 from londiste.replication.commands.create_table import CreateTables
 from londiste.replication.model import TableOptions
 from londiste.replication.patterns import matches, select, table_meant
@@ -127,6 +127,31 @@ def chosen(conn: Connection, dsn: str, queue: str, selection: Selection) -> list
             else "check the names of --schema and --exclude",
         )
     return found
+
+
+def left_out(conn: Connection, queue: str, selection: Selection) -> list[tuple[TableName, str]]:
+    """The selected tables of the source that cannot be replicated, and why."""
+    known: set[TableName] = set()
+    if node_of(conn, queue) is not None:
+        known = {t.name for t in tables.get_table_list(conn, queue) if t.local}
+    rows = [(TableName(s, n), LEFT_OUT[why]) for s, n, why in tuples(conn, "tables_left_out")]
+    return [
+        (name, why)
+        for name, why in rows
+        if name not in known
+        and (not selection.patterns or matches(name, selection.patterns))
+        and selection.wants(name)
+    ]
+
+
+def not_replicated(conn: Connection, queue: str, selection: Selection) -> list[TableName]:
+    """The selected tables of the source that its node does not replicate, for whatever reason."""
+    known = {t.name for t in tables.get_table_list(conn, queue) if t.local}
+    there = candidates(conn, queue)
+    if selection.patterns:
+        there = [name for name in there if matches(name, selection.patterns)]
+    others = [name for name in there if name not in known and selection.wants(name)]
+    return sorted({*others, *(name for name, _ in left_out(conn, queue, selection))})
 
 
 def require_condition(conn: Connection, names: Sequence[TableName], where: str) -> None:

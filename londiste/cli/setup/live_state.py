@@ -20,13 +20,15 @@ from londiste.orchestration import daemons
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons
 from londiste.replicate import daemons as ours
-from londiste.replicate import state
+from londiste.replicate import setup, state
 from londiste.replicate.databases import Replication
 
 #: Seconds between two looks at the nodes.
 _PERIOD = 0.5
 #: Seconds that compare waits for a worker.
 _COMPARE_SECONDS = 60.0
+#: Tables that one line names.
+_NAMED = 5
 
 
 def stay(
@@ -73,8 +75,11 @@ def _look(sites: Connections, replication: Replication) -> list[state.NodeState]
     return state.look(sites, replication.queue, replication.source, replication.targets)
 
 
-def compare(replication: Replication) -> int:
-    """Compares all targets with the source; the exit code."""
+def compare(replication: Replication, selection: setup.Selection) -> int:
+    """Compares all targets with the source; the exit code.
+
+    selection -- of the tables: those that are not replicated are named.
+    """
     rows: list[list[object]] = []
     for target in replication.targets:
         result = comparing.compare_tables(
@@ -91,6 +96,17 @@ def compare(replication: Replication) -> int:
     if different:
         output.message(f"tables that differ: {different}")
         return EXIT_DIFFERENT
+    with replication.sites() as sites:
+        conn = sites.at(replication.source.dsn)
+        left = [str(name) for name in setup.not_replicated(conn, replication.queue, selection)]
+    if left:
+        many = "1 table is" if len(left) == 1 else f"{len(left)} tables are"
+        output.message(
+            "in sync, the replicated tables are equal;"
+            f" {many} not replicated: {', '.join(left[:_NAMED])}"
+            + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")
+        )
+        return 0
     output.message("in sync, all tables are equal")
     return 0
 

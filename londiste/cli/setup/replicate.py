@@ -194,6 +194,8 @@ def replicate(
             asked.repeated("--detach"),
             {queue: asked.of_queue(queue, "--status") for queue in _connecting(replication)},
         )
+        with replication.sites() as sites:
+            _warn_left_out(sites, replication, selection)
         return 0
     if detach and not explain:
         require_state(*(state_file(settings, source, targets[0], s) for s in ("pid", "log")))
@@ -277,7 +279,7 @@ def _run(
             output.message("the replication was removed")
             return 0
         if once and not signals.stopping:
-            return live_state.compare(replication)
+            return live_state.compare(replication, asked.selection)
         watched_only = not children.own
     if watched_only:
         output.message("ticker and workers continue in another process")
@@ -378,6 +380,7 @@ def _set_up(replication: Replication, asked: Asked, *, explain: bool) -> None:
         preflight.require(
             preflight.preflight(sites, replication, names, allow_code=selection.allow_code)
         )
+        _warn_left_out(sites, replication, selection)
         if explain:
             first: list[output.Describes] = [
                 *steps.remaining(setup.first(replication), sites),
@@ -392,6 +395,14 @@ def _set_up(replication: Replication, asked: Asked, *, explain: bool) -> None:
             lambda step: output.message(step.describe()),
             output.warning,
         )
+
+
+def _warn_left_out(
+    sites: Connections, replication: Replication, selection: setup.Selection
+) -> None:
+    conn = sites.at(replication.source.dsn)
+    for name, why in setup.left_out(conn, replication.queue, selection):
+        output.warning(f"table {name} {why}")
 
 
 def _say_how_to_continue(asked: Asked) -> None:

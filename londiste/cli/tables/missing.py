@@ -16,7 +16,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import tuples
 from londiste.monitor.nodes import collect, rules
 from londiste.replication import sqlapi as registered
-from londiste.replication.commands.add_table_checks import Facts, look
+from londiste.replication.commands.add_table_checks import LEFT_OUT, Facts, look
 from londiste.settings import NodeSettings
 
 
@@ -72,7 +72,7 @@ def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
         ]
         if on_root:
             rows += [
-                Missing(kind=_kind(kind), name=name, why=_LEFT_OUT[reason])
+                Missing(kind=_kind(kind), name=name, why=LEFT_OUT[reason])
                 for kind, name, reason in tuples(conn, "left_out", queue=settings.queue_name)
             ]
     output.show(
@@ -98,11 +98,6 @@ def _refused(facts: Facts | None) -> str | None:
 
 
 _KEYLESS = "has no primary key: londiste add-table NAME --whole-row, or --insert-only"
-_LEFT_OUT = {
-    "schema": "cannot be replicated: the name of its schema has a dot, and in a queue the first"
-    " dot ends the schema; alter schema … rename to …",
-    "unlogged": "cannot be replicated: unlogged, a crash empties it; alter table … set logged",
-}
 
 
 def _missing_everywhere(settings: NodeSettings, as_json: bool) -> int:

@@ -22,6 +22,13 @@ from londiste.replication.patterns import (
     table_meant,
 )
 
+#: Why ``sql/queries/left_out.sql`` excludes a table or sequence.
+LEFT_OUT = {
+    "schema": "cannot be replicated: the name of its schema has a dot, and in a queue the first"
+    " dot ends the schema; alter schema … rename to …",
+    "unlogged": "cannot be replicated: unlogged, a crash empties it; alter table … set logged",
+}
+
 
 def pick(
     patterns: Sequence[Pattern],

@@ -232,3 +232,21 @@ def test_two_targets_in_the_background_of_a_role_that_is_no_superuser(cascade: C
     single.dsns = [command.dsns[0], command.dsns[2]]
     assert "kept" in single.run("--remove").err
     assert targets[1].value("select count(*) from public.customer") == 100
+
+
+def test_tables_that_cannot_be_replicated_are_named_each_time(cascade: Cascade) -> None:
+    source, target = cascade.make_database(), cascade.make_database()
+    source.execute(
+        'create schema "a.b"; create table "a.b".t (id int primary key);'
+        " create unlogged table u (id int primary key); create table ok (id int primary key);"
+        ' create schema "c.d"; create table "c.d".v (id int primary key)'
+    )
+    command = Replicate(cascade, source, target)
+    for option in ("--dry-run", "--once", "--status"):
+        done = command.run("--exclude", "c.d.*", option)
+        assert "table a.b.t cannot be replicated: the name of its schema" in done.err
+        assert "table public.u cannot be replicated: unlogged" in done.err
+        assert "table c.d" not in done.err and "all tables are equal" not in done.err
+        if option == "--once":
+            end = "equal; 2 tables are not replicated: a.b.t, public.u"
+            assert done.err.rstrip().endswith(end)
