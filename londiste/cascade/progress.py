@@ -18,8 +18,9 @@ from londiste.pgq import position_check
 from londiste.pgq.types import Batch
 
 POSITION_LOST_HINT = (
-    "londiste worker --rewind compares, and continues at the tick of this database if the provider"
-    " has the same one; otherwise --force-resync copies all tables again"
+    "londiste worker -s stops the worker; then londiste worker --rewind compares, and moves the"
+    " provider's consumer to the tick of this database if the provider has the same one; otherwise"
+    " --force-resync copies all tables again; then start the worker"
 )
 
 

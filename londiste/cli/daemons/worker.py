@@ -57,9 +57,15 @@ def worker(
         raise BadOption(
             "--force-resync requires --rewind", hint="londiste worker --rewind --force-resync"
         )
+    if rewinding and daemon.background:
+        raise BadOption(
+            "--rewind and -d exclude each other: --rewind ends when the position is moved",
+            hint="londiste worker --rewind, then londiste worker -d",
+        )
     if rewinding:
         tick = rewind(settings, force_resync=force_resync)
         output.message(f"the provider's consumer is at tick {tick}")
+        output.message("start the worker: londiste worker")
         return
     if daemon.background and not once and settings.pidfile and running(settings.pidfile) is None:
         # What is wrong at the start is said here, not in a log that nobody reads yet.

@@ -120,12 +120,14 @@ def _not_in_step(
 
 
 def _why(conn: Connection, queue: str, info: NodeInfo, start: str = START) -> str:
-    errors = _errors(conn, queue)
-    if errors:
-        return "; ".join(errors)
-    stale = find(conn, queue, start=start, never=True)
-    if stale is not None:
-        return stale.reason
+    reasons = _errors(conn, queue)
+    found = find(conn, queue, start=start, never=True)
+    if found is not None and found.state in _IDLE:
+        reasons.insert(0, found.reason)
+    if reasons:
+        return "; ".join(reasons)
+    if found is not None:
+        return found.reason
     return f"it is at tick {info.last_tick}"
 
 
@@ -187,7 +189,12 @@ def find(
     node = nodes.get_node_info(conn, queue)
     if node.type is NodeType.ROOT:
         return None
-    return _halted(conn, queue, node) or _ended(conn, queue, node, start, never)
+    failed = _halted(conn, queue, node)
+    if failed is not None and failed.state != "failing":
+        return failed
+    ended = _ended(conn, queue, node, start, never)
+    # The error of a worker that has ended is that of the past.
+    return ended if failed is None or (ended is not None and ended.state == "stale") else failed
 
 
 def _halted(conn: Connection, queue: str, node: NodeInfo) -> NotCurrent | None:

@@ -91,6 +91,8 @@ def _rewind(
         if found is not None:
             position_check.note(target, state.queue, state.worker, found)
         position_check.forget_lost(target, state.queue, state.worker)
+        # The next worker would clear it; until then status and wait-sync would show it.
+        nodes.set_consumer_error(target, state.queue, state.worker, None)
     return tick
 
 

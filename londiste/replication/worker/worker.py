@@ -44,6 +44,7 @@ from londiste.errors import (
     ServerStarting,
     StateError,
     Superseded,
+    UnknownConsumer,
     UsageError,
 )
 from londiste.pgq import position_check
@@ -53,6 +54,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.ddl.background import Steps
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.worker.auto_add import AutoAdd
+from londiste.replication.worker.connections import unregistered
 from londiste.replication.worker.copy_launcher import Copies
 from londiste.replication.worker.duties import ApplyDuties, RootDuties, WorkerParts
 from londiste.replication.worker.fkey_validator import ForeignKeys
@@ -257,7 +259,16 @@ class Worker:
                         f" {self.settings.queue_name} any more: it was dropped",
                         hint="stop this worker, or create the node again",
                     ) from error
+                if isinstance(error, UnknownConsumer) and self._sessions.source is not None:
+                    # Its hint would register the consumer at the newest tick.
+                    raise self._unregistered() from error
                 raise
+
+    def _unregistered(self) -> PositionLost:
+        """The error for a provider that has forgotten this worker; the next unit checks again."""
+        self._sessions.close_source()
+        queue = self.settings.queue_name
+        return unregistered(nodes.get_worker_state(self._sessions.node(), queue))
 
     def _is_dropped(self) -> bool:
         """Whether this database was a node when the worker started, and no longer is."""

@@ -361,6 +361,11 @@ def test_a_node_restored_from_a_backup_begins_where_it_is(line: Line) -> None:
     done = line.run(leaf, "worker", "--once")
     assert done.code == 3, str(done)
     assert "--rewind" in done.err
-    assert line.run(leaf, "worker", "--rewind").code == 0
+    refused = line.run(leaf, "worker", "--rewind", "-d")
+    assert refused.code == 2 and "--rewind, then londiste" in refused.err, str(refused)
+    assert line.error(leaf)
+    moved = line.run(leaf, "worker", "--rewind")
+    assert moved.code == 0 and "start the worker" in moved.err
+    assert not line.error(leaf)
     line.once(leaf)
     assert _contents(leaf) == _contents(root)

@@ -293,3 +293,20 @@ def test_a_tick_that_a_killed_worker_has_left_out_is_the_same_tick(line: Line) -
         line.once(leaf)
     for node in (branch, leaf):
         assert node.database.execute(CONTENTS) == [(1,), (2,), (3,)]
+
+
+def test_a_worker_that_is_unregistered_while_it_runs_names_the_way_that_keeps_its_position(
+    line: Line,
+) -> None:
+    root, leaf = pair(line)
+    process = line.start(leaf)
+    line.wait_position(leaf, write(line, root, 2))
+    with root.database.connect() as conn:
+        conn.execute("select pgq.unregister_consumer(%s, 'leaf_worker')", [QUEUE])
+    line.wait(lambda: "change-provider" in (line.error(leaf) or ""), "the hint")
+    assert "pgq.register_consumer" not in (line.error(leaf) or "")
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+    # Now the cause is that no worker runs.
+    done = line.run(leaf, "wait-sync", "--timeout", "1")
+    assert "NOT RUNNING" in done.err, str(done)
