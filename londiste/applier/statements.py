@@ -321,7 +321,7 @@ def same_key_sql(shape: Relation, key: tuple[str, ...], image: str) -> str:
 def kept_sql(shape: Relation, where: str, columns: Sequence[str]) -> str:
     """Whether a condition is true for each of the rows: an array in their order."""
     chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
-    kinds = ", ".join(f"{quote(c.name)} {'text' if c.json_text else c.type_name}" for c in chosen)
+    kinds = ", ".join(f"{quote(c.name)} {'text' if c.as_text else c.type_name}" for c in chosen)
     names = ", ".join(quote(column.name) for column in chosen)
     place = "place"
     while place in columns:
@@ -353,7 +353,7 @@ def _target(shape: Relation) -> str:
 def _rows(columns: Sequence[RelationColumn], key: Sequence[str] = ()) -> str:
     """The rows of the parameter as ``r``; those of ``key`` come in its order, if that is cheap."""
     definitions = ", ".join(
-        f"{quote(column.name)} {'text' if column.json_text else column.type_name}"
+        f"{quote(column.name)} {'text' if column.as_text else column.type_name}"
         for column in columns
     )
     if not definitions:
@@ -369,7 +369,23 @@ def _rows(columns: Sequence[RelationColumn], key: Sequence[str] = ()) -> str:
 
 def _value(column: RelationColumn) -> str:
     value = f"r.{quote(column.name)}"
+    if column.byte_text:
+        return f"({_byte(column, value)})::{column.type_name}"
     return f"{value}::{column.type_name}" if column.json_text else value
+
+
+def _byte(column: RelationColumn, value: str) -> str:
+    """A "char" for a server before 15, from the text that later ones write: \\ooo above 127."""
+    kind = column.base_type or column.type_name
+    if kind.endswith("[]"):
+        # Refused, by an error that shows no value.
+        two = "chr(92) || chr(92) || chr(92) || chr(92)"
+        lost = f"(left({value}, 0) || 'a value above 127 needs PostgreSQL 15')"
+        return f"case when {value} ~ ({two} || '[0-7]{{3}}') then {lost} else {value} end::{kind}"
+    digits = [f"substr({value}, {place}, 1)::int4" for place in (2, 3, 4)]
+    number = f"{digits[0]} * 64 + {digits[1]} * 8 + {digits[2]} - 256"
+    escaped = f"length({value}) = 4 and left({value}, 1) = chr(92)"
+    return f"case when {escaped} then ({number})::{kind} else {value}::{kind} end"
 
 
 def _equal(column: RelationColumn) -> str:

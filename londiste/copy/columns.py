@@ -17,6 +17,9 @@ from londiste.handlers.base import ALL, TableRules
 #: is written but not read by the server.
 _TEXT_ONLY = ("reg", "xml", "aclitem", "pg_", "tsquery")
 
+#: The release from which on "char" writes and reads a byte above 127 as \ooo.
+CHAR_ESCAPES = 150000
+
 
 @dataclass(frozen=True)
 class Pairing:
@@ -80,6 +83,43 @@ def pair(
         ),
         missing=tuple(c for name, c in from_source.items() if name not in in_target),
     )
+
+
+def require_char(
+    table: TableName,
+    dest: TableName,
+    pairs: Sequence[tuple[str, str]],
+    columns: tuple[Sequence[Column], Sequence[Column]],
+    versions: tuple[int, int],
+) -> None:
+    """Raises UsageError for a column that would get other values than the source has.
+
+    Type "char" of PostgreSQL 15 and later writes bytes above 127 as three octal digits; that of
+    earlier versions reads a backslash.
+
+    pairs -- (source column, target column); columns, versions -- of the source and the target.
+    """
+    if not versions[1] < CHAR_ESCAPES <= versions[0]:
+        return
+    there, here = ({c.name: c for c in side} for side in columns)
+    for name, own in pairs:
+        if _is_char(there[name]) and _is_char(here[own]):
+            raise UsageError(
+                f"table {table}: column {own} of type {here[own].type} cannot be copied to"
+                f" PostgreSQL {versions[1] // 10000}",
+                detail="it would read values above 127 as a backslash",
+                hint=f"make it a text column on the target: alter table {dest.quoted} alter column"
+                f" {quote(own)} type text; the copy then restarts automatically",
+            )
+
+
+def _is_char(column: Column) -> bool:
+    return column.read_as.removesuffix("[]") == '"char"'
+
+
+def has_char(columns: Sequence[Column]) -> bool:
+    """Whether a column has type "char", or an array or domain of it."""
+    return any(map(_is_char, columns))
 
 
 def require_here(

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from londiste.copy.columns import pair
+from londiste.copy.columns import has_char, pair
 from londiste.copy.mode import RESUMABLE, SNAPSHOT, ModeFacts, choose
 from londiste.db.bulk_catalog import TableFacts
 from londiste.db.names import TableName
@@ -107,6 +107,9 @@ class Planned:
     ) -> Planned | None:
         """None for a table that is copied alone: odd ones, and those that cannot be copied."""
         if source.kind != "r" or target.kind != "r":
+            return None
+        if not same_version and has_char(target.columns):
+            # Its own copy finds out whether it can be copied.
             return None
         try:
             found = pair(table.name, source.columns, target.columns, same_version=same_version)

@@ -6,7 +6,7 @@ import logging
 
 from londiste.cascade import sqlapi as nodes
 from londiste.copy import step_timings
-from londiste.copy.columns import Pairing, pair, require_here
+from londiste.copy.columns import Pairing, pair, require_char, require_here
 from londiste.copy.progress import all_done
 from londiste.copy.sessions import CopySessions
 from londiste.copy.sqlapi import attempts
@@ -123,6 +123,8 @@ def pairing(
         dest=table.dest,
         wants=table.wants,
     )
+    versions = source.info.server_version, node.info.server_version
+    require_char(table.name, table.dest, found.pairs, (source_columns, target_columns), versions)
     if not found.pairs:
         raise UsageError(
             f"table {table.name}: no column in common with target table {table.dest}",

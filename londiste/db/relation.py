@@ -58,6 +58,7 @@ class RelationColumn:
     identity_always -- GENERATED ALWAYS AS IDENTITY: INSERT may override it, UPDATE may not set it.
     eq_schema -- schema of the equality operator of the type.
     json_text -- json or jsonb, or a domain over one.
+    byte_text -- "char" or an array of it, on a server that reads no byte above 127.
     """
 
     name: str
@@ -68,6 +69,12 @@ class RelationColumn:
     folding: Folding = Folding.NEVER
     json_text: bool = False
     base_type: str | None = None
+    byte_text: bool = False
+
+    @property
+    def as_text(self) -> bool:
+        """Whether a value is read as text, and cast then."""
+        return self.json_text or self.byte_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +195,7 @@ def _shape(table: TableName, rows: list[dict[str, Any]]) -> Relation:
                 eq_schema=row["eq_schema"],
                 folding=Folding(row["folding"]),
                 json_text=row["json_text"],
+                byte_text=row["byte_text"],
                 base_type=row["base_type"],
             )
             for row in rows

@@ -11,9 +11,10 @@ or looks at two fields, pays for nothing else.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 
@@ -25,7 +26,7 @@ from psycopg.pq.abc import PGconn
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.queries import savepoint, translated
-from londiste.errors import EventError
+from londiste.errors import ApplyError, EventError
 from londiste.pgq.types import Batch, Event
 
 #: Bytes of a block, unless a single event is longer.
@@ -39,6 +40,10 @@ _CANCEL_SECONDS = 10.0
 
 _FIELDS = {name: position for position, name in enumerate(Event._fields)}
 _DATA = _FIELDS["data"]
+_TYPE, _EXTRA1 = _FIELDS["type"], _FIELDS["extra1"]
+
+#: The encoding of databases that store any bytes.
+_ANY = "SQL_ASCII"
 
 #: What follows a backslash in COPY's text.
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
@@ -80,6 +85,34 @@ class EventBlock:
         """Length of the text."""
         return self._nbytes
 
+    def readable(self, needed: Callable[[int, str, str], bool]) -> EventBlock:
+        """The block without events whose bytes are no text, which only some databases can store.
+
+        needed -- whether the event with this id, type and extra1 is; then it is an error.
+
+        Raises EventError for an event that is needed.
+        """
+        if self._alone is not None or _is_text(self._data, self._encoding):
+            return self
+        kept = []
+        for line in self.data.split(b"\n")[:-1]:
+            if not _is_text(line, self._encoding):
+                fields = [part.decode(errors="replace") for part in line.split(b"\t")]
+                kind, extra1 = (unescaped(fields[n]) or "" for n in (_TYPE, _EXTRA1))
+                if needed(int(fields[0]), kind, extra1):
+                    raise _no_text(int(fields[0]), extra1)
+            else:
+                kept.append(line + b"\n")
+        return EventBlock(b"".join(kept), len(kept), self._encoding)
+
+    def _text(self) -> str:
+        """All as text.  Raises EventError for the first event that is none."""
+        try:
+            return str(self._data, self._encoding)
+        except UnicodeDecodeError:
+            self.readable(lambda *event: True)
+            raise
+
     @property
     def data(self) -> bytes:
         """The text: a line for each event, with the columns of Event."""
@@ -102,7 +135,7 @@ class EventBlock:
         text is made anew when somebody asks for it.
         """
         if self._alone is None:
-            text, self._data = str(self._data, self._encoding), b""
+            text, self._data = self._text(), b""
             fields = text.split("\t")
             del text
             fields[-1] = fields[-1][:-1]
@@ -113,7 +146,10 @@ class EventBlock:
         return self._alone
 
     def __iter__(self) -> Iterator[Event]:
-        """The events.  Raises EventError for one whose time has no date in Python (infinity)."""
+        """The events.
+
+        Raises EventError for one whose time has no date in Python (infinity), or that is no text.
+        """
         new, make = tuple.__new__, unescaped
         last_text, last_time = "", datetime.min
         for line in self.lines():
@@ -143,10 +179,13 @@ class EventBlock:
             yield tuple([unescaped(fields[position]) for position in positions])
 
     def lines(self) -> list[str]:
-        """One text per event: the fields of Event as COPY writes them, separated by tabs."""
+        """One text per event: the fields of Event as COPY writes them, separated by tabs.
+
+        Raises EventError for one that is no text.
+        """
         if self._alone is not None:
             return [self._alone.line()]
-        lines = str(self._data, self._encoding).split("\n")
+        lines = self._text().split("\n")
         # The last line ends with a line break, too.
         del lines[-1]
         return lines
@@ -164,12 +203,15 @@ def stream(
     query: str | None = None,
     where: str | None = None,
     block_bytes: int = BLOCK_BYTES,
+    any_bytes: bool = False,
 ) -> Generator[EventBlock, None, None]:
     """The events of an open batch in the order of their ids, in blocks.
 
     query -- that of its events, where the caller knows it: one round trip less.
     where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.
     block_bytes -- a block ends with the event that makes it this long.
+    any_bytes -- a database of encoding SQL_ASCII sends what is no text too: the block that has it
+        names the event (``EventBlock.readable``).  Otherwise the server ends the query.
 
     The connection is busy until the last block was taken or the iterator is closed: it can do
     nothing else meanwhile (``batches.events`` leaves that possible, and is slower).  Closing the
@@ -182,14 +224,15 @@ def stream(
     if where is not None:
         # The line breaks keep a comment at the end of the condition from swallowing the rest.
         text = "\n".join(["select * from (", text, ") as ev where (", where, ") order by 1"])
-    yield from read(conn, text, block_bytes=block_bytes)
+    yield from read(conn, text, block_bytes=block_bytes, any_bytes=any_bytes)
 
 
 def read(
-    conn: Connection, query: str, *, block_bytes: int = BLOCK_BYTES
+    conn: Connection, query: str, *, block_bytes: int = BLOCK_BYTES, any_bytes: bool = False
 ) -> Generator[EventBlock, None, None]:
     """What a query of events answers, as ``stream`` does it."""
-    yield from copied(conn, f"copy (\n{query}\n) to stdout", block_bytes=block_bytes)
+    with raw_bytes(conn) if any_bytes else contextlib.nullcontext():
+        yield from copied(conn, f"copy (\n{query}\n) to stdout", block_bytes=block_bytes)
 
 
 def copied(
@@ -204,6 +247,21 @@ def copied(
             yield from _copy(conn, statement.encode(conn.info.encoding), block_bytes)
 
 
+@contextlib.contextmanager
+def raw_bytes(conn: Connection) -> Iterator[None]:
+    """Keeps a server of encoding SQL_ASCII from refusing bytes that are no text."""
+    encoding = conn.info.parameter_status("client_encoding")
+    if conn.info.parameter_status("server_encoding") != _ANY or encoding == _ANY:
+        yield
+        return
+    conn.execute(f"set client_encoding to '{_ANY}'".encode())
+    try:
+        yield
+    finally:
+        if conn.info.transaction_status in {TransactionStatus.IDLE, TransactionStatus.INTRANS}:
+            conn.execute(f"set client_encoding to '{encoding}'".encode())
+
+
 def _undone_together(conn: Connection) -> AbstractContextManager[object]:
     """A savepoint where a failure would take the caller's transaction along."""
     if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
@@ -212,7 +270,9 @@ def _undone_together(conn: Connection) -> AbstractContextManager[object]:
 
 
 def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[EventBlock]:
-    pgconn, encoding = conn.pgconn, conn.info.encoding
+    pgconn = conn.pgconn
+    # Of a session that takes any bytes, texts are UTF-8 unless they are none.
+    encoding = "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
     # In the extended protocol, where a text is one statement and never two.
     pgconn.send_query_params(statement, [])
     try:
@@ -297,6 +357,30 @@ def _rest(pgconn: PGconn) -> Generator[waiting.Wait, waiting.Ready | int, None]:
             yield from _input(pgconn)
     # An error among them says what was asked for.
     yield from generators.fetch_many(pgconn)
+
+
+def _is_text(data: bytes | memoryview, encoding: str) -> bool:
+    """Whether the bytes are text; of a long event in pieces, so that no copy of all is made."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    view = memoryview(data)
+    try:
+        for start in range(0, len(view), _PIECE):
+            decoder.decode(view[start : start + _PIECE], final=start + _PIECE >= len(view))
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _no_text(event_id: int, extra1: str) -> EventError:
+    return EventError(
+        f"event {event_id} contains bytes that are no text in UTF-8",
+        detail='a database of encoding SQL_ASCII stores any bytes, and so does type "char" of'
+        " PostgreSQL 14",
+        hint="correct the row on the provider, and skip the event on this node: londiste events"
+        f" skip {event_id}",
+        event_id=event_id,
+        finding=ApplyError("value", table=extra1),
+    )
 
 
 def _time(text: str, id: str) -> datetime:

@@ -298,7 +298,7 @@ def batch_events(
     if standby is not None and standby.has(bounds, stopping=stopping):
         found = standby.stream(query, bounds)
     else:
-        found = blocks.read(source, query)
+        found = blocks.read(source, query, any_bytes=True)
     # A reported error keeps the generator alive; the statement must end now.
     with contextlib.closing(found):
         yield found

@@ -8,7 +8,9 @@
 --                'blanks' also without blanks at the end (char(n)); 'never' texts cannot tell
 --   json_text    the value must be cast from text, because json_populate_record takes a string
 --                for a JSON string instead of for the text of a document
---   copied       COPY does what INSERT does: there are no rules, which it passes over
+--   byte_text    "char" or an array of it before PostgreSQL 15, which reads the text of a value above
+--                127 of later servers as a backslash
+--   copied       COPY does what INSERT does: there are no rules, which it passes over, and no byte_text
 --   owner        the role as which the table is written; 0 when it is the session's own
 --   exposed      the table is written as this role, and another one may put a table in its place,
 --                because it owns the schema
@@ -61,7 +63,7 @@ select
     w.name as table_name,
     w.oid::int8 as table_oid,
     w.relkind = 'p' as partitioned,
-    not w.relhasrules as copied,
+    not w.relhasrules and not bool_or(k.byte_text) over (partition by w.oid) as copied,
     w.owner,
     w.owner = 0 and w.schema_of_other as exposed,
     w.holds_schema,
@@ -103,6 +105,7 @@ select
         else 'never'
     end as folding,
     b.typname in ('json', 'jsonb') and b.typnamespace = 'pg_catalog'::regnamespace as json_text,
+    k.byte_text,
     (
         select w.xmin || ' ' || pg_catalog.string_agg(v.xmin::text, ' ' order by v.attnum)
         from pg_catalog.pg_attribute v
@@ -111,6 +114,10 @@ select
 from wanted w
 join pg_catalog.pg_attribute a on a.attrelid = w.oid and a.attnum > 0 and not a.attisdropped
 join base b on b.attrelid = a.attrelid and b.attnum = a.attnum
+cross join lateral (
+    select '"char"'::regtype in (b.oid, (select e.typelem from pg_catalog.pg_type e where e.oid = b.oid))
+        and pg_catalog.current_setting('server_version_num')::int4 < 150000 as byte_text
+) as k
 left join pg_catalog.pg_collation co on co.oid = a.attcollation
 left join pg_catalog.pg_index i on i.indrelid = w.oid and i.indisprimary
 order by w.name, a.attnum

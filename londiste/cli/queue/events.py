@@ -7,6 +7,8 @@ from itertools import chain, islice
 
 import click
 from psycopg import sql
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 
 from londiste.cli import options, output
 from londiste.cli.documents import Rows
@@ -14,10 +16,19 @@ from londiste.cli.queue.common import limit_option, open_batch, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, batches, browse
+from londiste.pgq.blocks import raw_bytes
 from londiste.pgq.types import Event
 
 EVENTS = Rows("events", Event)
 COLUMNS = EVENTS.columns
+
+
+class _AnyBytes(Loader):
+    """Texts of any bytes; those that are no UTF-8 are shown as ``\\xe9``."""
+
+    def load(self, data: Buffer) -> str:
+        """The text."""
+        return bytes(data).decode(errors="backslashreplace")
 
 
 @click.command()
@@ -79,9 +90,12 @@ def events(
         raise BadOption(f"--limit {limit}: must not be negative", hint="use 0 for no limit")
     where = condition(kind, extra1, event_id, contains)
     with opened(ctx, db) as conn:
+        # This command finds the event that others cannot decode.
+        conn.adapters.register_loader("text", _AnyBytes)
         admin.find_queue(conn, name)
-        found = _events(conn, name, consumer, batch_id, first, last, where, limit)
-        rows = list(islice(found, limit) if limit else found)
+        with raw_bytes(conn):
+            found = _events(conn, name, consumer, batch_id, first, last, where, limit)
+            rows = list(islice(found, limit) if limit else found)
     if as_json:
         output.as_json({EVENTS.key: rows})
         return

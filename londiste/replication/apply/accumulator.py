@@ -152,18 +152,29 @@ class Accumulator:
     def add(self, block: EventBlock) -> None:
         """Adds the events of a block.
 
-        Raises EventError for a retried event.  Events of unknown form are found when they are
-        decoded.
+        Raises EventError for a retried event, and for one that is no text.  Events of unknown form
+        are found when they are decoded.
         """
         part, kinds = self._part, self._kinds
         part.events += len(block)
         self.bytes += block.nbytes + EVENT_BYTES * len(block)
+        texts: list[str] = []
+        large = block.nbytes > LARGE and len(block) == 1
+        try:
+            if large:
+                block.alone()
+            else:
+                texts = block.lines()
+        except EventError:
+            # It may be one that is skipped, or of another table.
+            block = self.interest.readable(block)
+            large, texts = False, block.lines()
         part.blocks.append(block)
-        if block.nbytes > LARGE and len(block) == 1:
+        if large:
             self._add_large(block)
             return
         applied = 0
-        for line in block.lines():
+        for line in texts:
             fields = line.split("\t")
             id, _, _, retry, kind, data, name, _, key, _ = fields
             found = kinds.get(kind)

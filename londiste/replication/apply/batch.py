@@ -321,6 +321,7 @@ class BatchApplier:
                 for block in blocks:
                     found = self._check(block, interest)
                     if self.forwarder is not None:
+                        block = interest.readable(block, every=True)
                         transaction.begin()
                         self._hand_on(self.forwarder, block, interest, found)
                     if self.scripts is not None and has_script(block):

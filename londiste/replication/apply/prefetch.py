@@ -186,6 +186,9 @@ class ReadAhead:
         if not coming.is_now(batch):
             log.debug("prefetch of ticks %d to %d discarded", coming.prev_tick_id, coming.tick_id)
             return None
+        if sum(map(len, part.blocks)) != part.events:
+            # Events that are no text were left out: for other routes they may be needed.
+            return None
         if part.interest != interest:
             # A table has been handed over meanwhile.
             again = Accumulator(interest)

@@ -48,9 +48,11 @@ def control_events(block: EventBlock) -> list[Control]:
     text = block.head(_HEAD) if len(block) == 1 else block.data
     if _WORDS.search(text) is None:
         return []
+    # One that is no text is an error later, where it is needed.
+    readable = block.readable(lambda *event: False)
     return [
         Control(int(id or 0), int(txid or 0), kind)
-        for id, txid, kind in block.select("id", "txid", "type")
+        for id, txid, kind in readable.select("id", "txid", "type")
         if kind is not None and is_message(kind)
     ]
 

@@ -17,12 +17,14 @@ from typing import Final, TypeAlias
 from londiste.applier.plan import Net, RowSet, TableChange, TablePlan, Verb
 from londiste.changes import jsonrow
 from londiste.changes.keyed import KeyedType, read_type
+from londiste.changes.kinds import is_message
 from londiste.changes.types import Malformed, Op, RowChange, Truncate
 from londiste.db.names import TableName, argument
 from londiste.db.relation import Folding, Relation
 from londiste.db.snapshot import Snapshot
 from londiste.errors import ApplyError, BadOption, EventError, PartialEvent
 from londiste.handlers.base import ALL, RowFunction, TableRules
+from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Event
 from londiste.replication.apply.net_changes.decoded import NotFoldable, fold
 from londiste.replication.apply.net_changes.encoded import NetFold
@@ -240,6 +242,28 @@ class RoutingTable:
         except KeyError:
             route = self._seen[name] = self._find(name)
             return route
+
+    def readable(self, block: EventBlock, *, every: bool = False) -> EventBlock:
+        """The block without events whose bytes are no text, where they are not needed.
+
+        every -- events of all tables are needed, because they are forwarded.
+
+        Raises EventError for one that is needed.
+        """
+
+        def needed(event_id: int, kind: str, name: str) -> bool:
+            if (event_id, 0) in self.skips.rows:
+                return False
+            return every or is_message(kind) or self.find(name) is not None
+
+        try:
+            return block.readable(needed)
+        except EventError as error:
+            if error.finding is not None:
+                route = self.find(error.finding.table)
+                dest = error.finding.table if route is None else str(route.dest)
+                error.finding = replace(error.finding, dest=dest)
+            raise
 
     def _find(self, name: str) -> Route | None:
         try:

@@ -94,7 +94,8 @@ class Stager(Generic[S]):
         spec, part, query = self.spec, self.part, None
         if part.pages is not None and not spec.where:
             query = batches.batch_page_sql(source, spec.batch.id, part.pages)
-        return batches.stream(source, spec.batch, query=query, where=spec.condition(part))
+        where = spec.condition(part)
+        return batches.stream(source, spec.batch, query=query, where=where, any_bytes=True)
 
     def add(self, chunk: SliceChunk) -> SliceChunk:
         """Adds a chunk, with its number, to the result."""

@@ -17,6 +17,8 @@ as $$
  * Output functions, not casts to text: bool::text is 'true' and not 't', inet::text adds
  * the mask, char(n)::text drops the padding.  Types that row_to_json() would write as JSON
  * of their own and thereby change (numeric, float, json, arrays, records) go in as text.
+ * Before PostgreSQL 15 the output function of "char" writes a value above 127 as a byte that is no text; it is
+ * written as \ooo here, as later versions do.
  * Virtual generated columns are excluded: a trigger does not see them.
  *
  * Neither search_path nor volatile, so that it is inlined; all names are qualified.  The type is looked
@@ -33,6 +35,12 @@ from pg_catalog.pg_attribute as a
     cross join lateral (
         select
             case
+                when o.oid operator(pg_catalog.=) 'pg_catalog.charout'::pg_catalog.regproc
+                    and pg_catalog.current_setting('server_version_num')::pg_catalog.int4
+                        operator(pg_catalog.<) 150000
+                then 'case when pg_catalog.int4(%1$s) operator(pg_catalog.<) 0'
+                    ' then pg_catalog.encode(pg_catalog.charsend(%1$s), ''escape'')'
+                    ' else pg_catalog.textin(pg_catalog.charout(%1$s)) end'
                 when t.typtype operator(pg_catalog.=) 'b'
                     and t.typnamespace operator(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
                     and o.proargtypes[0] operator(pg_catalog.=) t.oid
@@ -44,6 +52,9 @@ from pg_catalog.pg_attribute as a
             t.typtype operator(pg_catalog.=) 'b'
                 and t.typnamespace operator(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
                 and t.typcategory operator(pg_catalog.<>) 'A'
+                and (o.oid operator(pg_catalog.<>) 'pg_catalog.charout'::pg_catalog.regproc
+                    or pg_catalog.current_setting('server_version_num')::pg_catalog.int4
+                        operator(pg_catalog.>=) 150000)
                 and t.oid operator(pg_catalog.<>) all (
                     '{numeric,float4,float8,json,jsonb}'::pg_catalog.regtype[]::pg_catalog.oid[])
         from pg_catalog.pg_type as t

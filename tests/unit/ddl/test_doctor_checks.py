@@ -124,6 +124,18 @@ def test_older_target_lacks_features() -> None:
     }
 
 
+def test_older_target_reads_other_bytes() -> None:
+    def facts(kind: str, version: int) -> DatabaseFacts:
+        columns = (ColumnFacts("id", key=1), ColumnFacts("c", kind))
+        return changed(FACTS, tables=(replace(T, columns=columns),), version=version)
+
+    wrong = {("older", "warning", "target"), ("type", "critical", "target")}
+    assert kinds(Situation(facts('"char"', 150000), facts('"char"', 140000))) == wrong
+    assert kinds(Situation(facts('"char"', 140000), facts('"char"', 140000))) == set()
+    found = kinds(Situation(facts('"char"', 150000), facts("text", 140000)))
+    assert ("type", "critical", "target") not in found
+
+
 def test_extension_that_is_not_offered() -> None:
     source = changed(FACTS, objects=(Object("extension", None, "hstore", "hstore", None),))
     assert kinds(Situation(source, FACTS)) == {("extension", "critical", "target")}

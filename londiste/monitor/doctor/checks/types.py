@@ -13,6 +13,7 @@ FINDINGS = {
     "type": "type of a column that the target cannot have",
 }
 
+#: Also the first release whose "char" writes a byte above 127 as text.
 _NEGATIVE_SCALE = 150000
 
 
@@ -53,6 +54,8 @@ def check(pair: Situation) -> Iterator[Finding]:
                         for label in missing
                     ],
                 )
+    if pair.target.version < _NEGATIVE_SCALE <= pair.source.version:
+        yield from _bytes(pair)
     if pair.target.version >= _NEGATIVE_SCALE:
         return
     for table in pair.wanted:
@@ -63,6 +66,26 @@ def check(pair: Situation) -> Iterator[Finding]:
                     f"column {column.name} of table {table.name} is {column.type}",
                     f"the {side} server needs PostgreSQL 15 for a negative scale",
                     f"use a newer server, or create the column as numeric in the {side} database",
+                    side=side,
+                    object=str(table.name),
+                )
+
+
+def _bytes(pair: Situation) -> Iterator[Finding]:
+    """Columns whose copy the target refuses, because it would read other values."""
+    side = pair.names[1]
+    tables = () if pair.target is None else pair.target.tables
+    there = {(table.name, column.name): column.type for table in tables for column in table.columns}
+    for table in pair.wanted:
+        for column in table.columns:
+            kinds = {column.type, there.get((table.name, column.name), column.type)}
+            if all(kind.removesuffix("[]") == '"char"' for kind in kinds):
+                yield critical(
+                    "type",
+                    f"column {column.name} of table {table.name} is {column.type}",
+                    f"the {side} server needs PostgreSQL 15 to copy it: it would read values above"
+                    " 127 as a backslash",
+                    f"use a newer server, or create the column as text in the {side} database",
                     side=side,
                     object=str(table.name),
                 )

@@ -1,0 +1,118 @@
+"""Sources whose databases store bytes that are no text: such an event can be skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from londiste.cascade.model import NodeType
+from londiste.db import connection
+from londiste.install.apply import install
+from tests.fixtures.cluster import Database, Server
+from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.scenarios.processes import Done, Processes
+
+NAME = "ld_ascii_source"
+SCHEMA = "create table t (id int primary key, v text); create table u (id int primary key, v text)"
+#: Its value is the byte E9, which is no UTF-8.
+BAD = "insert into {} values ({}, convert_from('\\xe9736563726574', 'SQL_ASCII'))"
+
+
+@pytest.fixture
+def ascii_line(
+    cluster: Server, new_database: Callable[..., Database], tmp_path: Path
+) -> Iterator[Line]:
+    """A line whose root is in a database of encoding SQL_ASCII."""
+    root = Database(cluster, NAME)
+    with connection.session(cluster.dsn(), autocommit=True) as conn:
+        conn.execute(f"drop database if exists {NAME}".encode())
+        conn.execute(
+            f"create database {NAME} encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'"
+            " template template0".encode()
+        )
+    with connection.session(root.dsn, autocommit=True) as conn:
+        install(conn)
+    unused = [root]
+
+    def make(*, on: Server | None = None, pgq: bool = False) -> Database:
+        return unused.pop() if unused else new_database(on=on, pgq=pgq)
+
+    line = Line(tmp_path, make, Processes(tmp_path))
+    line.node("root", NodeType.ROOT, schema=SCHEMA)
+    yield line
+    assert not line.processes.close()
+    root.drop()
+
+
+def event_of(line: Line, table: str) -> int:
+    """The id of the newest event of a table."""
+    statement = "select max(ev_id) from pgq.event_template where ev_extra1 = %s"
+    return int(line.nodes["root"].database.value(statement, f"public.{table}"))
+
+
+def stopped(line: Line, node: LineNode, event: int) -> Done:
+    """Runs the worker, which halts at the event; the error shows no value."""
+    done = line.run(node, "worker", "--once")
+    assert done.code == 5, str(done)
+    assert f"event {event} contains bytes that are no text in UTF-8" in done.err
+    assert "unexpected" not in done.err and "secret" not in done.err
+    shown = line.run(node, "events", "show")
+    assert str(event) in shown.out and "secret" not in shown.out, str(shown)
+    return done
+
+
+def skip(line: Line, node: LineNode, event: int) -> None:
+    """Skips the event, and applies what comes after it."""
+    done = line.run(node, "events", "skip", str(event), "--reason", "no text")
+    assert done.code == 0, str(done)
+    line.once(node)
+
+
+@pytest.mark.parametrize("others", [0, 3000])
+def test_an_event_that_is_no_text_is_stored_and_can_be_skipped(
+    ascii_line: Line, others: int
+) -> None:
+    line, root = ascii_line, ascii_line.nodes["root"]
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "t", "u")
+    line.add(leaf, "t")
+    line.once(leaf)
+    # Events of other tables are ignored, whatever is in them.
+    root.database.execute(BAD.format("u", 1))
+    root.database.execute("insert into t values (1, 'x')")
+    line.tick()
+    line.once(leaf)
+    assert leaf.database.execute("select id from t") == [(1,)]
+    root.database.execute(BAD.format("t", 2))
+    bad = event_of(line, "t")
+    root.database.execute(
+        f"insert into t select i, repeat('x', 900) from generate_series(3, {3 + others}) i"
+    )
+    line.tick()
+    stopped(line, leaf, bad)
+    assert "\\xe9" in line.run(root, "queue", "events", QUEUE, "--id", str(bad)).out
+    skip(line, leaf, bad)
+    assert leaf.database.value("select count(*) from t where id <> 2") == 2 + others
+    assert leaf.database.value("select count(*) from t where id = 2") == 0
+
+
+def test_a_branch_forwards_no_event_that_is_no_text(ascii_line: Line) -> None:
+    line, root = ascii_line, ascii_line.nodes["root"]
+    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
+    line.add(root, "t", "u")
+    for node in (branch, leaf):
+        line.add(node, "t")
+        line.once(node)
+    for table in ("u", "t"):
+        root.database.execute(BAD.format(table, 1))
+        bad = event_of(line, table)
+        root.database.execute(f"insert into {table} values (2, 'x')")
+        line.tick()
+        stopped(line, branch, bad)
+        skip(line, branch, bad)
+    line.once(leaf)
+    for node in (branch, leaf):
+        assert node.database.execute("select id, v from t") == [(2, "x")]
