@@ -129,6 +129,19 @@ class EventErrors:
             finding=found,
         )
 
+    def not_kept(self, change: RowChange, shape: Relation, statement: str) -> EventError:
+        """The error of an INSERT that the server accepted without a row."""
+        return self.error(
+            change,
+            shape,
+            "the table did not keep the row: it has a trigger or rule that fires always",
+            detail=f"{key_of(change)}SQL: {statement}",
+            hint="let the trigger or rule fire for other sessions only: alter table"
+            f" {shape.name.quoted} enable trigger NAME; or: enable rule NAME",
+            kind="refused",
+            statement=statement,
+        )
+
     def missing(self, change: RowChange, shape: Relation) -> EventError | None:
         """The error of an event with an unknown column, or without a value for its key."""
         lacking = [n for n in dict.fromkeys((*change.image, *change.key)) if n not in shape.by_name]

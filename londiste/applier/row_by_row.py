@@ -177,6 +177,8 @@ class RowWriter:
                 raise self.errors.refused(change, shape, error, statement) from error
 
     def _expect_one(self, hit: int, change: RowChange, shape: Relation, statement: str) -> None:
+        if hit == 0 and change.op is Op.INSERT:
+            raise self.errors.not_kept(change, shape, statement)
         if hit != 1:
             raise self.errors.error(
                 change,

@@ -242,3 +242,31 @@ def test_rows_of_a_packed_event_are_left_out_one_by_one_whatever_the_table_is_ca
         past = json.loads(events("show", "--all", "--json"))["events"][-2:]
         assert {(e["state"], e["reason"]) for e in past} == {("skipped", "one")}
         assert "not a failed event" in events("skip", past[0]["event"], code=2)
+
+
+ALWAYS = {
+    "trigger": "create function lose() returns trigger language plpgsql"
+    " as 'begin return null; end'; create trigger odd before insert on t for each row"
+    " when (new.id = 40) execute function lose(); alter table t enable always trigger odd",
+    "rule": "create rule odd as on insert to t where new.id = 40 do instead nothing;"
+    " alter table t enable always rule odd",
+}
+
+
+@pytest.mark.parametrize("kind", ALWAYS)
+def test_a_row_that_the_node_does_not_keep_is_refused(
+    line: Line, nodes: tuple[LineNode, LineNode], kind: str
+) -> None:
+    root, leaf = nodes
+    leaf.database.execute(ALWAYS[kind])
+    root.database.execute("insert into t values (39, 'a'), (40, 'b'), (41, 'c')")
+    line.tick()
+    done = line.run(leaf, "worker", "--once")
+    assert done.code == 5, str(done)
+    assert "did not keep the row: it has a trigger or rule that fires always" in done.err
+    assert "resync" not in done.err and "matches the key" not in done.err
+    (found,) = shown(line, leaf)
+    assert (found["kind"], found["row"]["id"]) == ("refused", "40")
+    leaf.database.execute(f"alter table t enable {kind} odd")
+    line.once(leaf)
+    assert leaf.database.value("select count(*) from t") == 33
