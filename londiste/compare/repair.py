@@ -51,6 +51,8 @@ _ATTEMPTS = 5
 _KEYS = 500
 #: SQLSTATE of a text or bit string that does not fit.
 _TOO_LONG = {"22001", "22026"}
+#: SQLSTATE of a value that another row has.
+_TAKEN = {"23505", "23P01"}
 #: Characters of a key that are shown.
 _SHOWN = 200
 
@@ -295,6 +297,15 @@ def _one(node: Connection, change: RepairChange, table: Pairing) -> None:
             ) from error
         ours = from_database(error, where=describe_dsn(node.info.dsn))
         ours.say_more(f"nothing was written; {change.verb} of {_row(change, table)}")
+        if error.sqlstate in _TAKEN and change.verb == "update" and table.only_here:
+            # The row cannot be deleted and inserted, because its other values would be lost.
+            ours.say_more(
+                "the value is still that of another row; columns that only this node has keep both"
+                " rows from being deleted and inserted",
+                "give one of the rows of"
+                f" {table.pair.dest} on this node an unused value in the unique column, then"
+                f" repeat: londiste repair {argument(table.name)} --apply",
+            )
         raise ours from error
     if hit != 1:
         raise StateError(

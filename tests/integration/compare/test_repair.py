@@ -334,3 +334,24 @@ def test_conditions_counts_and_limits(
     assert (done.code, "plan of queue other" in done.err) == (2, True)
     done = line.run(leaf, "repair", "--plan", str(tmp_path / "no" / "fix.sql"))
     assert (done.code, "does not exist" in done.err) == (2, True)
+
+
+def test_swapped_unique_values_of_a_table_with_columns_of_its_own(line: Line) -> None:
+    schema = "create table swap (id int primary key, u text unique{});"
+    schema += "create table more (id int primary key)"
+    root = line.node("root", NodeType.ROOT, schema=schema.format(""))
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=schema.format(", own text"))
+    root.database.execute("insert into swap values (1, 'a'), (2, 'b'); insert into more values (1)")
+    leaf.database.execute("insert into swap values (1, 'b', 'x'), (2, 'a', 'y')")
+    for node in (root, leaf):
+        line.add(node, "swap", "more", insert_only=True, expect_sync=True)
+    line.start(leaf)
+    line.wait_position(leaf, line.tick())
+    done = line.run(leaf, "repair", "--apply")
+    assert done.code == 1, str(done)
+    assert "nothing was written; update of public.swap: row (id) = (1)" in done.err
+    assert "hint: give one of the rows of public.swap on this node an unused value" in done.err
+    damage(leaf, "update swap set u = 'unused' where id = 2")
+    assert line.run(leaf, "repair", "--apply").code == 0
+    expected = [(1, "a", "x"), (2, "b", "y")]
+    assert leaf.database.execute("select * from swap order by id") == expected
