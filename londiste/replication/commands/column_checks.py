@@ -43,7 +43,8 @@ def look(
     if catalog.info(origin, there.table) is None or catalog.info(local, dest) is None:
         return ()
     source, target = catalog.columns(origin, there.table), catalog.columns(local, dest)
-    return notes(source, target, dest, wants, origin=there.node)
+    key = catalog.key(origin, there.table)
+    return notes(source, target, dest, wants, origin=there.node, key=key)
 
 
 def notes(
@@ -53,11 +54,12 @@ def notes(
     wants: TableRules,
     *,
     origin: str,
+    key: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """A sentence for each column that cannot store every value of its source.
 
     source, target -- the columns there and here; columns that are not written are ignored.
-    origin -- name of the node the rows come from.
+    origin -- name of the node the rows come from; key -- the columns of the key there.
     """
     here = {column.name: column for column in target if not column.generated}
     names = dict(wants.renamed)
@@ -68,6 +70,8 @@ def notes(
         if mine is None or not wants.keeps(column.name) or column.name in wants.changed:
             continue
         what = narrower(mine.type, column.type)
+        if column.name in key and column.type == "numeric" and _is_text(mine.type):
+            what = _ZEROS
         if what:
             found.append(
                 f"table {table}: column {name} is {mine.type} here and {column.type} on node"
@@ -113,6 +117,7 @@ def narrower(ours: str, theirs: str) -> str:
 _STOPS = "a value that is too large blocks the worker"
 _ROUNDS = "values are rounded without a message"
 _DIFFERS = "rows that are copied have other texts (t, a blank) than replayed ones (true, T)"
+_ZEROS = "1 and 1.0 are one key there and two here; a compatible trigger then blocks the worker"
 _DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.replication.commands.column_checks import narrower
+from londiste.db.catalog import Column
+from londiste.db.names import TableName
+from londiste.handlers.base import ALL
+from londiste.replication.commands.column_checks import narrower, notes
 
 STOPS, ROUNDS, TEXTS = "blocks the worker", "rounded", "other texts"
 
@@ -57,3 +60,18 @@ def test_what_a_column_has_no_room_for(ours: str, theirs: str, said: str) -> Non
     found = narrower(ours, theirs)
     assert (said in found) if said else (found == ""), found
     assert narrower(theirs, theirs) == ""
+
+
+def test_a_numeric_key_in_a_text_column() -> None:
+    def said(theirs: str, ours: str, *key: str) -> tuple[str, ...]:
+        there, here = (
+            Column("id", kind, not_null=True, default=None, identity="", generated="", builtin=True)
+            for kind in (theirs, ours)
+        )
+        return notes([there], [here], TableName("public", "t"), ALL, origin="root", key=key)
+
+    (note,) = said("numeric", "text", "id")
+    assert "a compatible trigger" in note
+    assert said("numeric", "text") == said("numeric", "numeric", "id") == ()
+    # With a scale each value has one text.
+    assert said("numeric(5,2)", "text", "id") == ()

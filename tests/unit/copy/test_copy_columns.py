@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.copy.columns import pair, require_here
+from londiste.copy.columns import pair, require_char, require_here
 from londiste.db.catalog import Column
 from londiste.db.names import TableName
 from londiste.errors import UsageError
@@ -128,3 +128,22 @@ def test_binary_needs_equal_builtin_types_and_versions(
     source: Column, target: Column, same_version: bool, binary: bool
 ) -> None:
     assert pair(TABLE, [source], [target], same_version=same_version).binary is binary
+
+
+@pytest.mark.parametrize("kind", ['"char"', '"char"[]'])
+def test_bytes_that_an_older_target_would_read_wrongly(kind: str) -> None:
+    pairs, there = [("a", "b")], [column("a", kind)]
+
+    def check(ours: str, source: int, target: int) -> None:
+        require_char(TABLE, TABLE, pairs, (there, [column("b", ours)]), (source, target))
+
+    with pytest.raises(UsageError, match=r"column b of type .* cannot be copied") as caught:
+        check(kind, 180000, 140010)
+    assert 'alter table "public"."t" alter column "b" type text' in caught.value.hint
+    for ours, source, target in (
+        ("text", 180000, 140010),
+        (kind, 140010, 140005),
+        (kind, 140010, 180000),
+        (kind, 180000, 150000),
+    ):
+        check(ours, source, target)
