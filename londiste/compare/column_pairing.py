@@ -161,9 +161,25 @@ def wider(one: str, other: str) -> str:
     return other if one != other else names[0] if names[0] in _ORDERED else one
 
 
-def root_expression(root: catalog.Column, node: catalog.Column) -> str:
-    """SQL that gives the root's value as replication would store it on the node."""
-    name = quote(root.name)
+def own_expression(column: catalog.Column, version: int) -> str:
+    """SQL that gives a column's value with the text that each release writes.
+
+    version -- of the server.
+    """
+    name = quote(column.name)
+    if column.read_as != '"char"' or version >= catalog.CHAR_ESCAPES:
+        return name
+    # Before, a value above 127 is a byte that is no text.
+    octal = f"encode(charsend({name}), 'escape')"
+    return f"case when {name}::int4 < 0 then {octal} else {name}::text end"
+
+
+def root_expression(root: catalog.Column, node: catalog.Column, version: int) -> str:
+    """SQL that gives the root's value as replication would store it on the node.
+
+    version -- of the root's server.
+    """
+    name = own_expression(root, version)
     if root.type == node.type or not (root.builtin and node.builtin):
         return name
     # By way of the text of the value, as an event carries it; format() takes NULL for ''.
@@ -209,8 +225,13 @@ def pairing(
         types=tuple(right[name].type for name in names),
         read_as=tuple(right[name].read_as for name in names),
         # What is changed on its way gets its type afterwards.
-        root=tuple(quote(n) if n in masked else root_expression(left[n], right[n]) for n in names),
-        node=tuple(quote(n) for n in names),
+        root=tuple(
+            quote(n)
+            if n in masked
+            else root_expression(left[n], right[n], root.info.server_version)
+            for n in names
+        ),
+        node=tuple(own_expression(right[n], node.info.server_version) for n in names),
         key=key,
         key_types=tuple(wider(left[n].read_as, right[n].read_as) for n in key),
         root_equals=_equals(root, pair.table, [left[n] for n in key]),

@@ -18,6 +18,7 @@ from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.queries import translated
 from londiste.engine.tasks import key_hash
+from londiste.errors import StateError
 from londiste.pgq.blocks import unescaped
 
 _AS_THEY_ARE = {"text", "uuid", "integer", "bigint", "json"}
@@ -34,8 +35,16 @@ def lines(conn: Connection, dsn: str, statement: str) -> Iterator[bytes]:
 
 
 def fields(line: bytes) -> Row:
-    """The values of a line of COPY."""
-    return tuple(unescaped(field) for field in line.decode().split("\t"))
+    """The values of a line of COPY.  Raises StateError for bytes that are no text."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        raise StateError(
+            "a row contains bytes that are no text in UTF-8",
+            detail='an array of type "char" of PostgreSQL 14 does',
+            hint="exclude the table, or compare its number of rows: londiste compare --count-only",
+        ) from None
+    return tuple(unescaped(field) for field in text.split("\t"))
 
 
 def transformed(node: Connection, table: Pairing, rows: Sequence[Row]) -> list[Row]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from londiste.db.catalog import Column
+from londiste.db.catalog import CHAR_ESCAPES, Column
 from londiste.db.names import TableName, quote
 from londiste.errors import UsageError
 from londiste.handlers.base import ALL, TableRules
@@ -16,9 +16,6 @@ from londiste.handlers.base import ALL, TableRules
 #: Built-in types whose binary form depends on the database or does not exist; an empty tsquery
 #: is written but not read by the server.
 _TEXT_ONLY = ("reg", "xml", "aclitem", "pg_", "tsquery")
-
-#: The release from which on "char" writes and reads a byte above 127 as \ooo.
-CHAR_ESCAPES = 150000
 
 
 @dataclass(frozen=True)

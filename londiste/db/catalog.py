@@ -20,6 +20,10 @@ from londiste.errors import UnknownTable
 T = TypeVar("T")
 
 
+#: The release from which on type "char" writes and reads a byte above 127 as three octal digits.
+CHAR_ESCAPES = 150000
+
+
 @dataclass(frozen=True)
 class TableInfo:
     """A relation and its present size on disk.

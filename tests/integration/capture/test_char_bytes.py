@@ -10,6 +10,7 @@ import pytest
 from londiste.cascade.model import NodeType
 from tests.fixtures.cluster import Server
 from tests.fixtures.line import QUEUE, Line
+from tests.integration.compare.test_compare import damage
 
 SCHEMA = """
 create domain letter as "char";
@@ -125,3 +126,25 @@ def test_a_copy_that_would_change_them_is_refused(
         lambda: line.tick() and leaf.database.execute("table t") == [(1, "\\303", "\\303")],
         "the copy as text",
     )
+
+
+@pytest.mark.parametrize(("above", "below"), [(14, 18), (18, 14)])
+def test_a_comparison_reads_them_alike(
+    line: Line, server_of: Callable[[int], Server], above: int, below: int
+) -> None:
+    root, leaf = pair(line, server_of, above, below)
+    for node in (root, leaf):
+        node.database.execute(f"insert into t values (1, {BYTE}, {BYTE}), (2, 'a', null)")
+        node.database.execute(f"insert into arrays values (1, array[{BYTE}])")
+        line.add(node, "t", "arrays", expect_sync=True)
+    line.start(leaf)
+    line.wait_position(leaf, line.tick())
+    assert line.run(leaf, "compare", "t").code == 0
+    damage(leaf, "update t set v = 'x' where id = 1")
+    done = line.run(leaf, "compare", "t")
+    assert done.code == 3, str(done)
+    assert "v '\\\\303' here 'x'" in done.err, done.err
+    done = line.run(leaf, "compare", "arrays")
+    assert done.code == 3, str(done)
+    assert "unexpected" not in done.err
+    assert "a row contains bytes that are no text" in done.err
