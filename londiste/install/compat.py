@@ -94,13 +94,13 @@ def _breaks(path: str, ours: tuple[int, int, int, int, int]) -> bool:
 
 def _misfit(component: Component, installed: Installed, found: Compat, where: str) -> InstallError:
     name = component.name
-    install = f"run: londiste install --db … {name}"
+    install = f"in database {where}: londiste install {name}"
     match found:
         case Compat.MISSING if installed.foreign:
             return InstallError(
                 f"{where}: schema {name} was not made by londiste install",
                 detail=f"it has {len(installed.names)} tables and functions and no ledger",
-                hint="use another database, or remove that schema and " + install,
+                hint=f"use another database, or remove that schema; then {install}",
             )
         case Compat.MISSING:
             return InstallError(f"{where}: schema {name} is not installed", hint=install)

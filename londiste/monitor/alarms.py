@@ -24,6 +24,7 @@ class DatabaseFacts:
     differing -- rows that the audit found to differ, by table.
     age, allowed_age -- transactions: of the oldest event table, and the server's
         autovacuum_freeze_max_age.
+    is_root -- of the queue.
     """
 
     queue: str
@@ -32,6 +33,7 @@ class DatabaseFacts:
     differing: dict[str, int]
     age: int = 0
     allowed_age: int = 0
+    is_root: bool = False
 
 
 def collect_facts(
@@ -41,13 +43,14 @@ def collect_facts(
     differing: dict[str, int],
     *,
     has_queue: bool,
+    is_root: bool = False,
 ) -> DatabaseFacts:
     """The facts of a node's database, for ``alarms``."""
     if not has_queue:
         return DatabaseFacts(queue, None, (), differing)
     age, allowed = _age(conn, queue)
     facts = collect.collect(conn, queue)
-    return DatabaseFacts(queue, facts, tuple(subscribers), differing, age, allowed)
+    return DatabaseFacts(queue, facts, tuple(subscribers), differing, age, allowed, is_root)
 
 
 def alarms(facts: DatabaseFacts, limits: Limits) -> tuple[Finding, ...]:
@@ -58,12 +61,33 @@ def alarms(facts: DatabaseFacts, limits: Limits) -> tuple[Finding, ...]:
         found += [
             one
             for one in rules.findings(facts.queues, limits)
+            # ``external_findings`` reports that of a root.
+            if not (facts.is_root and one.kind == "external-ticker-silent")
             # Nodes below have a lag of their own.
             if one.kind not in ("consumer-lags", "consumer-inactive")
             or not consumer_kind(one.consumer, below).is_of_cascade
         ]
+        found += external_findings(facts)
         found += age_findings(facts.queue, facts.age, facts.allowed_age)
     return tuple(sorted(found, key=lambda one: -one.severity))
+
+
+def external_findings(facts: DatabaseFacts) -> list[Finding]:
+    """Pure: about a root whose queue waits for ticks of another database: none come."""
+    if not facts.is_root or facts.queues is None:
+        return []
+    return [
+        Finding(
+            Severity.CRITICAL,
+            "external-ticker-silent",
+            f"queue {queue.name}: external_ticker is set on the root, no ticker creates its ticks",
+            "no other database sends ticks to a root: its subscribers get no events",
+            f"londiste queue config {argument(queue.name)} external_ticker=no",
+            queue.name,
+        )
+        for queue in facts.queues.queues
+        if queue.external_ticker and queue.name == facts.queue
+    ]
 
 
 def age_findings(queue: str, age: int, allowed: int) -> list[Finding]:

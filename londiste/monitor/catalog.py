@@ -254,7 +254,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "external-ticker-silent": (
             "The queue gets its ticks from another database, and gets none.",
-            "Check the worker of this node, and the ticker of the root: londiste status.",
+            "Check the worker of this node, and the ticker of the root: londiste status. On a root"
+            " the parameter is a mistake: londiste queue config QUEUE external_ticker=no.",
         ),
         "restored": (
             "The database was restored from another server: its transaction ids do not fit.",

@@ -274,7 +274,14 @@ def collect(
         if limits is not None:
             differing = {one.table_name: one.differing for one in covered}
             has_queue = info.type is not NodeType.LEAF
-            facts = collect_facts(conn, queue, below, differing, has_queue=has_queue)
+            facts = collect_facts(
+                conn,
+                queue,
+                below,
+                differing,
+                has_queue=has_queue,
+                is_root=info.type is NodeType.ROOT,
+            )
             if visit is not None:
                 visit(conn, info.name, facts)
         return _Answer(

@@ -74,9 +74,14 @@ def finish(
         return
     gone = pair.new if abandon else pair.old
     output.message("migration finished; both databases are independent")
+    what = "drop it" if abandon else "close it"
     output.warning(
-        f"{describe_dsn(gone.dsn)} accepts writes again: close it, for example by alter database"
-        " … set default_transaction_read_only = on"
+        f"{describe_dsn(gone.dsn)} accepts writes again: {what}, for example by"
+        + (
+            " drop database …"
+            if abandon
+            else " alter database … set default_transaction_read_only = on"
+        )
     )
 
 

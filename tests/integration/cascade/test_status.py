@@ -352,3 +352,14 @@ def test_status_is_shown_again_and_again_until_somebody_ends_it(
         # What it says at its end: the screen of before.
         live.read_until(b"\x1b\\[\\?1049l")
     assert live.ended() == 0
+
+
+def test_a_root_that_waits_for_ticks_of_another_database_is_critical(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    root.db.execute(f"select pgq.set_queue_config('{QUEUE}', 'external_ticker', 'true')")
+    shown = londiste(root.db, "status", "--check")
+    assert shown.code == 2 and "external_ticker is set on the root" in shown.out
+    assert londiste(root.db, "queue", "config", QUEUE, "external_ticker=no").code == 0
+    assert "external_ticker" not in londiste(root.db, "status", "--check").out
