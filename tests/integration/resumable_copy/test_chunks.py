@@ -77,6 +77,7 @@ def test_no_session_holds_a_source_snapshot_between_chunks(
             nodes.root.value(
                 "select count(*) from pg_stat_activity where datname = current_database()"
                 " and application_name like 'londiste%' and backend_xmin is not null"
+                " and application_name <> 'londiste copy load'"
             )
         )
 
@@ -96,6 +97,7 @@ def test_snapshot_copy_holds_its_snapshot_until_the_last_chunk(nodes: Nodes) -> 
             nodes.root.value(
                 "select count(*) from pg_stat_activity where datname = current_database()"
                 " and application_name like 'londiste%' and backend_xmin is not null"
+                " and application_name <> 'londiste copy load'"
             )
         )
 
