@@ -69,7 +69,7 @@ def test_one_daemon_ticks_several_databases_and_one_that_is_missing_stops_none(
     for conn in conns:
         wait_for_tick(conn)
     daemon.says("no_such_database")
-    daemon.says("hint: run: londiste install")
+    daemon.says(f"hint: in database {empty.name}: londiste install pgq")
     assert "Traceback" not in daemon.text
 
 

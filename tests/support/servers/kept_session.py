@@ -75,4 +75,7 @@ def _rows(conn: psycopg.Connection[Any], statement: str, parameters: Any) -> lis
 
 def _was_ended(conn: psycopg.Connection[Any]) -> bool:
     """Whether the server has closed the connection: there is something to read."""
-    return bool(select.select([conn.fileno()], [], [], 0)[0])
+    # Not select(), which refuses files above the first 1,024.
+    poll = select.poll()
+    poll.register(conn.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
