@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -27,6 +26,7 @@ from londiste.db.names import TableName
 from londiste.monitor import status
 from londiste.replication import sqlapi as tables
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from tests.support.readable import readable
 
 
 def test_every_node_is_shown_with_its_tables_and_position(
@@ -301,7 +301,7 @@ class Watching:
         """What it prints, until the pattern is found in it."""
         seen = b""
         while not re.search(pattern, seen, re.DOTALL):
-            ready, _, _ = select.select([self.inside], [], [], 60)
+            ready = readable([self.inside], 60)
             assert ready, seen
             seen += os.read(self.inside, 4096)
         return seen

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from londiste.shell.statements import execute
 from tests.fixtures.cascade import QUEUE, Answer, Nodes
 from tests.fixtures.cluster import Database
 from tests.fixtures.process import ROOT
+from tests.support.readable import readable
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ class Terminal:
                 text = self.seen[self.at : self.at + found.end()]
                 self.at += found.end()
                 return text
-            ready, _, _ = select.select([self.file], [], [], max(0, deadline - time.monotonic()))
+            ready = readable([self.file], max(0, deadline - time.monotonic()))
             assert ready, f"waited in vain for {pattern!r} in {self.seen[self.at :]!r}"
             try:
                 self.seen += os.read(self.file, 4096).decode(errors="replace")
@@ -295,7 +295,7 @@ class Terminal:
     def end(self, *, timeout: float = 30.0) -> int:
         """Reads all there is; the exit code."""
         while True:
-            ready, _, _ = select.select([self.file], [], [], timeout)
+            ready = readable([self.file], timeout)
             assert ready, f"does not end: {self.seen[self.at :]!r}"
             try:
                 data = os.read(self.file, 4096)

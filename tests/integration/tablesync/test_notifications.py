@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.notifications import TableNotifications, rest
 from tests.fixtures.copies import A, Nodes
 from tests.fixtures.nodes import ret
+from tests.support.readable import readable
 from tests.support.waiting import wait_for
 
 
@@ -30,7 +30,7 @@ def wakes(news: TableNotifications, work: Callable[[], object]) -> bool:
     news.end()
     files = wait_for(news.files, what="the end of a rest")
     work()
-    return bool(select.select(files, [], [], 30)[0])
+    return bool(readable(files, 30))
 
 
 def known(nodes: Nodes, name: TableName = A) -> None:

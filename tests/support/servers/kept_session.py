@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 import threading
 from typing import Any
 
 import psycopg
+
+from tests.support.readable import readable
 
 #: What only a new session sees, or what closes a session at its end.
 _FOR_NEW_SESSIONS = ("alter role", "alter database", "alter system", "pg_reload_conf")
@@ -75,7 +76,4 @@ def _rows(conn: psycopg.Connection[Any], statement: str, parameters: Any) -> lis
 
 def _was_ended(conn: psycopg.Connection[Any]) -> bool:
     """Whether the server has closed the connection: there is something to read."""
-    # Not select(), which refuses files above the first 1,024.
-    poll = select.poll()
-    poll.register(conn.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
+    return bool(readable([conn.fileno()], 0))
