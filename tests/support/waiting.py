@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import select
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -58,3 +59,11 @@ def wait_for(predicate: Callable[[], T], *, timeout: float = 60.0, what: str) ->
             raise AssertionError(f"waited {timeout:g} s in vain for {what}; last: {answer!r}")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
+
+
+def readable(files: Iterable[int], seconds: float) -> list[int]:
+    """The files with input, or that were closed, as soon as there is one; empty after the time."""
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return [file for file, _ in poll.poll(seconds * 1000)]

@@ -26,7 +26,7 @@ from londiste.db.names import TableName
 from londiste.monitor import status
 from londiste.replication import sqlapi as tables
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
-from tests.support.readable import readable
+from tests.support.waiting import readable
 
 
 def test_every_node_is_shown_with_its_tables_and_position(

@@ -26,7 +26,7 @@ from londiste.shell.statements import execute
 from tests.fixtures.cascade import QUEUE, Answer, Nodes
 from tests.fixtures.cluster import Database
 from tests.fixtures.process import ROOT
-from tests.support.readable import readable
+from tests.support.waiting import readable
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.notifications import TableNotifications, rest
 from tests.fixtures.copies import A, Nodes
 from tests.fixtures.nodes import ret
-from tests.support.readable import readable
-from tests.support.waiting import wait_for
+from tests.support.waiting import readable, wait_for
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from tests.support.readable import readable
+from tests.support.waiting import readable
 
 #: What only a new session sees, or what closes a session at its end.
 _FOR_NEW_SESSIONS = ("alter role", "alter database", "alter system", "pg_reload_conf")
