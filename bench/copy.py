@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.methods.copy import Londiste3, Native, Ours, Pgcopydb, Way
+from bench.methods.copy import SETTINGS, Londiste3, Native, Ours, Pgcopydb, Way, prepared
 from bench.support import common
 from bench.support.peers import Peers, add_option, bindir
 from bench.workloads.copy_load import Load, engines, speed
@@ -35,8 +35,6 @@ from bench.workloads.pgbench_writers import Writers
 from londiste.embedded.postgres import Cluster
 
 PARTS = ("load", "end", "busy", "many", "memory")
-SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}
-TEMPLATE = "template_of_bench"
 SPARK = "londiste, spark, snapshot"
 SNAPSHOT, RESUMABLE = "londiste, local, snapshot", "londiste, local, resumable"
 MEMORY = 150.0
@@ -215,25 +213,11 @@ class Bench:
     @contextlib.contextmanager
     def ways(self, case: Case, rows: int, found: list[Way]) -> Iterator[list[Way]]:
         """Prepared, each with its databases; all gone afterwards."""
-        self.source.create_database(TEMPLATE)
-        with common.connect(self.source, TEMPLATE) as conn:
-            case.make(conn, rows)
-            conn.execute("vacuum (freeze, analyze)")
-        prepared: list[Way] = []
-        try:
-            for way in found:
-                # Before it is prepared: a half made one has to be ended, too.
-                prepared.append(way)
-                way.prepare(TEMPLATE)
+        with prepared(self.source, case, rows, found):
             yield found
             for way in found:
                 if way.memory:
                     self.memory[way.name] = max(way.memory, self.memory.get(way.name, 0.0))
-        finally:
-            for way in prepared:
-                with contextlib.suppress(Exception):
-                    way.end()
-            self.source.drop_database(TEMPLATE)
 
     def turns(self, found: list[Way]) -> Iterator[Way]:
         """Each way once a round, another first in each."""

@@ -25,15 +25,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.methods.copy import Native, Ours, Way
+from bench.methods.copy import SETTINGS, Native, Ours, Way, prepared
 from bench.support import common
 from bench.support.peers import Peers, add_option, bindir
 from bench.workloads.copy_tables import ACCOUNTS
 from bench.workloads.pgbench_writers import Writers
 from londiste.embedded.postgres import Cluster
 
-SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}
-TEMPLATE = "template_of_bench"
 ALONE, NATIVE, CAPTURE, REPLICATION = "alone", "native", "capture", "replication"
 
 
@@ -100,24 +98,14 @@ def main() -> None:
 @contextlib.contextmanager
 def ways(source: Cluster, target: Cluster, folder: Path, rows: int) -> Iterator[dict[str, Way]]:
     """Prepared and in sync, by their keys; all gone afterwards."""
-    source.create_database(TEMPLATE)
-    with common.connect(source, TEMPLATE) as conn:
-        ACCOUNTS.make(conn, rows)
-        conn.execute("vacuum (freeze, analyze)")
     place = (source, target, folder, ACCOUNTS)
-    found: dict[str, Way] = {ALONE: Alone(*place), NATIVE: Native(*place), CAPTURE: Ours(*place)}
-    try:
-        for name, way in found.items():
-            way.prepare(TEMPLATE)
-            if name != ALONE:
-                way.fresh()
-                way.copy()
+    followed: dict[str, Way] = {NATIVE: Native(*place), CAPTURE: Ours(*place)}
+    found = {ALONE: Alone(*place), **followed}
+    with prepared(source, ACCOUNTS, rows, list(found.values())):
+        for way in followed.values():
+            way.fresh()
+            way.copy()
         yield found
-    finally:
-        for way in found.values():
-            with contextlib.suppress(Exception):
-                way.end()
-        source.drop_database(TEMPLATE)
 
 
 def measure(

@@ -13,6 +13,7 @@ import contextlib
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -24,6 +25,9 @@ from bench.workloads.copy_tables import Case
 from londiste.embedded.postgres import Cluster
 
 QUEUE = "bench"
+#: Of both servers.
+SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}
+TEMPLATE = "template_of_bench"
 #: Seconds between looks at the memory of a copy process.
 _LOOK = 0.02
 
@@ -88,6 +92,27 @@ class Way:
             if time.monotonic() > deadline:
                 raise AssertionError(f"{self.name}: source and target: {found}")
             time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def prepared(source: Cluster, case: Case, rows: int, ways: Sequence[Way]) -> Iterator[None]:
+    """All ways with their databases, the sources alike; all of it is gone afterwards."""
+    source.create_database(TEMPLATE)
+    with common.connect(source, TEMPLATE) as conn:
+        case.make(conn, rows)
+        conn.execute("vacuum (freeze, analyze)")
+    begun: list[Way] = []
+    try:
+        for way in ways:
+            # Before it is prepared: a half made one has to be ended, too.
+            begun.append(way)
+            way.prepare(TEMPLATE)
+        yield
+    finally:
+        for way in begun:
+            with contextlib.suppress(Exception):
+                way.end()
+        source.drop_database(TEMPLATE)
 
 
 class Native(Way):

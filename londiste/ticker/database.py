@@ -228,9 +228,7 @@ class _Round:
         raise NotImplementedError
 
     def connected(self) -> Connection:
-        if time.monotonic() - self.opened > self.periods.lifetime:
-            self.disconnect()
-        if self.doubtful:
+        if self.doubtful or time.monotonic() - self.opened > self.periods.lifetime:
             self.disconnect()
         if self.conn is None or self.conn.closed:
             with named(f"database {describe_dsn(self.dsn)}"):

@@ -230,26 +230,28 @@ def shape_in(options: Options) -> StreamShape:
 
     With another payload a table that is not there may be one of another node: it is a warning.
     """
-    found: dict[str, Sequence[catalog.Column]] = {}
     if not options.tables:
         return StreamShape()
+    typed = options.payload is Payload.TYPED
+    found: dict[str, Sequence[catalog.Column]] = {}
     with session(options.conninfo, name="londiste-spark", autocommit=True) as conn:
         for table in options.tables:
-            if catalog.info(conn, table) is not None:
-                found[str(table)] = catalog.columns(conn, table)
-            elif options.payload is Payload.TYPED:
+            missing = catalog.info(conn, table) is None
+            if missing and typed:
                 raise UnknownTable(
                     f"table {table} does not exist in {whereabouts(conn)}",
                     hint="correct the option tables, or read it with payload=json if it is a table"
                     " of another node",
                 )
-            else:
+            if missing:
                 log.warning(
                     "table %s does not exist in %s: only events of other nodes can name it",
                     table,
                     whereabouts(conn),
                 )
-    if options.payload is not Payload.TYPED:
+            if typed:
+                found[str(table)] = catalog.columns(conn, table)
+    if not typed:
         return StreamShape()
     if len(found) == 1:
         (columns,) = found.values()

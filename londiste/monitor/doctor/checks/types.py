@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from londiste.db.catalog import CHAR_ESCAPES
 from londiste.monitor.doctor.facts import TypeFacts
 from londiste.monitor.doctor.situation import Situation, critical, shortened
 from londiste.monitor.queues.model import Finding
@@ -13,7 +14,6 @@ FINDINGS = {
     "type": "type of a column that the target cannot have",
 }
 
-#: Also the first release whose "char" writes a byte above 127 as text.
 _NEGATIVE_SCALE = 150000
 
 
@@ -54,7 +54,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                         for label in missing
                     ],
                 )
-    if pair.target.version < _NEGATIVE_SCALE <= pair.source.version:
+    if pair.target.version < CHAR_ESCAPES <= pair.source.version:
         yield from _bytes(pair)
     if pair.target.version >= _NEGATIVE_SCALE:
         return
