@@ -70,10 +70,22 @@ def test_a_worker_continues_after_a_read_only_provider(line: Line) -> None:
     root.database.execute("insert into t values (1)")
     line.wait_position(leaf, line.tick())
     close(root.database)
-    wait_for(lambda: any(REASON in text for _, text in of(leaf).errors), what="the error")
+
+    def failing() -> bool:
+        # A provider without a new batch is only read.
+        for statement in (
+            "insert into t select max(id) + 1 from t",
+            f"select pgq.force_tick('{QUEUE}')",
+            f"select pgq.ticker('{QUEUE}')",
+        ):
+            root.database.execute(f"begin read write; {statement}; commit")
+        return any(REASON in text for _, text in of(leaf).errors)
+
+    line.wait(failing, "the error")
     reopen(root.database)
-    root.database.execute("insert into t values (2)")
+    root.database.execute("insert into t select max(id) + 1 from t")
     line.wait_position(leaf, line.tick())
+    assert not of(leaf).errors
 
 
 def test_a_ticker_reports_a_read_only_database_and_continues_after_it(
