@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
-import psycopg
+if TYPE_CHECKING:
+    import psycopg
 
 
 class LondisteError(Exception):
@@ -321,6 +323,12 @@ RET_CLASSES: dict[int, type[LondisteError]] = {
 }
 
 
+def from_driver(error: BaseException) -> TypeGuard[psycopg.Error]:
+    """Whether the driver raised the error.  The driver is not imported for this."""
+    driver = sys.modules.get("psycopg")
+    return driver is not None and isinstance(error, driver.Error)
+
+
 def from_database(error: psycopg.Error | LondisteError, *, where: str = "") -> LondisteError:
     """The LondisteError for an error of the driver; one that is a LondisteError stays as it is.
 
@@ -335,6 +343,8 @@ def from_database(error: psycopg.Error | LondisteError, *, where: str = "") -> L
 
 
 def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
+    import psycopg
+
     state = error.sqlstate or ""
     diag = error.diag
     message = (diag.message_primary or first_line(str(error))).strip() or type(error).__name__
@@ -372,7 +382,9 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
         )
     if state in {"57014"}:
         return TransientError(place + message, detail=detail, hint=hint)
-    if state.startswith(("08", "57P")) or (not state and _connection_lost(error)):
+    if state.startswith(("08", "57P")) or (
+        not state and isinstance(error, psycopg.OperationalError)
+    ):
         return _from_connection(place, message, detail, hint)
     if state in {"42883", "3F000", "42P01"} and re.search(r"\b(pgq|pgq_node|londiste)\.?", message):
         return InstallError(
@@ -387,10 +399,6 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
 _STARTING = re.compile(
     r"the database system is (starting up|in recovery mode|not( yet)? accepting connections)"
 )
-
-
-def _connection_lost(error: psycopg.Error) -> bool:
-    return isinstance(error, psycopg.OperationalError)
 
 
 def _from_connection(place: str, message: str, detail: str, hint: str) -> LondisteError:

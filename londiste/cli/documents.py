@@ -20,8 +20,6 @@ from typing import Any, ClassVar, Generic, NotRequired, Protocol, TypedDict, Typ
 
 import click
 
-from londiste.db.names import TableName
-
 #: Of the form of the documents. New keys do not change it.
 VERSION = 1
 
@@ -109,8 +107,6 @@ def plain(value: Any) -> Any:
         return value.total_seconds()
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    if isinstance(value, TableName):
-        return str(value)
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -120,7 +116,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if hasattr(value, "_asdict"):
-        return plain(value._asdict())
+        # It needs the driver, which --help does not load.
+        from londiste.db.names import TableName
+
+        return str(value) if isinstance(value, TableName) else plain(value._asdict())
     if isinstance(value, Set):
         return sorted(map(plain, value))
     if isinstance(value, list | tuple):

@@ -18,12 +18,11 @@ from dataclasses import replace
 from typing import Any
 
 import click
-import psycopg
 
 from londiste.cli import hints, layout
 from londiste.cli.documents import Failure, as_json
 from londiste.daemon import child, crash, logcontext
-from londiste.errors import LondisteError, NodeUnreachable, UsageError, from_database
+from londiste.errors import LondisteError, NodeUnreachable, UsageError, from_database, from_driver
 
 EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
@@ -64,9 +63,8 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         # The reader of the output has closed it.
         _print_nothing_more()
         return 0
-    except (LondisteError, psycopg.Error) as error:
-        failure = _with_another_node(from_database(error))
-        return report(failure, failure.exit_code)
+    except LondisteError as error:
+        return _failed(error)
     except OSError as error:
         if error.filename is not None or error.errno not in FULL:
             return _unexpected(error)
@@ -77,7 +75,12 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         )
         return report(failure, failure.exit_code)
     except Exception as error:
-        return _unexpected(error)
+        return _failed(from_database(error)) if from_driver(error) else _unexpected(error)
+
+
+def _failed(error: LondisteError) -> int:
+    failure = _with_another_node(error)
+    return report(failure, failure.exit_code)
 
 
 def _unexpected(error: Exception) -> int:

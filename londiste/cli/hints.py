@@ -11,12 +11,6 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import psycopg
-from psycopg import conninfo
-
-from londiste.dsn import SECRETS
-from londiste.settings.pair import SIDE
-
 #: Options before the command that a hint repeats; they have a value.
 _IN_FRONT = ("-c", "--config", "--node")
 #: Options of commands that say where a database is.
@@ -61,7 +55,7 @@ def given(argv: Sequence[str]) -> Given:
                 break
             option, value = word, argv[position]
             position += 1
-        if option == "--set" and not value.startswith(f"{SIDE}="):
+        if option == "--set" and not _is_side(value):
             continue
         if _is_secret(option, value):
             continue
@@ -99,9 +93,23 @@ def completed(text: str, call: Given, lookup: Lookup) -> str:
     return result + text[last:]
 
 
+# Settings and the driver are imported where a call has something for them: not for --help.
+
+
+def _is_side(value: str) -> bool:
+    from londiste.settings.pair import SIDE
+
+    return value.startswith(f"{SIDE}=")
+
+
 def _is_secret(option: str, value: str) -> bool:
     if option in (*_IN_FRONT, "--set"):
         return False
+    import psycopg
+    from psycopg import conninfo
+
+    from londiste.dsn import SECRETS
+
     try:
         return bool(conninfo.conninfo_to_dict(value).keys() & set(SECRETS))
     except psycopg.Error:

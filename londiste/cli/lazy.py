@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 
 class Entry(NamedTuple):
@@ -84,6 +85,15 @@ class LazyGroup(click.Group):
             raise unknown_command(args, self.table, ctx.command_path)
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        commands = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in self.table.items()
+            if not entry.hidden and name.startswith(incomplete)
+        ]
+        # Not the one of click.Group, which imports the commands.
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.first:
             self._write_commands(self.first, formatter)
@@ -103,3 +113,22 @@ class LazyGroup(click.Group):
         if lines:
             with formatter.section(heading):
                 formatter.write_dl(lines)
+
+
+class RunByDefault(LazyGroup):
+    """Passes words that are no command to ``run``: its options and arguments.
+
+    alone -- also a call without any words.
+    """
+
+    def __init__(self, *args: Any, alone: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.alone = alone
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args:
+            default = args[0] not in self.table and args[0] not in ctx.help_option_names
+        else:
+            # A shell that completes the word behind the group asks without words.
+            default = self.alone and not ctx.resilient_parsing
+        return super().parse_args(ctx, ["run", *args] if default else args)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from londiste.cli.lazy import Entry, LazyGroup
+from londiste.cli.lazy import Entry, RunByDefault
 
 COPYING = "Copying"
 STEERING = "Monitor and control"
@@ -21,16 +21,7 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
-class _RunByDefault(LazyGroup):
-    """Passes words that are no command to ``run``: names of tables, and its options."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.table and args[0] not in ctx.help_option_names):
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_RunByDefault, package="londiste.cli.copy", table=COMMANDS)
+@click.group(cls=RunByDefault, package="londiste.cli.copy", table=COMMANDS, alone=True)
 def copy() -> None:
     """Run, monitor, pause and throttle table copies.
 

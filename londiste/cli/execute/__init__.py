@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from londiste.cli.lazy import Entry, LazyGroup
+from londiste.cli.lazy import Entry, RunByDefault
 
 RUNNING = "Running"
 DECIDING = "Inspect and decide"
@@ -21,16 +21,7 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
-class _RunByDefault(LazyGroup):
-    """Takes what is no command for arguments of ``run``: names of files, and its options."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.table and args[0] not in ctx.help_option_names:
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_RunByDefault, package="londiste.cli.execute", table=COMMANDS)
+@click.group(cls=RunByDefault, package="londiste.cli.execute", table=COMMANDS)
 def execute() -> None:
     """Run DDL scripts on all nodes: once on each, in order with the rows.
 

@@ -233,6 +233,37 @@ def test_help_and_version_are_commands_and_the_help_begins_with_the_first_steps(
     assert text.index("Getting started:") < text.index("Options:") < text.index("Nodes:")
 
 
+def test_help_and_completion_load_neither_settings_nor_the_driver() -> None:
+    def loaded(*args: str, **environment: str) -> str:
+        program = (
+            "import atexit, sys; from londiste.cli import main\n"
+            "slow = ('londiste.settings', 'psycopg', 'pydantic')\n"
+            "atexit.register(lambda: print(*(name for name in slow if name in sys.modules)))\n"
+            f"main({list(args)})\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, **environment},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    for args in (["--help"], ["--version"]):
+        *said, last = loaded(*args).splitlines()
+        assert said and not last
+    for words, word in (("c", "create-root"), ("queue c", "create"), ("copy ", "status")):
+        said = loaded(
+            _LONDISTE_COMPLETE="bash_complete",
+            COMP_WORDS=f"londiste {words}",
+            COMP_CWORD=str(words.count(" ") + 1),
+        ).splitlines()
+        assert f"plain,{word}" in said and not said[-1], said
+
+
 def test_a_daemon_begins_without_what_it_may_never_need() -> None:
     program = (
         "import sys\n"
