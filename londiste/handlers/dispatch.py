@@ -10,6 +10,7 @@ names and creates them; this module maps the events.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -407,8 +408,39 @@ _MODES = {
 }
 
 
-def _preset(name: str, does: str, defaults: Mapping[str, Any]) -> type[Dispatch]:
-    """A handler that is dispatch with other defaults."""
+def _presets() -> Iterator[tuple[str, dict[str, Any]]]:
+    for load, prefix in ((LoadMode.DIRECT, ""), (LoadMode.BULK, "bulk_")):
+        for adverb, period in _PERIODS.items():
+            for word, mode in _MODES.items():
+                yield (
+                    f"{prefix}{adverb}_{word}",
+                    {
+                        "part_mode": mode,
+                        "period": period,
+                        "row_mode": RowMode.LATEST,
+                        "load_mode": load,
+                    },
+                )
+        yield f"{prefix}direct", {"table_mode": TableMode.DIRECT, "load_mode": load}
+
+
+#: The names that stand for usual sets of options, and the defaults of each.
+PRESETS: Mapping[str, Mapping[str, Any]] = dict(_presets())
+
+
+@functools.cache
+def preset(name: str) -> type[Dispatch]:
+    """A handler that is dispatch with the defaults of a preset.
+
+    It is made when it is wanted: the classes of all presets took a tenth of the start of a program.
+    """
+    defaults = PRESETS[name]
+    does = "dispatch into the table itself."
+    if "period" in defaults:
+        does = (
+            f"dispatch into a partition for each {defaults['period'].value}"
+            f" by {defaults['part_mode'].value}, with the latest version of each row."
+        )
     fields = {field.name: field for field in dataclasses.fields(Dispatch)}
     made = dataclasses.make_dataclass(
         name,
@@ -422,29 +454,3 @@ def _preset(name: str, does: str, defaults: Mapping[str, Any]) -> type[Dispatch]
     )
     assert issubclass(made, Dispatch)
     return made
-
-
-def _presets() -> Iterator[type[Dispatch]]:
-    for load, prefix in ((LoadMode.DIRECT, ""), (LoadMode.BULK, "bulk_")):
-        for adverb, period in _PERIODS.items():
-            for word, mode in _MODES.items():
-                yield _preset(
-                    f"{prefix}{adverb}_{word}",
-                    f"dispatch into a partition for each {period.value} by {mode.value},"
-                    " with the latest version of each row.",
-                    {
-                        "part_mode": mode,
-                        "period": period,
-                        "row_mode": RowMode.LATEST,
-                        "load_mode": load,
-                    },
-                )
-        yield _preset(
-            f"{prefix}direct",
-            "dispatch into the table itself.",
-            {"table_mode": TableMode.DIRECT, "load_mode": load},
-        )
-
-
-#: The names that stand for usual sets of options.
-PRESETS: tuple[type[Dispatch], ...] = tuple(_presets())

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote_plus
 from londiste.errors import BadOption, UsageError
 from londiste.handlers.applyfn import ApplyFunction, MultiMaster
 from londiste.handlers.base import Handler
-from londiste.handlers.dispatch import PRESETS, Dispatch
+from londiste.handlers.dispatch import PRESETS, Dispatch, preset
 from londiste.handlers.noop import Nop, QueueTable, Virtual
 from londiste.handlers.obfuscate import Obfuscate
 from londiste.handlers.qsplitter import QueueSplitter
@@ -39,7 +39,6 @@ _OWN: tuple[type[Handler], ...] = (
     Bulk,
     Obfuscate,
     Dispatch,
-    *PRESETS,
 )
 _known: dict[str, type[Handler]] = {kind.NAME: kind for kind in _OWN}
 _known |= {alias: kind for kind in _OWN for alias in kind.ALIASES}
@@ -115,7 +114,8 @@ def _register(kind: type[Handler], module: str) -> None:
                 f"handler {kind.__name__} of module {module} has no name",
                 hint="set NAME = 'a name' in the class",
             )
-        if _known.get(name, kind).__qualname__ != kind.__qualname__ or _known.get(name) in _OWN:
+        present = _known.get(name, kind)
+        if present in _OWN or name in PRESETS or present.__qualname__ != kind.__qualname__:
             raise UsageError(
                 f"handler {name} of module {module}: another handler has this name",
                 hint="set another NAME in its class; see londiste show-handlers",
@@ -125,14 +125,14 @@ def _register(kind: type[Handler], module: str) -> None:
 
 def names() -> list[str]:
     """The names of all handlers, without aliases."""
-    return sorted({kind.NAME for kind in _known.values()})
+    return sorted({kind.NAME for kind in _known.values()} | PRESETS.keys())
 
 
 def find(name: str) -> type[Handler]:
     """The class of that name or alias.  Raises BadOption."""
-    kind = _known.get(name)
+    kind = preset(name) if name in PRESETS else _known.get(name)
     if kind is None:
-        near = difflib.get_close_matches(name, _known, 1)
+        near = difflib.get_close_matches(name, [*_known, *PRESETS], 1)
         raise BadOption(
             f"unknown handler {name}",
             detail=f"known handlers: {', '.join(names())}",

@@ -21,8 +21,8 @@ from londiste.handlers import registry
 from londiste.handlers.dispatch import PRESETS, Dispatch, Dispatching
 from londiste.pgq.types import Event
 
-#: The handlers that dispatch.
-HANDLERS: tuple[type[Dispatch], ...] = (Dispatch, *PRESETS)
+#: Names of the handlers that dispatch.
+HANDLERS = (Dispatch.NAME, *PRESETS)
 #: What a section of a table may have beside options of the handler.
 HANDLER = "handler"
 
@@ -121,10 +121,10 @@ def rules(
 def _rule(handler: str, options: Mapping[str, str], where: str) -> Rule:
     try:
         kind = registry.find(handler)
-        if kind not in HANDLERS:
+        if kind.NAME not in HANDLERS:
             raise BadOption(
                 f"handler {handler} is not a dispatch handler",
-                hint=f"use one of {', '.join(kind.NAME for kind in HANDLERS)}",
+                hint=f"use one of {', '.join(HANDLERS)}",
             )
         arguments = [f"{key}={value}" for key, value in options.items()]
         made = registry.make(registry.parse(handler, arguments))

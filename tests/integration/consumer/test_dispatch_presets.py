@@ -183,11 +183,11 @@ def _place(table: str, period: str, mode: str) -> Callable[[datetime, datetime, 
 def test_every_preset_comes_to_what_the_model_says(engine: str, ends: Ends) -> None:
     models: dict[str, Model] = {}
     sections: dict[str, dict[str, str]] = {}
-    for number, kind in enumerate(PRESETS):
-        name = f"t_{kind.NAME}"
+    for number, preset in enumerate(PRESETS):
+        name = f"t_{preset}"
         ends.table(name, TRIGGERS[number % 2])
-        sections[f"public.{name}"] = {"handler": kind.NAME}
-        adverb, _, word = kind.NAME.removeprefix("bulk_").partition("_")
+        sections[f"public.{name}"] = {"handler": preset}
+        adverb, _, word = preset.removeprefix("bulk_").partition("_")
         if adverb == "direct":
             models[name] = Model(lambda *times, name=name: name, "plain")  # type: ignore[misc]
         elif word == "time":
