@@ -57,6 +57,15 @@ class LondisteError(Exception):
                 self.add_note(f"{word}: {text}")
 
 
+def bounded(text: str, most: int = 2_000) -> str:
+    """Pure: a text of at most that many characters, and how many it had.
+
+    What a server reports may be as long as a trigger of any user likes: it is stored as the error
+    of a node, printed by ``status``, and sent by ``notify``.
+    """
+    return text if len(text) <= most else f"{text[:most]}… (of {len(text):,} characters)"
+
+
 class UsageError(LondisteError):
     """Invalid request (wrong name, option or value). Retrying does not help."""
 

@@ -7,13 +7,13 @@ import re
 import psycopg
 
 from londiste.daemon import logcontext
-from londiste.errors import LondisteError
+from londiste.errors import LondisteError, bounded
 
 
 def format_error(error: psycopg.Error) -> str:
     """The server's message without the values in it."""
     text = error.diag.message_primary or str(error).strip() or type(error).__name__
-    return _without_value(text, error.sqlstate or "")
+    return bounded(_without_value(text, error.sqlstate or ""))
 
 
 def stored_error(error: LondisteError) -> str:
@@ -34,7 +34,8 @@ def _hidden(error: LondisteError) -> tuple[str, str]:
     detail = _without_value(error.detail, state)
     detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", detail)
     detail = re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail)
-    return _without_value(error.message, state), detail
+    # Cut behind the values: a value without its end would not be found.
+    return bounded(_without_value(error.message, state)), bounded(detail)
 
 
 def _without_value(text: str, state: str) -> str:

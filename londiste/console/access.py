@@ -155,7 +155,10 @@ class Gate:
 
 def next_page(wanted: str) -> str:
     """Pure: where a login leads; a page of the console, not another site."""
-    parts = urlsplit(wanted)
+    try:
+        parts = urlsplit(wanted)
+    except ValueError:
+        return "/cascade"
     is_own = not parts.scheme and not parts.netloc and wanted.startswith("/")
     odd = "\\" in wanted or wanted.startswith("//") or not wanted.isprintable()
     if not is_own or odd or parts.path in ("/login", "/logout"):

@@ -14,7 +14,7 @@ from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.console import repairing
 from londiste.copy.sqlapi import control
 from londiste.db.connection import Connection
-from londiste.db.names import argument
+from londiste.db.names import argument, escaped
 from londiste.errors import BadOption, StateError
 from londiste.monitor import apply_errors
 from londiste.orchestration import steps as plan
@@ -136,7 +136,7 @@ def _skip(place: Place, values: Mapping[str, str]) -> Ready:
 
 
 def _resync(place: Place, values: Mapping[str, str]) -> Ready:
-    steps = resyncing.plan(place.sites, place.dsn, place.queue, [values["table"]]).steps
+    steps = resyncing.plan(place.sites, place.dsn, place.queue, [escaped(values["table"])]).steps
 
     def run() -> str:
         count = plan.execute(steps, place.sites)
@@ -288,7 +288,7 @@ ACTIONS = {
             "resync",
             "Copy a table again",
             ("node", "table"),
-            lambda values: _settings_of(values, "resync", values["table"]),
+            lambda values: _settings_of(values, "resync", escaped(values["table"])),
             _resync,
             (REASON,),
         ),
@@ -296,7 +296,7 @@ ACTIONS = {
             "repair",
             "Repair a table",
             ("node", "table"),
-            lambda values: _settings_of(values, "repair", "--apply", values["table"]),
+            lambda values: _settings_of(values, "repair", "--apply", escaped(values["table"])),
             _repair,
             (REASON,),
         ),

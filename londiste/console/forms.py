@@ -144,8 +144,11 @@ class Forms:
         form = await _form(request)
         if not self._policy.has_token(identity, form.get("token", "")):
             return _not_of_this_session()
-        fields = (*action.words, *(one.name for one in action.inputs))
-        values = {name: form.get(name, "").strip()[:_LONGEST_VALUE] for name in fields}
+        # Words are names, which may begin or end with a space.
+        values = {name: form.get(name, "")[:_LONGEST_VALUE] for name in action.words}
+        values |= {
+            one.name: form.get(one.name, "").strip()[:_LONGEST_VALUE] for one in action.inputs
+        }
         return await run_in_threadpool(self._done, action, identity, values)
 
     def _prepared(self, action: Action, identity: Identity, values: Form) -> Response:

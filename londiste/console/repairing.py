@@ -11,7 +11,7 @@ from londiste.compare import repair as repairs
 from londiste.compare.context import Asked
 from londiste.compare.repair_plan import RepairChange
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, argument
+from londiste.db.names import TableName, argument, escaped
 from londiste.errors import StateError
 from londiste.settings import WorkerSettings
 
@@ -39,7 +39,7 @@ def prepare(
         None,
         {"db": dsn, "queue_name": queue, "remote_extra_connstr": extra, "engine": "local"},
     )
-    asked = Asked([str(name)], _WAIT_SECONDS, limit=MOST_ROWS)
+    asked = Asked([escaped(name)], _WAIT_SECONDS, limit=MOST_ROWS)
     plan, spared = _planned(found, asked)
     if not plan:
         text = "; ".join(spared) or f"table {name} is equal, nothing to do"

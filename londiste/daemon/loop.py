@@ -25,6 +25,7 @@ from londiste.errors import (
     NotSecured,
     ServerStarting,
     Superseded,
+    bounded,
     from_database,
 )
 
@@ -210,10 +211,10 @@ def report(error: LondisteError, trouble: Trouble | None = None) -> None:
 
 
 def describe(error: LondisteError) -> str:
-    """Message, detail and hint in one line."""
-    text = error.message
+    """Message, detail and hint in one line; long texts are cut."""
+    text = bounded(error.message)
     if error.detail:
-        text += f"; detail: {error.detail}"
+        text += f"; detail: {bounded(error.detail)}"
     if error.hint:
         text += f"; hint: {error.hint}"
     return text

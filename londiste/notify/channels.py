@@ -22,10 +22,12 @@ from typing import Any, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from londiste import __version__
-from londiste.errors import BadOption, TransientError
+from londiste.errors import BadOption, TransientError, bounded
 
 #: Begin of the variables that are settings, and may be secrets.
 _SETTINGS = ("LONDISTE_", "PG")
+#: Characters of a value: Linux takes 128 KiB, and a character has up to 4 bytes.
+_LONGEST_VALUE = 30_000
 
 
 class Undelivered(TransientError):
@@ -186,7 +188,11 @@ class Command:
 def environment(
     given: Mapping[str, str], message: Mapping[str, Any], hidden: set[str]
 ) -> dict[str, str]:
-    """Pure: the environment of a command: the message, and no setting or password of Londiste."""
+    """Pure: the environment of a command: the message, and no setting or password of Londiste.
+
+    Values are cut: the kernel starts no command whose variables are too long, and the channel,
+    which keeps the order of its messages, would deliver none any more.
+    """
     found = {
         key: value
         for key, value in given.items()
@@ -195,8 +201,8 @@ def environment(
     flat = {**message, **message.get("finding", {})}
     for key, value in flat.items():
         if not isinstance(value, dict):
-            text = "" if value is None else str(value)
-            found[f"LONDISTE_NOTIFY_{key.upper()}"] = text.replace("\0", "")
+            text = "" if value is None else str(value).replace("\0", "")
+            found[f"LONDISTE_NOTIFY_{key.upper()}"] = bounded(text, _LONGEST_VALUE)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +9,7 @@ from datetime import datetime
 from londiste.compare.audit import Coverage
 from londiste.console.pages import common
 from londiste.console.pages.common import Page, Request
+from londiste.db.names import argument
 
 
 @dataclass(frozen=True)
@@ -74,5 +74,5 @@ def _row(node: str, one: Coverage) -> CoverageRow:
         differing=one.differing,
         kinds=tuple(f"{kind}: {number}" for kind, number in kinds.items()),
         keys=tuple(str(key) for key in keys),
-        repair=f"londiste repair {shlex.quote(one.table)}" if one.differing else None,
+        repair=f"londiste repair {argument(one.table)}" if one.differing else None,
     )

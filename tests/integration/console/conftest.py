@@ -14,15 +14,19 @@ from typing import Any
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.db.names import escaped
 from tests.fixtures.cluster import Database, Server, create_database
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.support.scenarios.processes import Process, Processes
 
 #: Names that would be markup, if a page did not escape them.
 HOSTILE = "<script>alert(1)</script>"
+#: A name that is a pattern of all tables, if it is not escaped.
+PATTERN = "*"
 SCHEMA = f"""
     create table orders (id int primary key, note text);
     create table "{HOSTILE}" (id int primary key);
+    create table "{PATTERN}" (id int primary key);
 """
 
 
@@ -85,7 +89,7 @@ def pair(
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node(second.value, second, root, schema=SCHEMA)
     for node in (root, leaf):
-        line.add(node, "orders", HOSTILE)
+        line.add(node, "orders", HOSTILE, escaped(PATTERN))
     root.database.execute(
         "select pgq.set_queue_config(%s, 'ticker_idle_period', '1 s'),"
         " pgq.set_queue_config(%s, 'ticker_max_lag', '100 ms')",

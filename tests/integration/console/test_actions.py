@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ pytest.importorskip("starlette", reason="needs the extra web")
 from londiste.cascade.model import NodeType
 from londiste.console.login import hashed
 from tests.fixtures.line import QUEUE
-from tests.integration.console.conftest import HOSTILE, Pair
+from tests.integration.console.conftest import HOSTILE, PATTERN, Pair
 
 Browse = Callable[..., Any]
 SECOND = NodeType.BRANCH
@@ -152,6 +153,15 @@ def test_a_table_is_copied_again_and_copies_are_limited(
     page.goto(f"{acting}/copies")
     page.get_by_text("All tables are in sync.").wait_for()
     assert logged(pair, "resync")[1] == "done"
+
+    page.goto(f"{acting}/tables?node=branch&find=*")
+    page.get_by_role("link", name="Copy again").click()
+    page.get_by_text(f"copy table public.{PATTERN} again").wait_for()
+    shown = page.content()
+    assert "table public.orders" not in shown
+    assert "londiste --node branch resync 'public.\\*'" in html.unescape(shown)
+    page.get_by_role("button", name="Copy a table again").click()
+    page.get_by_text("the worker copies the table again").wait_for()
 
 
 def test_a_click_is_not_lost_when_the_page_is_renewed_before_the_release(

@@ -31,6 +31,17 @@ def test_details_of_the_server_have_no_values(detail: str, stored: str) -> None:
     assert stored_error(LondisteError("refused", detail=detail)) == stored
 
 
+def test_a_long_text_is_stored_in_part_and_its_values_are_not() -> None:
+    error = LondisteError(
+        f'invalid input for "{"secret" * 5_000}" in a row',
+        detail=f"Failing row contains ({'secret' * 5_000}).",
+    )
+    error.__cause__ = psycopg.errors.InvalidTextRepresentation()
+    assert stored_error(error) == "invalid input for *** in a row (Failing row contains (…).)"
+    long = stored_error(LondisteError("boom " + "A" * 200_000))
+    assert len(long) < 2_100 and long.endswith("A… (of 200,005 characters)")
+
+
 @pytest.mark.parametrize("value", ["secret", '{"name": "secret"}', 'a "secret"\n" b'])
 def test_a_value_that_a_type_refuses_is_not_stored(value: str) -> None:
     error = LondisteError(f'invalid input syntax for type integer: "{value}"')

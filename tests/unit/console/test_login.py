@@ -139,6 +139,7 @@ def test_a_session_ends_when_it_is_idle_or_old_and_their_number_is_bounded() -> 
         ("/x\r\nSet-Cookie: a=b", "/cascade"),
         ("javascript:alert(1)", "/cascade"),
         ("/logout", "/cascade"),
+        ("//[x", "/cascade"),
         ("", "/cascade"),
     ],
 )

@@ -103,6 +103,17 @@ def test_a_command_gets_the_message_and_no_secret(
     assert "hidden" not in environ.values() and environ["PATH"]
 
 
+def test_a_long_text_reaches_a_command(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    message = json.loads(MESSAGE)
+    message["finding"]["what"] = "boom " + "\N{PILE OF POO}" * 200_000
+    argv = [sys.executable, "-c", WRITES, str(out)]
+    Command(argv, 20).deliver("x", json.dumps(message))
+    found, environ, _ = json.loads(out.read_text())
+    assert found == message
+    assert environ["LONDISTE_NOTIFY_WHAT"].endswith("… (of 200,005 characters)")
+
+
 def test_a_command_that_fails_hangs_or_is_missing_is_a_failure(tmp_path: Path) -> None:
     for code, reason in (
         ("exit(3)", "exit code 3"),
