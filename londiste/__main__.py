@@ -9,6 +9,9 @@ def main() -> None:
     """Runs a command and ends the process with its exit code."""
     try:
         # Imported here, so that an interrupted import is no traceback.
+        from londiste.daemon.arguments import hide_arguments
+
+        hide_arguments()
         from londiste.cli import main as run
 
         run()

@@ -3,17 +3,12 @@
 The child inherits the reading end of a pipe whose writing end only the parent has.  However
 the parent ends, the pipe ends with it, and a thread of the child ends the child.  On Linux the
 kernel is asked to do the same, for a child whose threads are stuck.
-
-Arguments may contain a password, which the list of processes must not show.  So a process executes
-itself once more with other words in its argument list; the words that were given are in the
-environment, which only the same user can read.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import subprocess
@@ -158,41 +153,3 @@ def _watch(file: int) -> None:
             pass
     # No clean-up: the parent had no chance of it either, and everything here can be repeated.
     os._exit(EXIT_PARENT_GONE)
-
-
-_VARIABLE = "LONDISTE_HIDDEN_ARGUMENTS"
-
-
-def given() -> dict[str, str]:
-    """What replaced words stand for; empty in a process whose arguments are as they were given.
-
-    Raises BadOption if the environment contains anything else.
-    """
-    text = os.environ.pop(_VARIABLE, "{}")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(word, str) for word in found.values()):
-        # The text may contain passwords.
-        raise BadOption(
-            f"{_VARIABLE}: not what Londiste has written there", hint=f"unset {_VARIABLE}"
-        )
-    return found
-
-
-def hide(words: Mapping[str, str]) -> None:
-    """Executes this process again with words of its argument list replaced.
-
-    words -- the secret ones, and what is shown instead; ``given`` returns them in the new process.
-    Returns if the argument list has none of them.
-    """
-    shown = list(sys.orig_argv)
-    for secret, instead in words.items():
-        shown = [word.replace(secret, instead) for word in shown]
-    if shown == sys.orig_argv:
-        return
-    known = {instead: secret for secret, instead in words.items()}
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(sys.executable, shown, {**os.environ, _VARIABLE: json.dumps(known)})

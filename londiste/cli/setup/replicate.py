@@ -15,7 +15,6 @@ import psycopg
 
 from londiste.cli import options, output
 from londiste.cli.setup import live_state, preflight
-from londiste.cli.setup.common import without_passwords
 from londiste.cli.sync_view import sync_view
 from londiste.daemon import pidfile
 from londiste.daemon.process import process
@@ -168,7 +167,7 @@ def replicate(
     contain * and ?. Missing tables are created. Repeat an interrupted command to continue.
     """
     _check_options(once, detach, stop, status, removing)
-    source, *targets = without_passwords([source, target, *also])
+    targets = [target, *also]
     context = _without_another_file(context, (source, *targets))
     settings = context.settings(ReplicateSettings, queue_name=queue)
     selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)

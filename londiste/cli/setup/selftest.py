@@ -13,7 +13,6 @@ import click
 
 from londiste.cli import documents, options, output
 from londiste.cli.setup import preflight
-from londiste.cli.setup.common import without_passwords
 from londiste.daemon.files import write_atomically
 from londiste.daemon.signals import EXIT_INTERRUPTED, Signals
 from londiste.db.names import TableName
@@ -91,7 +90,6 @@ def selftest(
                 f"{path}: no such directory",
                 hint=f"create it: mkdir -p {shlex.quote(str(path.parent))}",
             )
-    source, target = without_passwords([source, target])
     settings = context.settings(SelftestSettings, queue_name=databases.QUEUE)
     pair = databases.identify(settings, source, target)
     command = " ".join(
