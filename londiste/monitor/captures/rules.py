@@ -89,14 +89,19 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
             )
         )
     elif one.captures and (one.lost or one.trigger == "none"):
+        again = (
+            f"londiste triggers --restore {one.argument}, then on the nodes below: londiste"
+            f" resync {one.argument}"
+        )
         found.append(
             finding(
                 Severity.CRITICAL,
                 "capture-lost",
                 "its changes are not captured",
                 f"it {one.lost}" if one.lost else "it was added without triggers, or lost them",
-                f"londiste triggers --restore {one.argument}, then on the nodes below: londiste"
-                f" resync {one.argument}",
+                again
+                if one.there
+                else f"londiste remove-table {one.argument}; or create it again, then {again}",
             )
         )
     if one.captures and one.trigger == "capture" and one.unreadable:
@@ -109,7 +114,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 f"londiste change-form {one.argument} --trigger logutriga",
             )
         )
-    if one.stale:
+    if one.stale and one.there:
         what, _, run = one.stale.partition(": ")
         found.append(
             finding(

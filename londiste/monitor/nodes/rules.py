@@ -208,12 +208,14 @@ def _doubt(
         case "missing":
             what = f"table {table} does not exist"
             why = "it is replicated, and was dropped or renamed"
-            return (
-                Severity.CRITICAL,
-                what,
-                why,
-                f"create it, then londiste resync {argument(table)}",
+            name = argument(table)
+            do = (
+                f"londiste remove-table {name}; or create it again, then londiste triggers"
+                f" --restore {name}"
+                if root
+                else f"create it, then londiste resync {name}"
             )
+            return Severity.CRITICAL, what, why, do
         case "sequence":
             what = f"sequence {detail} of table {table} is not replicated"
             why = "after a takeover it would return values that rows already have"

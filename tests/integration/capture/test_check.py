@@ -69,6 +69,19 @@ def test_a_table_without_any_trigger_is_critical(root: Node, londiste: CommandLi
     assert kinds(root, londiste) == (0, [])
 
 
+def test_every_finding_about_a_table_that_was_dropped_on_the_root_removes_it(
+    root: Node, londiste: CommandLine
+) -> None:
+    root.db.execute("drop table fruit")
+    answer = londiste(root.db, "check", "--json")
+    found = answer.json["findings"]
+    assert answer.code == 2 and {one["kind"] for one in found} == {"capture-lost", "missing"}
+    removals = {one["do"].partition("; ")[0] for one in found}
+    assert removals == {"londiste remove-table public.fruit"}
+    assert londiste(root.db, *shlex.split(removals.pop())[1:]).code == 0
+    assert kinds(root, londiste) == (0, [])
+
+
 def test_a_stale_capture_says_how_to_refresh_it(root: Node, londiste: CommandLine) -> None:
     root.db.execute("alter table fruit add price numeric")
     assert kinds(root, londiste) == (1, ["capture-stale"])
