@@ -146,7 +146,7 @@ def once(
     The error of a table is raised when the others are compared.
     """
     failed: dict[str, LondisteError] = {}
-    with Signals().handled() as signals:
+    with contextlib.closing(Signals()) as signals, signals.handled():
         started: datetime | None = None
         while not signals.stopping:
             began = time.monotonic()

@@ -67,7 +67,12 @@ def process(
             break_off_on_second=break_off_on_second,
             manager=manager,
         )
-        with signals.handled(), manager.watched(), _everything_in_log():
+        with (
+            contextlib.closing(signals),
+            signals.handled(),
+            manager.watched(),
+            _everything_in_log(),
+        ):
             yield signals
 
 
