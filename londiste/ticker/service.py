@@ -239,6 +239,28 @@ def _has_queue(dsn: str, said: dict[str, str]) -> bool:
     return True
 
 
+def try_out(duty: Duty) -> None:
+    """Raises the error of the first database if not one can be served, now or after a wait.
+
+    One that lacks the SQL stops no others: its error is in the log.  A server that does not respond
+    is waited for.
+    """
+    first: LondisteError | None = None
+    for dsn in duty.databases:
+        try:
+            with session(dsn, name="londiste ticker", autocommit=True) as conn:
+                maintenance.check(conn)
+        except (LondisteError, psycopg.Error) as error:
+            reported = from_database(error, where=describe_dsn(dsn))
+            if reported.retry:
+                return
+            first = first or reported
+        else:
+            return
+    if first is not None and not duty.discover and not duty.sources:
+        raise first
+
+
 def run_once(duty: Duty) -> Counts:
     """One round for every database; raises the first error after all rounds."""
     total, first = Counts(), None

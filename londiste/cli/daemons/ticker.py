@@ -9,6 +9,7 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.cli import options, output
+from londiste.daemon.pidfile import running
 from londiste.db.connection import masked
 from londiste.errors import BadOption
 from londiste.metrics.endpoint import listening
@@ -16,7 +17,7 @@ from londiste.metrics.tally import TickerTally, inherited
 from londiste.settings import TickerSettings
 from londiste.settings.loading import taken_over
 from londiste.ticker.database import Counts, Periods
-from londiste.ticker.service import Duty, Service, run_once
+from londiste.ticker.service import Duty, Service, run_once, try_out
 
 
 @click.command()
@@ -91,7 +92,9 @@ def ticker(
             )
         return
     # Wrong settings are reported here, not in the log of a daemon nobody sees start.
-    duty()
+    wanted = duty()
+    if daemon.background and settings.pidfile and running(settings.pidfile) is None:
+        try_out(wanted)
     with (
         listening(settings.metrics) as endpoint,
         ctx.process(settings, pid=settings.pidfile, background=daemon.background) as signals,
