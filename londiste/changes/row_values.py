@@ -16,6 +16,11 @@ def format_error(error: psycopg.Error) -> str:
     return bounded(_without_value(text, error.sqlstate or ""))
 
 
+def format_detail(error: psycopg.Error) -> str:
+    """The server's detail without the values in it; '' if it has none."""
+    return _detail_without_values(error.diag.message_detail or "", error.sqlstate or "")
+
+
 def stored_error(error: LondisteError) -> str:
     """What is stored of an error for ``status`` and its readers: without values of rows."""
     message, detail = _hidden(error)
@@ -31,11 +36,15 @@ def _hidden(error: LondisteError) -> tuple[str, str]:
     """Message and detail without values of rows."""
     states = (getattr(one, "sqlstate", None) for one in logcontext.causes(error))
     state = next(filter(None, states), "")
-    detail = _without_value(error.detail, state)
+    message = bounded(_without_value(error.message, state))
+    return message, _detail_without_values(error.detail, state)
+
+
+def _detail_without_values(text: str, state: str) -> str:
+    detail = _without_value(text, state)
     detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", detail)
-    detail = re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail)
     # Cut behind the values: a value without its end would not be found.
-    return bounded(_without_value(error.message, state)), bounded(detail)
+    return bounded(re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail))
 
 
 def _without_value(text: str, state: str) -> str:

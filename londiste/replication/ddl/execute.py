@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
+from londiste.changes.row_values import format_detail, format_error
 from londiste.db.connection import (
     TEXT_SETTINGS,
     Connection,
@@ -225,9 +226,8 @@ def _failing(
             shown, number = statement.shown, statement.number
         state_text = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
         raise ScriptFailed(
-            f"script {name}: {what} failed on node {node}:"
-            f" {error.diag.message_primary or ours.message}{state_text}",
-            detail="; ".join(filter(None, [shown, error.diag.message_detail])),
+            f"script {name}: {what} failed on node {node}: {format_error(error)}{state_text}",
+            detail="; ".join(filter(None, [shown, format_detail(error)])),
             hint="; ".join(filter(None, [server_hint(error), choices(name)])),
             event_id=event_id,
             statement=number,

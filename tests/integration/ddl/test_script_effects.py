@@ -47,6 +47,7 @@ def test_a_deferred_constraint_fails_the_script_on_the_root(tree: Tree) -> None:
     assert done.code == 5, str(done)
     assert "script d.sql: a deferred constraint or trigger failed on node root" in done.err
     assert "(SQLSTATE 23503)" in done.err
+    assert "Key (p)=(…) is not present" in done.err and "(99)" not in done.err
     tree.fine("e.sql", "insert into c values (7, 99); insert into p values (99)")
 
 
@@ -60,9 +61,20 @@ def test_a_deferred_constraint_of_a_node_waits_for_a_decision(tree: Tree) -> Non
     done = tree.run(tree.branch, "worker", "--once")
     assert done.code == 5, str(done)
     assert "a deferred constraint or trigger failed on node branch" in done.err
+    assert "Key (p)=(…) is not present" in done.err
     assert tree.states("d.sql")[:2] == ["done", "failed"]
     assert tree.run(tree.branch, "execute", "mark-done", "d.sql").code == 0
     tree.once(tree.branch)
+
+
+def test_the_error_of_a_statement_shows_no_value_of_a_row(tree: Tree) -> None:
+    tree.root.database.execute("insert into t values (1, 'secret'), (2, 'secret')")
+    done = tree.execute("number.sql", "alter table t alter v type int using v::int")
+    assert done.code == 5 and "(SQLSTATE 22P02)" in done.err, str(done)
+    assert "secret" not in done.err
+    done = tree.execute("unique.sql", "alter table t add unique (v)")
+    assert done.code == 5 and "Key (v)=(…) is duplicated" in done.err, str(done)
+    assert "secret" not in done.err
 
 
 SEE = """
