@@ -22,7 +22,7 @@ class LakeColumn:
     type -- of PostgreSQL; kind, digits, scale -- of Spark, see ``values.Column``.
     number -- of PostgreSQL, see ``catalog.Column``.
     since -- the newest tick when it was first seen; 0: it was there from the start.
-    dropped -- the newest tick when it was found to be gone; None: it is there.
+    dropped -- the newest tick when it was found to be gone or excluded; None: it is read.
     """
 
     name: str
@@ -44,6 +44,7 @@ class LakeColumn:
 class Evolved:
     """What became of the columns.
 
+    excluded -- those that the lake reads no longer, though the table has them.
     filled -- those that can have values in rows whose change no event tells: they have a default,
         or were there under another name.
     """
@@ -51,6 +52,7 @@ class Evolved:
     columns: tuple[LakeColumn, ...]
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     filled: tuple[str, ...] = ()
 
 
@@ -80,15 +82,18 @@ def evolve(
     """
     there = {column.name: column for column in first(found, details, tick)}
     numbers = {column.number for column in known}
+    present = {(column.name, column.number) for column in details}
     made: list[LakeColumn] = []
     added: list[str] = []
     dropped: list[str] = []
+    excluded: list[str] = []
     filled: list[str] = []
     for column in known:
         now = there.pop(column.name, None)
         if now is None:
             if column.dropped is None:
-                dropped.append(column.name)
+                gone = excluded if (column.name, column.number) in present else dropped
+                gone.append(column.name)
                 column = replace(column, dropped=tick)
             made.append(column)
             continue
@@ -125,7 +130,7 @@ def evolve(
         if column.number in numbers or one.default is not None or one.identity or one.not_null:
             filled.append(column.name)
         made.append(column)
-    return Evolved(tuple(made), tuple(added), tuple(dropped), tuple(filled))
+    return Evolved(tuple(made), tuple(added), tuple(dropped), tuple(excluded), tuple(filled))
 
 
 def retyped(

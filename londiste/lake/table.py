@@ -355,6 +355,12 @@ class LakeTable:
             log.warning(
                 "table %s: column %s was dropped; the lake keeps it, NULL in new rows", table, name
             )
+        for name in evolved.excluded:
+            log.warning(
+                "table %s: column %s is in skip_columns; the lake keeps it, NULL in new rows",
+                table,
+                name,
+            )
         known = replace(described.noted(version), columns=evolved.columns)
         return (
             known,

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from londiste.lake.columns import LakeColumn, keeps_values, retyped
+from londiste.db import catalog
+from londiste.lake.columns import LakeColumn, evolve, keeps_values, retyped
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,22 @@ def test_a_column_that_was_replaced_has_no_other_type() -> None:
     assert retyped([known], [replace(other, number=3)]) is None
     assert retyped([known], [replace(other, dropped=7)]) is None
     assert retyped([replace(known, dropped=5)], [replace(other, dropped=5)]) is None
+
+
+def test_a_column_that_the_table_still_has_is_excluded_and_not_dropped() -> None:
+    known = [
+        LakeColumn("skipped", "text", "string", number=1),
+        LakeColumn("dropped", "text", "string", number=2),
+        LakeColumn("renamed", "text", "string", number=3),
+    ]
+    details = [_detail("skipped", 1), _detail("other", 3)]
+    found = evolve("public.t", known, [], details, 9)
+    assert found.excluded == ("skipped",)
+    assert found.dropped == ("dropped", "renamed")
+    assert [column.dropped for column in found.columns] == [9, 9, 9]
+    again = evolve("public.t", found.columns, [], details, 10)
+    assert (again.excluded, again.dropped) == ((), ())
+
+
+def _detail(name: str, number: int) -> catalog.Column:
+    return catalog.Column(name, "text", False, None, "", "", True, number)
