@@ -234,3 +234,17 @@ def test_functions_that_forbid_scans_are_not_compiled_for_their_seeming_cost(
         ).fetchall()
     assert found
     assert [name for name, off in found if not off] == []
+
+
+def test_a_table_that_rotation_has_emptied_is_not_read_for_late_events(pgq_db: Database) -> None:
+    conn, reader = pgq_db.connect(), pgq_db.connect(autocommit=False)
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    produce(conn, SIZE)
+    batch = next_batch(conn)
+    value(reader, "select pgq.batch_event_sql(%s)", batch.id)
+    scans = (
+        "select coalesce(sum(seq_scan + coalesce(idx_scan, 0)), 0)"
+        " from pg_stat_xact_user_tables where relname ~ '^event_1_[12]$'"
+    )
+    assert value(reader, scans) == 0

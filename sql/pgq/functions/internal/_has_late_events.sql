@@ -12,11 +12,14 @@ as $$
  *
  * The table should have none.  The check runs in a subtransaction that is always undone, because that
  * releases the lock on the table.  Held to the end of a long batch, the lock would keep rotation from
- * truncating the table.
+ * truncating the table.  A table without pages, as rotation leaves it, is not read.
  */
 declare
     v_found boolean;
 begin
+    if pg_relation_size(pgq.quote_fqname(i_table)::regclass) = 0 then
+        return false;
+    end if;
     begin
         execute format(
             'select exists ('

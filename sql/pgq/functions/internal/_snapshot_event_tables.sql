@@ -13,11 +13,14 @@ as $$
  * Usually one, the current or the previous; two when a rotation is near them.
  * A third table appears when a transaction wrote there late: one in isolation
  * level repeatable read sees the queue as it was before later rotations.
+ *
+ * Loops, not one query: that would be planned again at each call, as its cost looks different each time.
  */
 declare
     v_queue pgq.queue;
     v_previous int4;
     v_numbers int4[];
+    v_number int4;
 begin
     select * into v_queue from pgq.queue where queue_id = i_queue_id;
     v_previous := (v_queue.queue_cur_table + v_queue.queue_ntables - 1) % v_queue.queue_ntables;
@@ -32,18 +35,15 @@ begin
         v_numbers := array[v_previous, v_queue.queue_cur_table];
     end if;
 
-    return query
-    select v_queue.queue_data_pfx || '_' || n
-    from (
-        select n, 0 as late, min(nr) as nr
-        from unnest(v_numbers) with ordinality as u (n, nr)
-        group by n
-        union all
-        select n, 1, n
-        from generate_series(0, v_queue.queue_ntables - 1) as n
-        where n <> all (v_numbers)
-            and pgq._has_late_events(v_queue.queue_data_pfx || '_' || n, i_last, i_current)
-    ) as t
-    order by late, nr;
+    foreach v_number in array v_numbers loop
+        return next v_queue.queue_data_pfx || '_' || v_number;
+    end loop;
+    for v_other in 0 .. v_queue.queue_ntables - 1 loop
+        if v_other <> all (v_numbers)
+            and pgq._has_late_events(v_queue.queue_data_pfx || '_' || v_other, i_last, i_current)
+        then
+            return next v_queue.queue_data_pfx || '_' || v_other;
+        end if;
+    end loop;
 end;
 $$;
