@@ -11,9 +11,10 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from londiste.changes.row_values import stored_error
 from londiste.compare import chunks, recheck
 from londiste.compare import sqlapi as progress
-from londiste.compare.checksum import Piece, PieceResult, compare
+from londiste.compare.checksum import Piece, PieceResult, compare, waves
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.context import (
     Asked,
@@ -40,9 +41,6 @@ from londiste.settings import WorkerSettings
 
 #: Attempts to compare a table that is truncated or rewritten each time before it is read.
 _ATTEMPTS = 5
-#: Bytes that are read in one snapshot of the root: about a minute at 100 MB/s a side and core.
-#: A table that cannot be split into ranges is read in one, whatever its size.
-WAVE_BYTES = 8 << 30
 
 
 @dataclass
@@ -83,8 +81,9 @@ def compare_tables(
         with open_session(parties.root_dsn) as root:
             paired = [pair_up(root, conn, table, asked, parties.held) for table in chosen]
             found, todo = _plan(root, conn, parties.queue, paired, asked)
-        tick = _checksums(parties, conn, asked, found, todo)
-        tick, results = _second_look(parties, asked, found, tick, done)
+        failed: dict[str, LondisteError] = {}
+        tick = _checksums(parties, conn, asked, found, todo, failed)
+        tick, results = _second_look(parties, asked, found, tick, done, failed)
         _remember(conn, parties.queue, results, asked)
         return Comparison(tick, results)
 
@@ -116,39 +115,31 @@ def _plan(
     return found, todo
 
 
-def waves(todo: Sequence[Piece], most: int = WAVE_BYTES) -> Iterator[list[Piece]]:
-    """Pieces that are read in one snapshot, in their order; at least one in each."""
-    wave: list[Piece] = []
-    size = 0
-    for piece in todo:
-        if wave and size + piece.bytes > most:
-            yield wave
-            wave, size = [], 0
-        wave.append(piece)
-        size += piece.bytes
-    if wave:
-        yield wave
-
-
 def _checksums(
     parties: Parties,
     conn: Connection,
     asked: Asked,
     found: dict[str, _Found],
     todo: Sequence[Piece],
+    failed: dict[str, LondisteError],
 ) -> int:
-    """Compares all chunks, collects suspects and stores equal ranges.  Returns the last tick."""
+    """Compares all chunks, collects suspects and stores equal ranges.  Returns the last tick.
+
+    failed -- gets the error of each table that cannot be read.
+    """
     tick = 0
     for wave in waves(todo):
-        left = wave
+        left = _open(wave, found, failed)
         for _ in range(_ATTEMPTS):
+            if not left:
+                break
             with parties.aligned(asked.timeout) as at:
                 tick = at.tick_id
                 try:
-                    left = _wave(parties, conn, asked, found, at, left)
+                    left = _separated(parties, conn, asked, found, at, left, failed)
                 except TransientError as error:
                     parties.lost(at, error)
-                    left = [p for p in left if p.number not in found[p.table.name].done]
+                    left = _open(left, found, failed)
             if not left:
                 break
             names = ", ".join(sorted({piece.table.name for piece in left}))
@@ -156,6 +147,43 @@ def _checksums(
         else:
             raise _moving(names)
     return tick
+
+
+def _open(
+    pieces: Sequence[Piece], found: Mapping[str, _Found], failed: Mapping[str, LondisteError]
+) -> list[Piece]:
+    """The chunks that are not counted yet, without those of tables that have failed."""
+    return [
+        piece
+        for piece in pieces
+        if piece.table.name not in failed and piece.number not in found[piece.table.name].done
+    ]
+
+
+def _separated(
+    parties: Parties,
+    conn: Connection,
+    asked: Asked,
+    found: dict[str, _Found],
+    at: Aligned,
+    wave: Sequence[Piece],
+    failed: dict[str, LondisteError],
+) -> list[Piece]:
+    """As ``_wave``; after an error each table of the wave is read on its own."""
+    names = list(dict.fromkeys(piece.table.name for piece in wave))
+    try:
+        return _wave(parties, conn, asked, found, at, wave)
+    except TransientError:
+        raise
+    except LondisteError as error:
+        if len(names) == 1:
+            failed[names[0]] = error
+            return []
+    again: list[Piece] = []
+    for name in names:
+        mine = _open([piece for piece in wave if piece.table.name == name], found, failed)
+        again += _separated(parties, conn, asked, found, at, mine, failed) if mine else []
+    return again
 
 
 def _moving(names: str) -> StateError:
@@ -263,11 +291,12 @@ def _second_look(
     found: dict[str, _Found],
     tick: int,
     done: Callable[[TableResult], None],
+    failed: dict[str, LondisteError],
 ) -> tuple[int, tuple[TableResult, ...]]:
-    """Rechecks all suspects at a later tick."""
-    results = {name: _result(state) for name, state in found.items() if not state.suspects}
-    left = {name: state for name, state in found.items() if state.suspects}
-    failed: list[LondisteError] = []
+    """Rechecks all suspects at a later tick.  Raises the first error of a table at the end."""
+    readable = {name: state for name, state in found.items() if name not in failed}
+    results = {name: _result(state) for name, state in readable.items() if not state.suspects}
+    left = {name: state for name, state in readable.items() if state.suspects}
     for result in results.values():
         done(result)
     for _ in range(_ATTEMPTS):
@@ -279,14 +308,14 @@ def _second_look(
                 for name, known in _rechecked(at, left):
                     del left[name]
                     if isinstance(known, LondisteError):
-                        failed.append(known)
+                        failed[name] = known
                         continue
                     results[name] = known
                     done(known)
             except TransientError as error:
                 parties.lost(at, error)
     if failed:
-        raise failed[0]
+        raise _first(parties, failed)
     if left:
         raise _moving(", ".join(left))
     return tick, tuple(results[name] for name in found)
@@ -305,7 +334,6 @@ def _rechecked(
             except TransientError:
                 raise
             except LondisteError as error:
-                error.say_more(f"table {name}; the other tables were compared")
                 yield name, error
                 continue
             if moved(root, node, table):
@@ -324,6 +352,15 @@ def _rechecked(
                     state.known,
                 ),
             )
+
+
+def _first(parties: Parties, failed: Mapping[str, LondisteError]) -> LondisteError:
+    """The error that ends the comparison; those of further tables are printed."""
+    (name, first), *others = failed.items()
+    for other, error in others:
+        parties.say(f"table {other} could not be compared: {stored_error(error)}")
+    first.say_more(f"table {name}; the other tables were compared")
+    return first
 
 
 @contextlib.contextmanager

@@ -250,3 +250,17 @@ def test_a_halted_worker_is_reported_at_once_with_its_event(
     logged = line.processes.everything_said().partition("copy the table again: ")[2]
     hint = logged.splitlines()[0]
     assert "events skip" in hint.partition("compare")[0] and "then compare the table" in hint
+
+
+def test_a_table_whose_rows_cannot_be_read_does_not_stop_the_others(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = pair
+    root.database.execute("insert into other values (1001), (1002)")
+    line.wait_position(leaf, line.tick())
+    damage(leaf, "delete from other where id = 1002")
+    done = line.run(leaf, "compare", "--where", "1 / (id - 5) is not null")
+    assert done.code == 1, str(done)
+    assert "division by zero" in done.err
+    assert "table public.t; the other tables were compared" in done.err
+    assert "public.other missing here: id='1002'" in done.err
