@@ -60,7 +60,7 @@ def worker(
     if rewinding and daemon.background:
         raise BadOption(
             "--rewind and -d exclude each other: --rewind ends when the position is moved",
-            hint="londiste worker --rewind, then londiste worker -d",
+            hint="londiste worker --rewind; londiste worker -d",
         )
     if rewinding:
         tick = rewind(settings, force_resync=force_resync)

@@ -362,7 +362,7 @@ def test_a_node_restored_from_a_backup_begins_where_it_is(line: Line) -> None:
     assert done.code == 3, str(done)
     assert "--rewind" in done.err
     refused = line.run(leaf, "worker", "--rewind", "-d")
-    assert refused.code == 2 and "--rewind, then londiste" in refused.err, str(refused)
+    assert refused.code == 2 and "--rewind; londiste" in refused.err, str(refused)
     assert line.error(leaf)
     moved = line.run(leaf, "worker", "--rewind")
     assert moved.code == 0 and "start the worker" in moved.err
