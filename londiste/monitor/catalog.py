@@ -112,7 +112,9 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "capture-lost": (
             "Changes of a table are not captured: its trigger is gone or disabled.",
             "londiste triggers --restore TABLE re-creates it with its options. Then run londiste"
-            " resync TABLE on the nodes below: they lack the changes since then.",
+            " resync TABLE on the nodes below: they lack the changes since then. After alter table"
+            " … enable trigger all this finding ends, but these changes stay lost:"
+            " londiste compare finds them.",
         ),
         "replication-role": (
             "session_replication_role is replica or local for the server, the database or a role:"
