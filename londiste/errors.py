@@ -257,7 +257,12 @@ class ServerStarting(NodeUnreachable):
 
 
 class LockTimeout(TransientError):
-    """A lock was not granted in time; nothing was changed."""
+    """A lock was not granted in time; nothing was changed.
+
+    holder -- the session that holds the advisory lock; '' if unknown.
+    """
+
+    holder = ""
 
 
 class Deadlock(TransientError):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
 
 from psycopg.rows import dict_row
 
 from londiste.db.connection import Connection
+from londiste.db.lock_holder import Holder, holder_of
 from londiste.db.queries import query, translated
 
 #: Seconds to wait for the session of a process that was killed a moment ago.
@@ -38,30 +38,13 @@ def acquire_singleton_lock(
     return "its session ended just now" if holder is None else holder.text
 
 
-@dataclass(frozen=True)
-class Holder:
-    """The session that holds the lock of a job.
-
-    entitled -- its role may run a worker; every role can take the lock.
-    """
-
-    pid: int
-    role: str
-    entitled: bool
-    text: str
-
-
 def job_holder(conn: Connection, job: str) -> Holder | None:
     """The session that holds the lock of a job in this database; None: none."""
     with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(query("job_lock_holder"), [job]).fetchone()
     if row is None:
         return None
-    text = (
-        f"server process {row['pid']} of role {row['usename']}, from {row['client']},"
-        f" application {row['application_name']}, since {row['backend_start']:%F %T%z}"
-    )
-    return Holder(int(row["pid"]), str(row["usename"]), bool(row["entitled"]), text)
+    return holder_of(row)
 
 
 def same_database(one: Connection, other: Connection) -> bool:

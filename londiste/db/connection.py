@@ -405,6 +405,11 @@ def whereabouts(conn: Connection) -> str:
     return f"node {node} ({where})" if node else where
 
 
+def dsn_of(conn: Connection) -> str:
+    """The connection string that ``connect`` was given, password included; '' without one."""
+    return conn.dsn if isinstance(conn, _Patient) else ""
+
+
 def usable(conn: Connection | None) -> bool:
     """Whether a session is usable: open, and in no transaction."""
     return (

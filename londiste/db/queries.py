@@ -15,13 +15,15 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, kwargs_row, tuple_row
 
 import londiste
-from londiste.db.connection import Connection, no_role, whereabouts
+from londiste.db.connection import Connection, dsn_of, no_role, session, whereabouts
+from londiste.db.lock_holder import AdvisoryKey, awaited, holder_of
 from londiste.dsn import place_of
 from londiste.errors import (
     REPLICA_ROLE,
     AccessDenied,
     BadOption,
     InstallError,
+    LockTimeout,
     LondisteError,
     from_database,
 )
@@ -61,6 +63,8 @@ def translated(at: Connection | str) -> Iterator[None]:
         ours = from_database(error, where=where)
         if not isinstance(at, str):
             _name(ours, at)
+            if isinstance(ours, LockTimeout):
+                name_holder(ours, at, awaited(error.diag.context or ""))
         raise ours from error
 
 
@@ -70,6 +74,26 @@ def _name(error: LondisteError, conn: Connection) -> None:
         error.say_more("", hint=no_role(conn).hint)
     elif isinstance(error, InstallError) and error.hint.endswith(": londiste install"):
         error.say_more("", hint=f"londiste install --db {shlex.quote(place_of(conn.info.dsn))}")
+
+
+def name_holder(error: LockTimeout, conn: Connection, key: AdvisoryKey | None) -> None:
+    """Adds the session that holds an advisory lock to the error about it, and how to end it.
+
+    conn -- the session that waited; its transaction has failed, so another session asks.
+    """
+    location = dsn_of(conn)
+    if key is None or not location:
+        return
+    with contextlib.suppress(LondisteError, psycopg.Error):
+        with session(location, name="londiste locks", autocommit=True, answer_seconds=10) as other:
+            rows = other.cursor(row_factory=dict_row).execute(
+                query("advisory_lock_holder"), vars(key)
+            )
+            row = rows.fetchone()
+        if row is not None:
+            holder = holder_of(row)
+            error.holder = holder.text
+            error.say_more(f"the lock is held by {holder.text}", hint=holder.remedy)
 
 
 @contextlib.contextmanager

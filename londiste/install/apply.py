@@ -8,8 +8,10 @@ from pathlib import Path
 
 import psycopg
 
-from londiste.db.connection import Connection
-from londiste.errors import InstallError, LondisteError, from_database
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.lock_holder import AdvisoryKey
+from londiste.db.queries import name_holder
+from londiste.errors import InstallError, LockTimeout, LondisteError, from_database
 from londiste.install import ledger, locks, source
 from londiste.install.plan import Action, InstallPlan, PlanStep, plan
 from londiste.install.source import Component
@@ -19,7 +21,9 @@ log = logging.getLogger(__name__)
 #: Key of the advisory lock that installers of one database take one after another.
 INSTALL_LOCK = 0x6C6F6E_64697374  # "londist"
 
-#: How long an installer waits for another one, and for a table that it has not locked before.
+#: How long an installer waits for another one, first without a message, and for a table that it
+#: has not locked before.
+SILENT_WAIT = "3s"
 WAIT_FOR_INSTALLER = "120s"
 WAIT_FOR_TABLE = "1s"
 
@@ -91,10 +95,32 @@ def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanS
 
 
 def lock(conn: Connection) -> None:
-    """Waits for other installers of this database; the lock lasts until the transaction ends."""
-    conn.execute(f"set local lock_timeout = '{WAIT_FOR_INSTALLER}'")
-    conn.execute("select pg_catalog.pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
+    """Waits for other installers of this database; the lock lasts until the transaction ends.
+
+    Warns after a moment, naming the session that holds the lock: every role can take it.
+    Raises LockTimeout.
+    """
+    try:
+        _wait_for_lock(conn, SILENT_WAIT)
+    except LockTimeout as error:
+        log.warning("waiting for another installer: %s; hint: %s", error.detail, error.hint)
+        _wait_for_lock(conn, WAIT_FOR_INSTALLER)
     conn.execute(f"set local lock_timeout = '{WAIT_FOR_TABLE}'")
+
+
+def _wait_for_lock(conn: Connection, limit: str) -> None:
+    """Takes the lock within this time.  Raises LockTimeout, which names the session."""
+    try:
+        with conn.transaction():
+            conn.execute(f"set local lock_timeout = '{limit}'")
+            conn.execute("select pg_catalog.pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
+    except psycopg.errors.LockNotAvailable as error:
+        known = LockTimeout(
+            f"{whereabouts(conn)}: another session holds the lock of installers",
+            hint="repeat the command",
+        )
+        name_holder(known, conn, AdvisoryKey(key=INSTALL_LOCK))
+        raise known from error
 
 
 def run(

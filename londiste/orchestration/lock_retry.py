@@ -122,10 +122,15 @@ def _named(sites: Connections, dsn: str, table: TableName, node: str) -> Iterato
         detail = (
             f"waited {sites.lock_timeout:g} s for its lock; earlier tables of the list are done"
         )
+        remedy = end_transactions(held, node)
+        if isinstance(error, LockTimeout) and error.holder:
+            # An advisory lock: who holds locks of the table is not in the way.
+            held, remedy = [], f"{error.hint}; then "
+            detail += f"; {error.detail}"
         raise LockTimeout(
             f"node {node}: table {table} stays locked",
             detail="; ".join([detail, *(f"locked by {one}" for one in held)]),
-            hint=end_transactions(held, node) + "repeat the command",
+            hint=remedy + "repeat the command",
         ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from tests.fixtures.cluster import Database
@@ -178,3 +179,30 @@ def test_a_view_in_the_place_of_a_sequence_is_not_read(scene: Database) -> None:
         assert worker.execute("select is_called from shop.s").fetchone() == (True,)
     assert scene.value("select last_value from shop.old") == 100
     assert scene.value("select count(*) from shop.seen") == 1
+
+
+def test_the_first_write_waits_for_no_lock_that_every_role_can_take(scene: Database) -> None:
+    with scene.connect(autocommit=True) as low:
+        low.execute("select pg_advisory_lock(hashtextextended('londiste_apply', 0))")
+        with scene.connect(autocommit=False, lock_timeout_ms=500) as conn:
+            written = conn.execute(
+                "select londiste.write_as_owner('shop.t'::regclass,"
+                " 'insert into shop.t values (1)', null, false, '{}', '{}')"
+            ).fetchone()
+            assert written == (["1"],)
+            # A second session creates none beside it.
+            lock = "select londiste._lock_owner_functions()"
+            with scene.connect(lock_timeout_ms=100) as second:
+                with pytest.raises(psycopg.errors.LockNotAvailable):
+                    second.execute(lock)
+
+
+def test_the_lock_of_the_first_write_needs_a_right(scene: Database) -> None:
+    for statement in (
+        "select londiste._lock_owner_functions()",
+        "lock table londiste.created_object in share update exclusive mode",
+    ):
+        with scene.connect(autocommit=False) as low:
+            low.execute(f"set role {OWNER}")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                low.execute(statement.encode())

@@ -25,7 +25,7 @@ begin
             and p.prosecdef)
     then
         -- Several sessions may need it at once.
-        perform pg_advisory_xact_lock(hashtextextended('londiste_apply', 0));
+        perform londiste._lock_owner_functions();
         if not exists (select from pg_namespace where nspname = 'londiste_apply') then
             create schema londiste_apply;
             comment on schema londiste_apply is

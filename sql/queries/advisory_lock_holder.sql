@@ -1,0 +1,26 @@
+-- The session that holds one of Londiste's advisory locks, the oldest first; as job_lock_holder.
+-- Parameters: key, of one number; or relation and number, of two.  number null: any.
+select
+    a.pid,
+    coalesce(a.client_hostname, host(a.client_addr), 'local socket') as client,
+    a.application_name,
+    a.usename,
+    a.backend_start,
+    coalesce((
+        select pg_catalog.pg_has_role(a.usesysid, r.oid, 'MEMBER')
+        from pg_catalog.pg_roles r where r.rolname = 'pgq_admin'), false)
+    or coalesce((
+        select pg_catalog.pg_has_role(a.usesysid, n.nspowner, 'USAGE')
+        from pg_catalog.pg_namespace n where n.nspname = 'pgq'), false) as entitled
+from pg_catalog.pg_locks l
+join pg_catalog.pg_stat_activity a on a.pid = l.pid
+where l.locktype = 'advisory'
+    and l.granted
+    and l.pid <> pg_catalog.pg_backend_pid()
+    and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
+    and case l.objsubid
+        when 1 then ((l.classid::int8 << 32) | l.objid::int8) = %(key)s::int8
+        else l.classid = pg_catalog.to_regclass(%(relation)s)::oid
+            and (%(number)s::int8 is null or l.objid::int8 = %(number)s::int8)
+    end
+order by a.backend_start
