@@ -290,7 +290,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "rotation-late": (
             "Event tables were not rotated in time, and no consumer needs them.",
-            "londiste queue maint, and check the log of the ticker.",
+            "End the transaction that the finding names. If it names none: londiste queue maint,"
+            " and check the log of the ticker.",
         ),
         "growing": (
             "A consumer reads slower than producers write.",

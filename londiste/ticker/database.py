@@ -167,6 +167,7 @@ def once(dsn: str) -> Counts:
         ticks = tick.run_once(conn, troubles)
         crash.point("ticker.after-tick")
         counts = Counts(ticks, maintenance.move_due_events(conn), maintenance.run_once(conn))
+        maintenance.report_blocked(conn)
     failed = {name: one for name, one in troubles.items() if one.failures}
     if failed:
         raise LondisteError(
@@ -386,6 +387,8 @@ class _Housekeeping(_Round):
         self.last: dict[Task, float] = {}
         self.plan = {Task.RETRY: periods.retry, Task.MAINTENANCE: periods.maintenance}
         self.knows_due = True
+        #: Transactions that a rotation has waited for in the last round.
+        self.blocked: list[str] = []
 
     def on_connect(self, conn: Connection) -> None:
         self.knows_due = has_function(conn, maintenance.NEXT_DUE)
@@ -412,6 +415,7 @@ class _Housekeeping(_Round):
             elif task is Task.MAINTENANCE:
                 done = maintenance.run_once(conn, stopping=lambda: self.signals.stopping)
                 self.count(Counts(maintenance=done))
+                self.blocked = maintenance.report_blocked(conn, self.blocked)
             self.last[task] = started
         self.loop.delay = min(
             schedule.pause(time.monotonic(), self.last, self.plan),

@@ -10,7 +10,8 @@ PgQ of Skytools has the same functions since version 3, except for some that Lon
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from psycopg import sql
 
@@ -18,7 +19,7 @@ from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import report
 from londiste.db import call
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import first, has_function, translated, tuples
+from londiste.db.queries import first, has_function, records, translated, tuples
 from londiste.errors import InstallError, LondisteError, NodeUnreachable
 from londiste.install import compat
 from londiste.pgq import queues
@@ -88,6 +89,45 @@ def _vacuum(conn: Connection, operation: str, table: str) -> None:
         return
     with translated(conn):
         conn.execute(VACUUMS[operation].format(sql.Identifier(*found)))
+
+
+@dataclass(frozen=True)
+class BlockedRotation:
+    """A rotation that is due, and a transaction that holds a lock on the table to be emptied.
+
+    age -- seconds of the transaction; None where the role may not see it.
+    remedy -- the statement that ends it.
+    """
+
+    queue: str
+    table: str
+    name: str
+    age: float | None
+    remedy: str
+
+    def __str__(self) -> str:
+        since = "" if self.age is None else f", for {self.age:.0f} s"
+        return f"queue {self.queue}: not rotated: {self.name} holds a lock on {self.table}{since}"
+
+
+def blocked_rotations(conn: Connection) -> list[BlockedRotation]:
+    """The due rotations that wait for a lock: the oldest transaction of each queue."""
+    found: dict[str, BlockedRotation] = {}
+    for one in records(conn, BlockedRotation, "rotation_locks", queue=None):
+        found.setdefault(one.queue, one)
+    return list(found.values())
+
+
+def report_blocked(conn: Connection, known: Collection[str] = ()) -> list[str]:
+    """Warns of each rotation that waits for a lock; returns the transactions that hold one.
+
+    known -- those of the last round, of which it does not warn again.
+    """
+    blocked = blocked_rotations(conn)
+    for one in blocked:
+        if one.remedy not in known:
+            log.warning("%s; hint: end it: %s", one, one.remedy)
+    return [one.remedy for one in blocked]
 
 
 def move_due_events(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) -> int:

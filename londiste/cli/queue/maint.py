@@ -9,6 +9,7 @@ import click
 from londiste.cli import options, output
 from londiste.cli.documents import Steps
 from londiste.cli.queue.common import opened
+from londiste.errors import LockTimeout
 from londiste.pgq import queues
 from londiste.ticker import cron, maintenance
 
@@ -28,7 +29,8 @@ class Maintained(TypedDict):
 def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:
     """Run the maintenance that is due: retries, rotation, vacuum.
 
-    The ticker does the same every maint_period; each operation runs in its own transaction.
+    The ticker does the same every maint_period; each operation runs in its own transaction.  Fails
+    with exit code 6 if a rotation is due and a transaction holds a lock on the event table.
     """
     with opened(ctx, db) as conn:
         due = queues.maint_operations(conn)
@@ -41,10 +43,17 @@ def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) ->
             return
         retries = maintenance.move_due_events(conn)
         operations = maintenance.run_once(conn)
+        blocked = maintenance.blocked_rotations(conn)
     if as_json:
         output.as_json(Maintained(retries=retries, maintenance=operations))
     else:
         output.message(f"{retries} retries, {operations} maintenance operations")
+    if blocked:
+        remedies = dict.fromkeys(one.remedy for one in blocked)
+        raise LockTimeout(
+            "; ".join(map(str, blocked)),
+            hint=f"end the transaction: {'; '.join(remedies)}; then: londiste queue maint",
+        )
 
 
 @click.command()

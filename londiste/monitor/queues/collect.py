@@ -11,6 +11,7 @@ from londiste.errors import LondisteError
 from londiste.monitor.queues.model import ConsumerFacts, Holder, MonitorFacts, QueueFacts
 from londiste.pgq import admin, counting, dead_letters, delayed
 from londiste.pgq.consumers import get_paused_consumers
+from londiste.ticker.maintenance import blocked_rotations
 
 
 def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
@@ -76,6 +77,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
             late[held.queue_name] = (held.delayed_events, since)
     except LondisteError:
         unseen.append("delayed events: run londiste install")
+    blocked = {one.queue: one for one in blocked_rotations(conn)}
     found = []
     for row in queues:
         if row["new_events"]:
@@ -86,6 +88,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
                 **row,
                 delayed=number,
                 delayed_overdue=since,
+                blocker=blocked.get(row["name"]),
             )
         )
     return MonitorFacts(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from londiste.cascade.own_consumers import OwnConsumer
+from londiste.ticker.maintenance import BlockedRotation
 
 
 class Severity(IntEnum):
@@ -38,6 +39,7 @@ class QueueFacts:
     delayed, delayed_overdue -- events that wait for their time, and how long the first is due.
     switch_step1, switch_step2 -- transactions of the last rotation; step2 None: half done.
     is_at_home -- its transaction ids are those of this server.
+    blocker -- the transaction whose lock a due rotation waits for.
     """
 
     name: str
@@ -64,6 +66,7 @@ class QueueFacts:
     is_at_home: bool = True
     delayed: int = 0
     delayed_overdue: float = 0.0
+    blocker: BlockedRotation | None = None
 
 
 @dataclass(frozen=True)

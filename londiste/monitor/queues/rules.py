@@ -224,12 +224,16 @@ def _rotation(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterato
             one.name,
         )
     if not pinning:
+        blocker = queue.blocker
         yield Finding(
             severity,
             "rotation-late",
             f"queue {queue.name}: {late}",
-            "no consumer needs the old events: maintenance does not run, or the table is locked",
-            "londiste queue maint",
+            "no consumer needs the old events: maintenance does not run"
+            if blocker is None
+            else f"{blocker.name} holds a lock on {blocker.table}"
+            + ("" if blocker.age is None else f", for {span(blocker.age)}"),
+            "londiste queue maint" if blocker is None else blocker.remedy,
             queue.name,
         )
 

@@ -15,6 +15,7 @@ from londiste.monitor.queues.model import (
     Severity,
 )
 from londiste.monitor.queues.rules import compare, findings, size, span, worst
+from londiste.ticker.maintenance import BlockedRotation
 
 Q = QueueFacts("q", switch_step2=100, tick=9, tick_xmin=200, sequence="pgq.event_1_id_seq")
 C = ConsumerFacts("q", "c", last_tick=9, xmin=200)
@@ -68,6 +69,14 @@ def test_a_queue_that_works_has_no_findings() -> None:
 )
 def test_queues(queue: QueueFacts, expected: list[tuple[str, str]]) -> None:
     assert kinds(judged(queue)) == expected
+
+
+def test_a_late_rotation_names_the_session_that_locks_the_table() -> None:
+    reader = BlockedRotation("q", "pgq.event_1_1", "psql of rdr, process 7", 60.0, "select end(7)")
+    (finding,) = judged(replace(Q, switch_age=5 * HOUR, blocker=reader))
+    assert finding.kind == "rotation-late"
+    assert finding.why == "psql of rdr, process 7 holds a lock on pgq.event_1_1, for 1m"
+    assert finding.do == "select end(7)"
 
 
 @pytest.mark.parametrize(
