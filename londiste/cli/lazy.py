@@ -73,8 +73,9 @@ class LazyGroup(click.Group):
         if isinstance(command, click.Group):
             return command
         from londiste.cli.options import with_node
+        from londiste.cli.words import with_words
 
-        return with_node(command)
+        return with_node(with_words(command))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

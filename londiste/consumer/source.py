@@ -23,6 +23,7 @@ from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import Outcome
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, connect, describe_dsn, usable, use_own_names
+from londiste.db.names import word
 from londiste.db.notify import Listener
 from londiste.errors import (
     EventError,
@@ -269,7 +270,7 @@ class QueueSource:
                 raise UnknownQueue(
                     f"consumer {self.consumer}: queue {self.queue} does not exist",
                     detail=f"in {describe_dsn(self.dsn)}",
-                    hint=f"londiste queue create {shlex.quote(self.queue)}",
+                    hint=f"londiste queue create {word(self.queue)}",
                 ) from error
 
     def unregister(self) -> bool:

@@ -68,7 +68,16 @@ def escaped(name: TableName | str) -> str:
 
 def argument(name: TableName | str) -> str:
     """The name as one word of a command, to be pasted into a shell; it matches this object only."""
-    text = escaped(name)
+    return word(escaped(name))
+
+
+def word(name: str) -> str:
+    r"""The exact name as one word of a command, to be pasted into a shell.
+
+    A name that begins with ``-`` gets a backslash before it, so that it is no option: the commands
+    remove it (``londiste.cli.words``).
+    """
+    text = f"\\{name}" if re.match(r"\\*-", name) else name
     if text.isprintable():
         return shlex.quote(text)
     shown = "".join(

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from londiste.changes.decode import singles
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import TableName
+from londiste.db.names import TableName, word
 from londiste.db.queries import first
 from londiste.errors import BadOption
 from londiste.handlers.base import Handler, TableRules, option
@@ -50,7 +50,7 @@ class IntoQueue(EventWork):
             raise BadOption(
                 f"handler qsplitter: queue {self.into} does not exist in"
                 f" {describe_dsn(conn.info.dsn)}",
-                hint=f"londiste queue create {self.into}",
+                hint=f"londiste queue create {word(self.into)}",
             )
         if not ours:
             raise BadOption(

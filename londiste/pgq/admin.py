@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from londiste.db.connection import Connection, whereabouts
+from londiste.db.names import word
 from londiste.db.queries import first, savepoint, tuples
 from londiste.errors import (
     AccessDenied,
@@ -59,7 +60,7 @@ def find_consumer(conn: Connection, queue: str, name: str) -> ConsumerInfo:
     raise UnknownConsumer(
         f"no consumer {name} on queue {queue}",
         detail=f"in {whereabouts(conn)}",
-        hint=did_you_mean(name, known, f"londiste queue consumers {shlex.quote(queue)}"),
+        hint=did_you_mean(name, known, f"londiste queue consumers {word(queue)}"),
     )
 
 
@@ -361,7 +362,7 @@ def _require_tick(conn: Connection, queue: str, tick: int) -> None:
         raise BadOption(
             f"queue {queue} has no tick {tick}",
             detail=f"it has ticks {row[1]} to {row[2]}" if row[1] is not None else "it has no tick",
-            hint=f"londiste queue ticks {queue}",
+            hint=f"londiste queue ticks {word(queue)}",
         )
 
 

@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.rows import args_row, dict_row
 
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.names import TableName
+from londiste.db.names import TableName, word
 from londiste.db.queries import first, query, savepoint, translated
 from londiste.errors import AccessDenied, BadOption, from_database
 from londiste.pgq.types import Event
@@ -129,6 +129,8 @@ def _rows(conn: Connection, name: str, **parameters: object) -> list[dict[str, A
 def _bounds(conn: Connection, queue: str, tick: int) -> tuple[sql.Composable, int, int]:
     rows = _rows(conn, "tick_bounds", queue=queue, tick=tick)
     if not rows:
-        raise BadOption(f"queue {queue} has no tick {tick}", hint=f"londiste queue ticks {queue}")
+        raise BadOption(
+            f"queue {queue} has no tick {tick}", hint=f"londiste queue ticks {word(queue)}"
+        )
     snapshot, low, high = rows[0].values()
     return sql.SQL("{}::txid_snapshot").format(sql.Literal(snapshot)), low, high

@@ -1,7 +1,7 @@
 r"""Selection of objects by names, patterns with * and ?, or all.
 
-A backslash before ``*``, ``?`` or a backslash makes it an ordinary character: ``a\*`` is the table
-named ``a*``.  ``escaped`` writes a name so.
+A backslash before ``*``, ``?``, ``-`` or a backslash makes it an ordinary character: ``a\*`` is the
+table named ``a*``.  ``escaped`` writes a name so.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _characters(text: str) -> Iterator[tuple[str, bool]]:
     """The characters of a pattern, and whether each is a wildcard."""
     escape = False
     for char, following in zip(text, [*text[1:], ""], strict=True):
-        if not escape and char == "\\" and following in ("\\", "*", "?"):
+        if not escape and char == "\\" and following in ("\\", "*", "?", "-"):
             escape = True
             continue
         yield char, not escape and char in "*?"

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from londiste.consumer import ConsumerSettings, Event
 from londiste.db import advisory_lock
 from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.names import word
 from londiste.db.queries import translated
 from londiste.errors import BadOption, UnknownQueue
 from londiste.install import compat
@@ -62,7 +63,7 @@ def unknown(queue: str, settings: ConsumerSettings) -> UnknownQueue:
     return UnknownQueue(
         f"queue {queue}: the target queue does not exist",
         detail=f"in {describe_dsn(where)}",
-        hint=f"create it there: londiste queue create {queue}",
+        hint=f"create it there: londiste queue create {word(queue)}",
     )
 
 

@@ -12,6 +12,7 @@ from londiste.cli.documents import Rows
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import limit_option, offset_option, opened, require_page
 from londiste.db.connection import Connection
+from londiste.db.names import word
 from londiste.errors import StateError
 from londiste.pgq import admin
 from londiste.pgq import delayed as waiting
@@ -95,5 +96,5 @@ def _cancel(conn: Connection, queue: str, event: int) -> None:
         raise StateError(
             f"queue {queue}: event {event} is not delayed",
             detail="it was delivered, cancelled, or never delayed; no event was cancelled",
-            hint=f"londiste queue delayed list {queue}",
+            hint=f"londiste queue delayed list {word(queue)}",
         )

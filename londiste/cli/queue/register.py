@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 import click
@@ -11,6 +10,7 @@ from londiste.cascade.own_consumers import refuse_move, refuse_unregister
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import opened
+from londiste.db.names import word
 from londiste.errors import BadOption
 from londiste.pgq import admin
 from londiste.pgq.admin import QueueChange
@@ -116,7 +116,7 @@ def unregister(
     if bool(names) == every:
         raise BadOption(
             "no consumers given" if not names else "names and --all exclude each other",
-            hint=f"londiste queue unregister {shlex.quote(queue_name)} CONSUMER..., or --all",
+            hint=f"londiste queue unregister {word(queue_name)} CONSUMER..., or --all",
         )
     with opened(ctx, db) as conn:
         if workers:

@@ -5,9 +5,9 @@ A finding has a severity, a message, the reason and a command: docs/howto/queue-
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
+from londiste.db.names import word
 from londiste.monitor.queues.model import (
     ConsumerFacts,
     Finding,
@@ -427,4 +427,4 @@ def size(count: int) -> str:
 
 def quoted(name: str) -> str:
     """A name quoted for a shell."""
-    return shlex.quote(name)
+    return word(name)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from londiste.changes.decode import shown
 from londiste.changes.kinds import is_message
 from londiste.changes.types import SystemEvent
 from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.names import word
 from londiste.db.queries import has_function
 from londiste.errors import ApplyError, EventError
 from londiste.handlers.base import literal
@@ -137,7 +137,7 @@ def _error(event: Control, queue: str, provider: str) -> EventError:
         detail=f"queue {queue}; control events run with the rights of the worker: nothing of the"
         " batch was applied",
         hint="inspect it on the provider: londiste queue events"
-        f" {shlex.quote(queue)} --id {event.id}; if it is legitimate, accept it on the provider:"
+        f" {word(queue)} --id {event.id}; if it is legitimate, accept it on the provider:"
         f" select pgq.accept_control_event({literal(queue)}, {event.id}); otherwise skip it on this"
         f" node: londiste events skip {event.id}, and check which roles may write into the tables"
         " of the queue",

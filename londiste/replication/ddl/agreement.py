@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from londiste.db import catalog
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, argument, quote
+from londiste.db.names import TableName, argument, quote, word
 from londiste.db.queries import tuples
 from londiste.errors import BadOption, ScriptFailed, StateError
 from londiste.handlers.base import TableRules
@@ -80,7 +80,7 @@ def require_new_here(conn: Connection, queue: str, name: str, text: str) -> None
                 f"script {name} has run in this database already, through queue {other}",
                 detail="a second run would repeat its changes on the root; nothing was executed",
                 hint=f"on each other node of queue {queue}: londiste execute run"
-                f" {shlex.quote(name)} --local; or, to run it here once more, rename it",
+                f" {word(name)} --local; or, to run it here once more, rename it",
             )
 
 
@@ -270,7 +270,7 @@ def _follow(
         change += f" --where {shlex.quote(where)}"
     return (
         f"run its statements here with psql; then: {change};"
-        f" then: londiste execute mark-done {shlex.quote(script)}"
+        f" then: londiste execute mark-done {word(script)}"
     )
 
 
@@ -310,7 +310,7 @@ def _refused(
 ) -> ScriptFailed:
     again = " ".join(argument(TableName.parse(one.table)) for one in found if one.resync)
     by_hand = [one.table for one in found if not one.resync]
-    done = f"londiste execute mark-done {shlex.quote(name)}"
+    done = f"londiste execute mark-done {word(name)}"
     first = "run its changes of definitions here with psql, if it has any"
     if by_hand:
         first += f", and make its changes of rows of {', '.join(by_hand)}, if they are right here"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Iterator
 
+from londiste.db.names import word
 from londiste.errors import LondisteError, ScriptFailed
 from londiste.replication.ddl.sqlapi import Script
 
 
 def choices(name: str) -> str:
     """Hint for a failed script."""
-    name = shlex.quote(name)
+    name = word(name)
     return (
         f"remove the cause, then on that node: londiste execute retry {name}, or londiste execute"
         f" skip {name}, or, after doing its work by hand, londiste execute mark-done {name}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.daemon.loop import pause
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.names import word
 from londiste.errors import (
     BadOption,
     Deadlock,
@@ -301,7 +301,7 @@ def _hint_at_command(error: ScriptFailed, name: str, *, recorded: bool) -> None:
     if recorded:
         again = (
             "remove the cause, then run the command again; or: londiste execute skip"
-            f" {shlex.quote(name)}, then run a script with another name"
+            f" {word(name)}, then run a script with another name"
         )
     else:
         again = (

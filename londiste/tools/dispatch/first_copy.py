@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,7 +24,7 @@ from londiste.consumer.source import QueueSource
 from londiste.daemon.waiting import wait_until
 from londiste.db import catalog
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.names import TableName, argument
+from londiste.db.names import TableName, argument, word
 from londiste.db.queries import translated, tuples
 from londiste.db.snapshot import Snapshot
 from londiste.errors import (
@@ -216,7 +215,7 @@ def _end(on: QueueSource, seen: str) -> Tick:
             raise StateError(
                 f"queue {on.queue}: its ticker is paused",
                 detail="the copy needs a tick that is created after its snapshot",
-                hint=f"londiste queue config {shlex.quote(on.queue)} ticker_paused=no",
+                hint=f"londiste queue config {word(on.queue)} ticker_paused=no",
             )
 
         def has_come() -> bool:

@@ -12,6 +12,7 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
+from londiste.db.names import word
 from londiste.pgq import batches, config, coop, dead_letters, delayed, producer, queues
 from tests.fixtures.cascade import Answer
 from tests.fixtures.cluster import Database
@@ -396,6 +397,18 @@ def test_ticks_and_maintenance_by_hand(conn: Connection, queue: Queue) -> None:
     (info,) = queues.get_queue_info(conn, "q")
     assert queue("maint", "--json").json["maintenance"] >= 2
     assert queues.get_queue_info(conn, "q")[0].queue_cur_table == (info.queue_cur_table + 1) % 3
+
+
+def test_names_that_look_like_options_are_used_as_hints_write_them(
+    pgq_db: Database, conn: Connection, queue: Queue
+) -> None:
+    names = ["--db=host=evil", "-x"]
+    for name in names:
+        pgq_db.execute("select pgq.register_consumer('q', %s)", name)
+        queues.create_queue(conn, name)
+        assert queue("ticks", word(name).strip("'"), "--json").code == 0
+        assert queue("unregister", "q", word(name).strip("'")).code == 0
+    assert consumers(conn) == {}
 
 
 def test_a_tick_by_hand_is_named_also_when_the_ticker_was_quicker(

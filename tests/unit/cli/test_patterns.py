@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from londiste.applier.event_errors import hint_for
-from londiste.db.names import TableName, argument
+from londiste.cli.words import with_words
+from londiste.db.names import TableName, argument, word
 from londiste.errors import UnknownTable
 from londiste.replication.model import decode_attrs, encode_attrs
 from londiste.replication.patterns import escaped, is_pattern, matches, parsed, select, table_meant
@@ -156,3 +159,24 @@ def test_hints_name_a_table_as_a_shell_reads_it() -> None:
     name = TableName("public", "a* b")
     assert "resync 'public.a\\* b'" in hint_for("23505", name)
     assert table_meant("public.a b", [name], "") == "did you mean 'public.a\\* b'?"
+
+
+@pytest.mark.parametrize(
+    "name", ["-x.t", "--db=host=evil.t", "-.-", "\\-x.t", "\\\\--y.t", "a-b.c"]
+)
+def test_a_name_is_no_option_of_a_pasted_command(name: str) -> None:
+    @click.command()
+    @click.argument("tables", nargs=-1)
+    @click.option("--db")
+    def command(tables: tuple[str, ...], db: str | None) -> None:
+        click.echo(f"{[str(parsed(table)) for table in tables]} {db}")
+
+    @click.command()
+    @click.argument("queue")
+    def exact(queue: str) -> None:
+        click.echo(queue)
+
+    call = CliRunner().invoke
+    words = pasted(f"x {argument(name)} {argument(name)} --db known")
+    assert call(with_words(command), words).output == f"{[name, name]} known\n"
+    assert call(with_words(exact), pasted(f"x {word(name)}")).output == f"{name}\n"
