@@ -28,6 +28,7 @@ from londiste.replication.commands import (
     add_table_options,
     column_checks,
     create_table,
+    existing_rows,
     filter_checks,
     registry_sync,
     root_trigger,
@@ -266,6 +267,7 @@ def _below(
             made.setdefault(there.dsn, []).append((there.table, step))
         else:
             steps.append(step)
+    notes += existing_rows.replaced(local, [one for one in steps if isinstance(one, AddTable)])
     for place_of, these in made.items():
         create_step, said = _create(sites, node, dsn, place_of, these, ours, parts, options)
         steps.insert(1, create_step)

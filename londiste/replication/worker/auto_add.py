@@ -118,6 +118,8 @@ class AutoAdd:
                     options(settings),
                     wanted=RegistrationFilter.of(settings),
                 )
+            for line in plan.notes:
+                log.warning("added automatically: %s", line)
             execute(
                 plan.steps, sites, lambda step: log.info("added automatically: %s", step.describe())
             )

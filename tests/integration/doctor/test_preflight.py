@@ -83,6 +83,36 @@ def test_added_tables_are_examined_and_no_others(nodes_of: Nodes, londiste: Comm
     assert "alter type" in added.err
 
 
+def test_rows_that_a_copy_would_replace_are_named(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    names = ["mine", "others", "vacant", "large"]
+    for node in (root, leaf):
+        for name in names:
+            node.db.execute(f"create table {name} (id int primary key)")
+    leaf.db.execute("insert into mine values (7); insert into others values (1), (2)")
+    leaf.db.execute("insert into large select generate_series(1, 1500); analyze large")
+    root.db.execute("insert into mine values (1)")
+    assert "existing rows" not in londiste(root.db, "add-table", *names).err
+    wanted = (
+        "warning: tables public.mine (1 row), public.large (about 1,500 rows) of this node:"
+        " the copy replaces existing rows; --skip-truncate keeps them, --expect-sync copies"
+        " nothing because the rows are equal"
+    )
+    tried = londiste(leaf.db, "add-table", "mine", "vacant", "large", "--dry-run")
+    assert (tried.code, wanted in tried.err) == (0, True), str(tried)
+    for option in ("--skip-truncate", "--expect-sync"):
+        kept = londiste(leaf.db, "add-table", *names, option, "--dry-run")
+        assert (kept.code, "existing rows" in kept.err) == (0, False), str(kept)
+    added = londiste(leaf.db, "add-table", "mine", "vacant", "large")
+    assert (added.code, wanted in added.err) == (0, True), str(added)
+    # The target has another name than the table.
+    root.db.execute("create table far (id int primary key)")
+    londiste(root.db, "add-table", "far")
+    added = londiste(leaf.db, "add-table", "far", "--dest-table", "others")
+    assert "warning: table public.others (2 rows) of this node" in added.err, str(added)
+
+
 def test_a_partitioned_table_that_the_target_lacks_is_examined(
     new_database: Callable[..., Database],
 ) -> None:
