@@ -15,7 +15,7 @@ from londiste.cli.sync_view import SyncView, ViewLine, shown
 from londiste.compare import compare as comparing
 from londiste.compare import context as parties
 from londiste.daemon.signals import Signals
-from londiste.errors import LondisteError, from_database
+from londiste.errors import LondisteError, StateError, from_database
 from londiste.orchestration import daemons
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons
@@ -112,14 +112,29 @@ def compare(replication: Replication, selection: setup.Selection) -> int:
 
 
 def status(
-    replication: Replication, background: int | None, start: str, others: Mapping[str, str]
+    replication: Replication,
+    background: int | None,
+    start: str,
+    others: Mapping[str, str],
+    *,
+    remove: str,
 ) -> None:
     """Prints one line per node, and which daemons do not run.
 
     background -- the process that keeps them running; start -- the command that starts it.
     others -- other queues that connect the databases, each with the command that shows it.
+    remove -- the command that removes the replication.
+
+    Raises StateError for what an interrupted removal or set-up has left.
     """
     with replication.sites() as sites:
+        left = state.incomplete(state.presence(sites, replication))
+        if left:
+            raise StateError(
+                f"a removal or set-up of queue {replication.queue} is unfinished: {left}",
+                detail="a root without subscribers keeps capturing changes, which takes disk space",
+                hint=f"finish the removal: {remove}; or finish the set-up: {start}",
+            )
         found = _look(sites, replication)
         running = ours.running(sites, replication) if found else set()
         blocked = ours.blocked(sites, replication) if found else {}

@@ -192,6 +192,7 @@ def replicate(
             background,
             asked.repeated("--detach"),
             {queue: asked.of_queue(queue, "--status") for queue in _connecting(replication)},
+            remove=asked.command("--remove"),
         )
         with replication.sites() as sites:
             _warn_left_out(sites, replication, selection)

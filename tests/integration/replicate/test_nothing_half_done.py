@@ -9,7 +9,10 @@ import pytest
 
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
+from londiste.replicate import remove as removal
+from londiste.replicate.databases import ReplicateSettings, identify
 from tests.fixtures.cascade import Nodes
 from tests.fixtures.cluster import Database
 from tests.fixtures.one_file import OneFile
@@ -84,6 +87,32 @@ def test_a_dry_run_of_remove_shows_what_remove_does(
     done = capsys.readouterr().err.splitlines()
     assert [line.partition(" ")[2].strip() for line in shown] == done[:-1]
     assert done[-1] == "removed; the databases are independent" and len(shown) == 5
+
+
+def test_the_status_of_an_interrupted_removal_names_the_command_that_finishes_it(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = nodes_of.root()
+    leaf, other = nodes_of.below(root, "leaf"), nodes_of.below(root, "other")
+    for node in (root, leaf, other):
+        node.db.execute("comment on schema londiste is 'made by londiste replicate: q'")
+    call = ["replicate", root.dsn, leaf.dsn, "--also", other.dsn, "--queue", "q"]
+    replication = identify(ReplicateSettings(queue_name="q"), root.dsn, [leaf.dsn, other.dsn])
+    with replication.sites() as sites:
+        steps = removal.targets(sites, replication, drop_tables=False, warn=print)
+        steps += removal._drop_root(sites, replication)
+        for number, step in enumerate(steps):
+            plan.execute([step], sites)
+            capsys.readouterr()
+            assert run(cli, [*call, "--status"]) == 3, number
+            printed = capsys.readouterr()
+            assert "a removal or set-up of queue q is unfinished: " in printed.err
+            assert "hint: finish the removal: londiste replicate" in printed.err
+            assert "--remove" in printed.err and "not replicated yet" not in printed.err
+    assert run(cli, [*call, "--remove"]) == 0
+    capsys.readouterr()
+    assert run(cli, [*call, "--status"]) == 0
+    assert "not replicated yet" in capsys.readouterr().err
 
 
 def test_remove_waits_for_no_other_command(
