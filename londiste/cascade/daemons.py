@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from londiste.daemon.durations import dhms
+from londiste.db.advisory_lock import job_holder
 from londiste.db.connection import Connection
 from londiste.errors import InstallError
 from londiste.pgq import liveness
@@ -52,6 +53,7 @@ class Running:
     worked_ago -- seconds since its last batch or tick.
     fetch_seconds, apply_seconds -- of its last batch.
     start -- command that starts it.  error -- what it cannot do at present.
+    session -- of a worker that has not reported, but holds the lock of the node's worker.
     """
 
     kind: str
@@ -68,6 +70,7 @@ class Running:
     apply_seconds: float | None = None
     start: str = ""
     error: str = ""
+    session: str = ""
 
     @property
     def text(self) -> str:
@@ -75,6 +78,11 @@ class Running:
         if self.kind == STANDBY:
             return self._of_standby()
         place = f" ({self.host}, pid {self.pid})" if self.pid else ""
+        if self.session:
+            return (
+                f"{self.kind}: alive, has not reported: an older program, or it starts"
+                f" ({self.session}); start no second one"
+            )
         match self.life:
             case Life.ALIVE | Life.BUSY:
                 did = ""
@@ -112,6 +120,8 @@ class Running:
 #: Kind of the line about a standby that a worker reads from.
 STANDBY = "standby"
 _VERBS = {"worker": "applied", "ticker": "ticked", "audit": "compared"}
+#: States in which another process may be the worker, one that does not report.
+_NOT_SEEN = (Life.NEVER, Life.GONE, Life.STOPPED)
 #: Commands of daemons that are shown once they have reported, until they are stopped.
 STARTS = {"notify": "londiste notify", "audit": "londiste compare --continuous"}
 
@@ -175,6 +185,29 @@ def running(
         start,
         one.error or "",
     )
+
+
+def worker(
+    conn: Connection,
+    queue: str,
+    daemons: Sequence[Daemon] | None,
+    *,
+    name: str,
+    start: str,
+    patience: float = 0.0,
+) -> Running:
+    """The line of ``status`` about the worker of this database's node.
+
+    A worker of an older program reports nothing: the session that holds its lock shows that it
+    runs.
+    """
+    line = running(daemons, "worker", name=name, start=start, patience=patience)
+    if line.life not in _NOT_SEEN:
+        return line
+    holder = job_holder(conn, f"worker {queue}")
+    if holder is None or not holder.entitled:
+        return line
+    return Running("worker", name, Life.ALIVE, start=start, session=holder.text)
 
 
 def find(conn: Connection, queue: str | None = None) -> list[Daemon] | None:

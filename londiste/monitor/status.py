@@ -20,6 +20,7 @@ from londiste.cascade.switching import operation_log as operation
 from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
 from londiste.errors import LondisteError
+from londiste.install import ledger
 from londiste.monitor import consumers, exposure, node_errors
 from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
 from londiste.monitor.consumers import Listed
@@ -87,7 +88,7 @@ class NodeStatus:
     tagged_dead -- it is marked as failed.
     large -- the last batch that was large enough for an engine job, and how it was applied.
     other_sql -- its schemas are those of Londiste 3 or of an older version: some facts are unknown
-        there.
+        there.  sql_version -- the version of such schemas; empty: those of Londiste 3.
     local_watermark -- finished by the node and all nodes below.
     global_watermark -- finished by all nodes, as far as this node knows; None on a leaf.
     held -- the consumer that keeps the oldest events of its queue.
@@ -113,6 +114,7 @@ class NodeStatus:
     tagged_dead: bool = False
     large: LargeBatch | None = None
     other_sql: bool = False
+    sql_version: str = ""
     local_watermark: int | None = None
     global_watermark: int | None = None
     held: Retention | None = None
@@ -206,6 +208,7 @@ class _Answer:
     errors: tuple[tuple[str, str], ...]
     large: LargeBatch | None
     other_sql: bool
+    sql_version: str
     held: Retention | None
     operation: Operation | None
     consumers: tuple[Listed, ...]
@@ -274,15 +277,18 @@ def collect(
         if limits is not None:
             differing = {one.table_name: one.differing for one in covered}
             has_queue = info.type is not NodeType.LEAF
-            facts = collect_facts(
-                conn,
-                queue,
-                below,
-                differing,
-                has_queue=has_queue,
-                is_root=info.type is NodeType.ROOT,
+            facts = known(
+                missing,
+                lambda: collect_facts(
+                    conn,
+                    queue,
+                    below,
+                    differing,
+                    has_queue=has_queue,
+                    is_root=info.type is NodeType.ROOT,
+                ),
             )
-            if visit is not None:
+            if visit is not None and facts is not None:
                 visit(conn, info.name, facts)
         return _Answer(
             info,
@@ -290,6 +296,7 @@ def collect(
             errors,
             large,
             bool(missing),
+            ledger.read(conn, "pgq").version or "" if missing else "",
             keeper,
             under_way,
             seen,
@@ -357,6 +364,7 @@ def _node(member: Member, answer: _Answer | LondisteError, roots: Sequence[str])
         tagged_dead=member.dead,
         large=answer.large,
         other_sql=answer.other_sql,
+        sql_version=answer.sql_version,
         local_watermark=info.local_watermark,
         global_watermark=info.global_watermark,
         held=answer.held,
@@ -378,7 +386,7 @@ def _daemons(
     # The worker waits for the job of a large batch without a word.
     patience = math.inf if large is not None and large.seconds is None else 0.0
     start = f"londiste -c FILE worker (settings of node {info.name})"
-    lines = [daemons.running(found, "worker", name=info.worker, start=start, patience=patience)]
+    lines = [daemons.worker(conn, queue, found, name=info.worker, start=start, patience=patience)]
     ticker = daemons.running(found, "ticker", start="londiste ticker --db DSN")
     # Another program may create the ticks; that they come is checked by their age.
     if info.type is not NodeType.LEAF and ticker.life not in (Life.NEVER, Life.UNKNOWN):

@@ -161,7 +161,11 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     if node.large is not None:
         facts.append(f"Last large batch: {_large(node.large)}")
     if node.other_sql:
-        facts.append("SQL: of Londiste 3 or older")
+        facts.append(
+            f"SQL: {node.sql_version}, lacks functions of this program: londiste install"
+            if node.sql_version
+            else "SQL: of Londiste 3 or older"
+        )
     if node.tagged_dead:
         facts.append(paint("DEAD"))
     facts += [f"Attr: {key}={value}" for key, value in node.attrs.items()]

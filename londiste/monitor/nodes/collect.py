@@ -62,9 +62,10 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
         ),
         node.paused,
         None if under_way is None else (under_way.describe(), under_way.command(node.name)),
-        daemons.running(
+        daemons.worker(
+            conn,
+            queue,
             daemons.find(conn, queue),
-            "worker",
             name=node.worker,
             start=f"londiste -c FILE worker (settings of node {node.name})",
         ),

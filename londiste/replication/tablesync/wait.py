@@ -219,7 +219,7 @@ def _ended(
     if node.paused:
         resume = f"paused: londiste resume --node {argument(node.name)}"
         return NotCurrent("paused", resume, ("paused",))
-    worker = daemons.running(daemons.find(conn, queue), "worker", name=node.worker, start=start)
+    worker = daemons.worker(conn, queue, daemons.find(conn, queue), name=node.worker, start=start)
     if worker.life in _STOPPED or (never and worker.life is Life.NEVER):
         mark = (worker.life, worker.host, worker.pid, worker.started)
         return NotCurrent("stale", worker.text, mark)

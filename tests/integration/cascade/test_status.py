@@ -181,7 +181,16 @@ def test_a_node_with_the_schemas_of_another_version_is_not_dead(
     assert str(found.node("root").tables) == "0/0/0"
     shown = londiste(leaf.db, "status")
     assert "dead" not in shown.out
-    assert shown.out.count("SQL: of Londiste 3 or older") == 2
+    assert len(re.findall(r"SQL: 4\.\S+, lacks functions of this program", shown.out)) == 2
+    # As of 4.0.0: the findings of the queue need what it lacks.
+    for node in (root, leaf):
+        node.db.execute("drop function pgq._is_at_home() cascade")
+        node.db.execute("update pgq.installed_file set version = '4.0.0'")
+    for call in (["status"], ["status", "--check"]):
+        shown = londiste(leaf.db, *call)
+        assert "dead" not in shown.out and "_is_at_home" not in shown.out + shown.err, shown
+    shown = londiste(leaf.db, "status")
+    assert shown.out.count("SQL: 4.0.0, lacks functions of this program: londiste install") == 2
     # Without the schema of tables a node is a node.
     root.db.execute("drop schema londiste cascade")
     found = status.collect(leaf.dsn, QUEUE)

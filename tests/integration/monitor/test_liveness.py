@@ -50,6 +50,16 @@ def test_a_worker_is_alive_hung_and_gone(line: Line, command: Command) -> None:
     assert of(leaf).worker.life is Life.NEVER  # type: ignore[union-attr]
     shown = command(leaf, "status").out
     assert "worker: NOT RUNNING (never reported here); start it: londiste -c FILE worker" in shown
+    with leaf.database.connect() as other:
+        # As a worker of 4.0.0, which does not report.
+        other.execute(
+            "select pg_advisory_lock(hashtextextended('londiste worker ' || %s::text, 0))", [QUEUE]
+        )
+        assert of(leaf).worker.life is Life.ALIVE  # type: ignore[union-attr]
+        shown = command(leaf, "status").out
+        assert "worker: alive, has not reported: an older program, or it starts (" in shown
+        assert "start no second one" in shown and shown.count("NOT RUNNING") == 1
+        assert "NOT RUNNING" not in command(leaf, "check").out
     line.start(leaf)
     root.database.execute("insert into t values (1, 'a')")
     line.wait_position(leaf, line.tick())
