@@ -17,7 +17,10 @@
 --   holds_schema this role may prevent that the schema is renamed
 --   version      the same text as table_versions has
 with wanted as (
-    select c.oid, t.name, c.relkind, c.relhasrules, c.xmin::text as xmin,
+    select c.oid, t.name, c.relkind, c.relhasrules,
+        pg_catalog.concat_ws(' ', c.relname, c.relnamespace, c.relowner, c.relkind, c.relpersistence,
+            c.relchecks, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity,
+            c.relispartition) as definition,
         case
             when pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER') then 0
             when not pg_catalog.pg_has_role(current_user, c.relowner, 'MEMBER') then 0
@@ -107,7 +110,7 @@ select
     b.typname in ('json', 'jsonb') and b.typnamespace = 'pg_catalog'::regnamespace as json_text,
     k.byte_text,
     (
-        select w.xmin || ' ' || pg_catalog.string_agg(v.xmin::text, ' ' order by v.attnum)
+        select w.definition || ' ' || pg_catalog.string_agg(v.xmin::text, ' ' order by v.attnum)
         from pg_catalog.pg_attribute v
         where v.attrelid = w.oid and v.attnum > 0
     ) as version

@@ -9,10 +9,11 @@ import psycopg
 import pytest
 
 from londiste.applier.applier import Applier, StaleShapes
+from londiste.changes.types import Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.owner import OwnerStatement, guarded, run, truncate
-from londiste.db.relation import Relation, shapes
+from londiste.db.relation import Relation, shapes, versions
 from londiste.errors import LondisteError, TransientError
 from londiste.replication.apply.routing import plan
 from tests.fixtures.cluster import Database
@@ -74,6 +75,42 @@ def test_a_table_that_changed_hands_is_not_written_unguarded(
         write(shapes(conn, [T]), verify=False)
     assert swapped.value("select not is_called from shop.ran")
     assert swapped.value("select count(*) from shop.t") == rows
+
+
+BETWEEN = {
+    "column": [
+        "add w int",
+        "alter v type varchar(9)",
+        "drop v",
+        "rename v to w",
+        "alter v set not null",
+    ],
+    "owner": [f"owner to {OWNER}"],
+    "name": ["rename to u"],
+    "rows": ["enable row level security", "add check (id > 0)"],
+}
+
+
+@pytest.mark.parametrize("kind", BETWEEN)
+def test_a_truncate_between_portions_is_no_change_and_another_is(
+    swapped: Database, kind: str
+) -> None:
+    with swapped.connect(replica=True, autocommit=True) as conn:
+        applier = Applier(conn, node="leaf", queue="q")
+        for number, change in enumerate(BETWEEN[kind]):
+            known = shapes(conn, [T])
+            with conn.transaction(force_rollback=True):
+                conn.execute("select 1")
+                first, second = number * 10, number * 10 + 1
+                empty = Truncate(first, 1, T)
+                applier.apply(plan({T: [insert(first)]}, known, node="leaf"), more=True)
+                applier.apply(plan({T: [empty, insert(second)]}, known, node="leaf"), more=True)
+                truncate(conn, T, tree=False)
+                applier.apply(plan({T: [insert(first)]}, known, node="leaf"), more=True)
+                assert versions(conn, [known[T].oid]) == {known[T].oid: known[T].version}
+                conn.execute(f"alter table shop.t {change}".encode())
+                with pytest.raises(TransientError):
+                    applier.apply(plan({T: [insert(second)]}, known, node="leaf"))
 
 
 def test_a_table_written_one_by_one_does_not_change_hands(swapped: Database) -> None:
