@@ -147,21 +147,30 @@ class Writing:
         places = {place.table: (source, dest, place) for source, dest, place in staged.places}
         if self._merger is None:
             self._merger = Merger(self._conn, spec.attempt, self._by_name, spec.batch.consumer)
+        merger = self._merger
+
+        def truncate(changes: Iterable[tuple[TableName, object]]) -> None:
+            for table, _ in changes:
+                self._send(merger, part, SliceChunk(0, table, TRUNCATE))
+
         for chunk in staged.chunks:
             source, dest, place = places[chunk.table]
             work = self._work(source)
             if chunk.kind == TRUNCATE:
                 tick = self._batch.tick_id, self._batch.tick_time
-                work.truncate(At(self._conn, self._batch.queue, *tick, dest, _no_rows))
+                work.truncate(At(self._conn, self._batch.queue, *tick, dest, truncate))
                 continue
             _, known = self._known.setdefault(source, (dest, {}))
             if work.is_there(self._conn, dest, place, known):
-                self._require(chunk)
-                try:
-                    self._merger.write(part.number, chunk)
-                except MergeFailed as failed:
-                    raise FallBackToSerial(f"{failed.table}: {failed.text}") from failed
+                self._send(merger, part, chunk)
         return staged.events
+
+    def _send(self, merger: Merger, part: Slice, chunk: SliceChunk) -> None:
+        self._require(chunk)
+        try:
+            merger.write(part.number, chunk)
+        except MergeFailed as failed:
+            raise FallBackToSerial(f"{failed.table}: {failed.text}") from failed
 
     def finish(self) -> None:
         """Drops expired partitions after the last slice."""
@@ -183,9 +192,5 @@ class Writing:
         for name in (*chunk.columns, *chunk.key):
             if name not in shape.by_name:
                 raise FallBackToSerial(f"{table} has no column {name}")
-        if chunk.kind != Verb.INSERT and not set(chunk.key) <= set(chunk.columns):
+        if chunk.kind not in {Verb.INSERT, TRUNCATE} and not set(chunk.key) <= set(chunk.columns):
             raise FallBackToSerial(f"{table}: an event has no value for a key column")
-
-
-def _no_rows(changes: Iterable[object]) -> None:
-    """Removes a TRUNCATE's rows."""

@@ -34,7 +34,7 @@ def ends(pgq_db: Database, new_database: Callable[..., Database]) -> Ends:
     return ends
 
 
-@pytest.mark.parametrize("engine", ["process"])
+@pytest.mark.parametrize("engine", ["process", "local"])
 @pytest.mark.parametrize("handler", ["direct", "bulk_direct", "daily_field"])
 def test_rows_after_a_truncate_in_one_batch(engine: str, handler: str, ends: Ends) -> None:
     given: dict[str, Any] = {} if handler == "daily_field" else {"part_field": None}
