@@ -28,9 +28,8 @@ def page() -> str:
 
     parts = [_HEAD]
     usual = {option.name: option.default for option in registry.options(Dispatch)}
-    presets = {kind.NAME: kind for kind in PRESETS}
     for name in registry.names():
-        if name in presets:
+        if name in PRESETS:
             continue
         kind = registry.find(name)
         also = f" (also `{'`, `'.join(kind.ALIASES)}`)" if kind.ALIASES else ""
@@ -52,10 +51,10 @@ def page() -> str:
         " see [updates and deletes](../howto/partition-archive.md#updates-and-deletes).\n"
         "\n| handler | defaults that differ |\n|---|---|\n"
     )
-    for name, kind in sorted(presets.items()):
+    for name in sorted(PRESETS):
         other = [
             f"`{option.name}={option.default}`"
-            for option in registry.options(kind)
+            for option in registry.options(registry.find(name))
             if option.default != usual[option.name]
         ]
         parts.append(f"| `{name}` | {' '.join(other)} |\n")
