@@ -14,12 +14,13 @@ one imperative sentence), and the exit code of its class:
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
+
+from londiste.wording import first_line
 
 if TYPE_CHECKING:
     import psycopg
@@ -55,15 +56,6 @@ class LondisteError(Exception):
         for word, text in (("detail", self.detail), ("hint", self.hint)):
             if text:
                 self.add_note(f"{word}: {text}")
-
-
-def bounded(text: str, most: int = 2_000) -> str:
-    """Pure: a text of at most that many characters, and how many it had.
-
-    What a server reports may be as long as a trigger of any user likes: it is stored as the error
-    of a node, printed by ``status``, and sent by ``notify``.
-    """
-    return text if len(text) <= most else f"{text[:most]}… (of {len(text):,} characters)"
 
 
 class UsageError(LondisteError):
@@ -456,17 +448,3 @@ def server_hint(error: psycopg.Error) -> str:
     """The server's hint, unless it recommends to drop other objects as well."""
     hint = error.diag.message_hint or ""
     return "" if "CASCADE" in hint else hint
-
-
-def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The hint for a word that is none of these: the nearest of them, else ``otherwise``."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else otherwise
-
-
-def first_line(text: str) -> str:
-    """The first non-empty line; libpq writes one line per address tried."""
-    for line in text.splitlines():
-        if line.strip():
-            return line.strip()
-    return ""

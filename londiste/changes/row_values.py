@@ -7,7 +7,8 @@ import re
 import psycopg
 
 from londiste.daemon import logcontext
-from londiste.errors import LondisteError, bounded
+from londiste.errors import LondisteError
+from londiste.wording import bounded
 
 
 def format_error(error: psycopg.Error) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -73,7 +74,6 @@ class LazyGroup(click.Group):
         if isinstance(command, click.Group):
             return command
         from londiste.cli.options import with_node
-        from londiste.cli.words import with_words
 
         return with_node(with_words(command))
 
@@ -133,3 +133,23 @@ class RunByDefault(LazyGroup):
             # A shell that completes the word behind the group asks without words.
             default = self.alone and not ctx.resilient_parsing
         return super().parse_args(ctx, ["run", *args] if default else args)
+
+
+def name_in_word(text: str) -> str:
+    """Pure: the name that a word stands for: without the backslash before ``-``."""
+    return text[1:] if re.match(r"\\+-", text) else text
+
+
+class _Word(click.types.StringParamType):
+    """A text, or a name behind a backslash."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return name_in_word(super().convert(value, param, ctx))
+
+
+def with_words(command: click.Command) -> click.Command:
+    """Lets the arguments of a command be such words; returns the command."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Argument) and parameter.type is click.STRING:
+            parameter.type = _Word()
+    return command

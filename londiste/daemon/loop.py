@@ -25,9 +25,9 @@ from londiste.errors import (
     NotSecured,
     ServerStarting,
     Superseded,
-    bounded,
     from_database,
 )
+from londiste.wording import bounded
 
 log = logging.getLogger(__name__)
 

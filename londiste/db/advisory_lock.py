@@ -8,8 +8,8 @@ import time
 from psycopg.rows import dict_row
 
 from londiste.db.connection import Connection
-from londiste.db.lock_holder import Holder, holder_of
 from londiste.db.queries import query, translated
+from londiste.db.server_text import Holder, holder_of
 
 #: Seconds to wait for the session of a process that was killed a moment ago.
 PATIENCE = 3.0

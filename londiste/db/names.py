@@ -75,7 +75,7 @@ def word(name: str) -> str:
     r"""The exact name as one word of a command, to be pasted into a shell.
 
     A name that begins with ``-`` gets a backslash before it, so that it is no option: the commands
-    remove it (``londiste.cli.words``).
+    remove it (``londiste.cli.lazy``).
     """
     text = f"\\{name}" if re.match(r"\\*-", name) else name
     if text.isprintable():

@@ -1,9 +1,14 @@
-"""Server of a session in words: what a process is connected to, and what is down."""
+"""Servers in words: what a process is connected to, what is down, and who holds a lock.
+
+Every role that may connect can take an advisory lock, so an error about one names the session.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from londiste.db.connection import Connection, whereabouts
 from londiste.errors import NodeUnreachable, ServerStarting
@@ -35,3 +40,56 @@ def named(what: str, *, replaced: str = "") -> Iterator[None]:
         raise type(error)(
             f"{what} {state}: {error.message}", detail=error.detail, hint=error.hint + more
         ) from error
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The session that holds an advisory lock.
+
+    entitled -- its role may run a worker; every role can take the lock.
+    """
+
+    pid: int
+    role: str
+    entitled: bool
+    text: str
+
+    @property
+    def remedy(self) -> str:
+        """The hint: how to get the lock."""
+        end = f"end that session: select pg_terminate_backend({self.pid})"
+        return f"wait until it ends, or {end}" if self.entitled else end
+
+
+def holder_of(row: Mapping[str, Any]) -> Holder:
+    """The holder in a row of ``job_lock_holder`` or ``advisory_lock_holder``."""
+    text = (
+        f"server process {row['pid']} of role {row['usename']}, from {row['client']},"
+        f" application {row['application_name']}, since {row['backend_start']:%F %T%z}"
+    )
+    return Holder(int(row["pid"]), str(row["usename"]), bool(row["entitled"]), text)
+
+
+@dataclass(frozen=True)
+class AdvisoryKey:
+    """The key of an advisory lock: one number, or a relation and a number (None: any)."""
+
+    key: int | None = None
+    relation: str | None = None
+    number: int | None = None
+
+
+#: What the context of an error contains in each language of messages -> the lock that was awaited.
+_AWAITED = {
+    '"_lock_capture"': AdvisoryKey(relation="londiste.table_info"),
+    "pg_advisory_xact_lock('pgq.queue'::regclass": AdvisoryKey(relation="pgq.queue", number=0),
+}
+
+
+def awaited(context: str) -> AdvisoryKey | None:
+    """Pure: the advisory lock that a function waited for; None: the error was about another one.
+
+    context -- of the server's error: the calls in which it was raised, the innermost first.
+    """
+    innermost = "\n".join(context.splitlines()[:2])
+    return next((key for sign, key in _AWAITED.items() if sign in innermost), None)

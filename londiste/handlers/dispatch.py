@@ -412,15 +412,8 @@ def _presets() -> Iterator[tuple[str, dict[str, Any]]]:
     for load, prefix in ((LoadMode.DIRECT, ""), (LoadMode.BULK, "bulk_")):
         for adverb, period in _PERIODS.items():
             for word, mode in _MODES.items():
-                yield (
-                    f"{prefix}{adverb}_{word}",
-                    {
-                        "part_mode": mode,
-                        "period": period,
-                        "row_mode": RowMode.LATEST,
-                        "load_mode": load,
-                    },
-                )
+                defaults = {"part_mode": mode, "period": period, "row_mode": RowMode.LATEST}
+                yield f"{prefix}{adverb}_{word}", {**defaults, "load_mode": load}
         yield f"{prefix}direct", {"table_mode": TableMode.DIRECT, "load_mode": load}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.lock_holder import AdvisoryKey
 from londiste.db.queries import name_holder
+from londiste.db.server_text import AdvisoryKey
 from londiste.errors import InstallError, LockTimeout, LondisteError, from_database
 from londiste.install import ledger, locks, source
 from londiste.install.plan import Action, InstallPlan, PlanStep, plan

@@ -22,7 +22,8 @@ from typing import Any, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from londiste import __version__
-from londiste.errors import BadOption, TransientError, bounded
+from londiste.errors import BadOption, TransientError
+from londiste.wording import bounded
 
 #: Begin of the variables that are settings, and may be secrets.
 _SETTINGS = ("LONDISTE_", "PG")

@@ -23,11 +23,11 @@ from londiste.errors import (
     StateError,
     UnknownConsumer,
     UnknownQueue,
-    did_you_mean,
 )
 from londiste.pgq import batches, coop, counting, dead_letters, delayed, queues, spark_epochs
 from londiste.pgq.spark_epochs import Sink
 from londiste.pgq.types import ConsumerInfo, QueueInfo
+from londiste.wording import did_you_mean
 
 
 def find_queue(conn: Connection, name: str) -> QueueInfo:

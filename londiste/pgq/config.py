@@ -11,7 +11,8 @@ from typing import Literal
 
 from londiste.db.connection import Connection
 from londiste.db.queries import tuples
-from londiste.errors import BadOption, did_you_mean
+from londiste.errors import BadOption
+from londiste.wording import did_you_mean
 
 _TRUE = {"true", "t", "yes", "y", "on", "1"}
 _FALSE = {"false", "f", "no", "n", "off", "0"}

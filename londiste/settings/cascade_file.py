@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from londiste import configfile, errors
+from londiste import configfile, wording
 from londiste.dsn import without_secrets
 from londiste.errors import BadOption
 from londiste.settings.cascade_keys import (
@@ -395,7 +395,7 @@ def line(text: str, section: str, key: str | None) -> int:
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """The hint for a word that is none of these."""
     rest = f"use one of {', '.join(known)}" if len(known) < 20 else "londiste config lists them"
-    return errors.did_you_mean(word, known, rest)
+    return wording.did_you_mean(word, known, rest)
 
 
 def _after_providers(nodes: Mapping[str, NodeSection]) -> dict[str, NodeSection]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from londiste import configfile
-from londiste.errors import BadOption, did_you_mean
+from londiste.errors import BadOption
 from londiste.settings import cascade_file, pair
 from londiste.settings.cascade_file import OWN_KEYS, CascadeFile
 from londiste.settings.earlier import INSTEAD, OTHER_NAMES, RENAMED, WITHOUT_EFFECT
@@ -30,6 +30,7 @@ from londiste.settings.kinds import (
     WebSettings,
     WorkerSettings,
 )
+from londiste.wording import did_you_mean
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from londiste.cascade import sqlapi as nodes
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
-from londiste.errors import BadOption, UnknownNode, UnknownTable, did_you_mean
+from londiste.errors import BadOption, UnknownNode, UnknownTable
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
@@ -17,6 +17,7 @@ from londiste.replication.commands import add_table, remove_table, sequences
 from londiste.replication.model import TableOptions
 from londiste.shell.language import Forms
 from londiste.shell.session import Result, Session
+from londiste.wording import did_you_mean
 
 FORMS = Forms()
 

@@ -13,8 +13,9 @@ from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.topology import Asker, Silent, Topology
-from londiste.errors import NodeUnreachable, StateError, UnknownNode, did_you_mean
+from londiste.errors import NodeUnreachable, StateError, UnknownNode
 from londiste.orchestration.connections import Connections
+from londiste.wording import did_you_mean
 
 
 @dataclass(frozen=True)

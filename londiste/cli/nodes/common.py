@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from londiste.cascade import sqlapi as nodes
-from londiste.errors import UnknownNode, did_you_mean
+from londiste.errors import UnknownNode
 from londiste.orchestration.connections import Connections
 from londiste.settings import NodeSettings
+from londiste.wording import did_you_mean
 
 
 def dsn_of(where: Connections, settings: NodeSettings, name: str | None) -> str:

@@ -380,3 +380,13 @@ def test_keys_that_only_the_sql_remembers_forbid_its_removal(pgq_db: Database) -
     assert "ADD CONSTRAINT b_to_a FOREIGN KEY (id) REFERENCES public.a;" in caught.value.detail
     assert "b_to_gone" not in caught.value.detail
     assert remove.uninstall(conn, force=True)
+
+
+def test_install_brings_the_queue_without_replication(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(cli, ["queue", "install", "--db", database.dsn, "--dry-run"]) == 0
+    assert database.value("select to_regnamespace('pgq')") is None
+    assert run(cli, ["queue", "install", "--db", database.dsn]) == 0
+    assert database.value("select pgq.version()")
+    assert database.value("select to_regnamespace('londiste')") is None

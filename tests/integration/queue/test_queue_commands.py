@@ -431,16 +431,6 @@ def test_a_tick_by_hand_is_named_also_when_the_ticker_was_quicker(
     assert newest == sorted(set(newest))
 
 
-def test_install_brings_the_queue_without_replication(
-    database: Database, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(cli, ["queue", "install", "--db", database.dsn, "--dry-run"]) == 0
-    assert database.value("select to_regnamespace('pgq')") is None
-    assert run(cli, ["queue", "install", "--db", database.dsn]) == 0
-    assert database.value("select pgq.version()")
-    assert database.value("select to_regnamespace('londiste')") is None
-
-
 def test_reader_role_reads_and_gets_errors_for_writes(
     pgq_db: Database, conn: Connection, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from londiste.applier.event_errors import hint_for
-from londiste.cli.words import with_words
+from londiste.cli.lazy import with_words
 from londiste.db.names import TableName, argument, word
 from londiste.errors import UnknownTable
 from londiste.replication.model import decode_attrs, encode_attrs

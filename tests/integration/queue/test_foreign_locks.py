@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from londiste.db import lock_holder
+from londiste.db import server_text
 from londiste.install import apply
 from tests.fixtures.cascade import CommandLine, Node
 
@@ -70,6 +70,6 @@ def test_the_lock_of_installers(
 
 def test_an_error_about_another_lock_asks_for_no_session() -> None:
     inside = 'SQL statement "update t"\nPL/pgSQL function f() line 3 at SQL statement\n'
-    assert lock_holder.awaited("") is None
-    assert lock_holder.awaited(inside + 'SQL function "_lock_capture" statement 1') is None
-    assert lock_holder.awaited('SQL function "_lock_capture" statement 1\n' + inside) is not None
+    assert server_text.awaited("") is None
+    assert server_text.awaited(inside + 'SQL function "_lock_capture" statement 1') is None
+    assert server_text.awaited('SQL function "_lock_capture" statement 1\n' + inside) is not None
