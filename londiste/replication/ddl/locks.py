@@ -110,6 +110,16 @@ def foresee(statement: Statement) -> Effect:
     return Effect("", UNKNOWN, UNKNOWN, UNKNOWN)
 
 
+def truncated(statement: Statement) -> tuple[list[str], bool]:
+    """The tables that a TRUNCATE names, and whether it cascades; none for other statements."""
+    words = statement.words
+    if not words or not words[0].is_("truncate"):
+        return [], False
+    parts = _actions(words[1:])
+    names = [_table(part, 0, "table", "only") for part in parts]
+    return [name for name in names if name], bool(parts) and parts[-1][-1].is_("cascade")
+
+
 def _create(statement: Statement) -> Effect:
     words = [w for w in statement.words if not w.is_("or", "replace", "unique", "constraint")]
     kind = words[1].text if len(words) > 1 else ""

@@ -11,14 +11,17 @@ from typing import TypeVar
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeType
 from londiste.db.connection import Connection, session
+from londiste.db.names import TableName
+from londiste.db.queries import tuples
 from londiste.errors import InstallError, LondisteError
 from londiste.orchestration.connections import reach
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import StatementTiming
 from londiste.replication.ddl.execute import wanted_here
-from londiste.replication.ddl.locks import KEEPS_OUT, foresee
+from londiste.replication.ddl.locks import KEEPS_OUT, foresee, truncated
 from londiste.replication.ddl.publish import Planned
+from londiste.replication.ddl.split import Statement
 from londiste.replication.ddl.sqlapi import Script
 
 T = TypeVar("T")
@@ -35,9 +38,9 @@ WAYS = {
 class Foreseen:
     """One statement of a part.
 
-    table -- as the statement names it.
+    table -- as the statement names it; all of a TRUNCATE, also those that it reaches by CASCADE.
     keeps_out -- the sessions that wait for its lock.
-    replicated -- that table's capture is recreated in the same transaction.
+    replicated -- the capture of one of them is recreated in the same transaction.
     """
 
     number: int
@@ -90,6 +93,11 @@ def explain(
         replicated = {
             str(table.dest) for table in tables.get_table_list(conn, queue) if table.local
         }
+        emptied = {
+            (number, index): _emptied(conn, statement)
+            for number, one in enumerate(planned)
+            for index, statement in enumerate(one.part.statements)
+        }
     members = _members(dsn, queue)
     if local:
         members = [m for m in members if m.name == me.name]
@@ -106,7 +114,8 @@ def explain(
             for name, answer in answers
         ]
         statements = [
-            _foreseen(one, number, replicated) for number in range(len(one.part.statements))
+            _foreseen(one, number, replicated, emptied[index, number])
+            for number in range(len(one.part.statements))
         ]
         found.append(Explained(one.part.name, WAYS[one.part.way], statements, on))
     return found
@@ -192,18 +201,37 @@ def _what(conn: Connection, queue: str, node: str, one: Planned, known: dict[str
     return "runs" if wanted else "skipped: its conditions do not hold here"
 
 
-def _foreseen(one: Planned, index: int, replicated: set[str]) -> Foreseen:
+def _emptied(conn: Connection, statement: Statement) -> list[str]:
+    """The tables that a TRUNCATE names, and those that it reaches by CASCADE."""
+    names, cascades = truncated(statement)
+    if not names or not cascades:
+        return names
+    full = [TableName.parse(_full(name)) for name in names]
+    reached = tuples(
+        conn,
+        "truncate_cascade",
+        schemas=[name.schema for name in full],
+        names=[name.name for name in full],
+    )
+    return [*names, *(str(TableName(schema, name)) for schema, name in reached)]
+
+
+def _full(name: str) -> str:
+    return name if "." in name else f"public.{name}"
+
+
+def _foreseen(one: Planned, index: int, replicated: set[str], emptied: Sequence[str]) -> Foreseen:
     statement = one.part.statements[index]
     effect = foresee(statement)
-    full = effect.table if "." in effect.table else f"public.{effect.table}"
+    named = emptied or [effect.table]
     return Foreseen(
         statement.number,
         statement.line,
         statement.shown,
-        effect.table,
+        ", ".join(named),
         effect.lock,
         KEEPS_OUT.get(effect.lock, ""),
         effect.rewrites,
         effect.reads,
-        full in replicated and effect.lock in KEEPS_OUT,
+        any(_full(name) in replicated for name in named) and effect.lock in KEEPS_OUT,
     )

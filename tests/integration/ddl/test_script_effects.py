@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from londiste.db.names import TableName
@@ -213,3 +215,23 @@ def test_a_partition_that_a_node_does_not_have(tree: Tree) -> None:
     tree.once(tree.branch)
     error = stopped(tree, tree.branch, "p.sql", "truncate q_1")
     assert "table public.q: 0 written, 0 removed, emptied in part on the root" in error
+
+
+def test_a_dry_run_names_all_tables_that_truncate_empties(tree: Tree) -> None:
+    tree.root.database.execute(PARENT)
+    tree.root.database.execute(
+        "alter table c add foreign key (p) references p; create table other (id int);"
+        "alter table t add p int references p"
+    )
+    found = {}
+    for text in ("truncate table only other, t", "truncate p cascade", "truncate p"):
+        done = tree.run(tree.root, "execute", "--dry-run", "--json", "--sql", text)
+        assert done.code == 0, str(done)
+        (script,) = json.loads(done.out)["scripts"]
+        (statement,) = script["statements"]
+        found[text] = statement["table"], statement["replicated"]
+    assert found == {
+        "truncate table only other, t": ("other, t", True),
+        "truncate p cascade": ("p, public.c, public.t", True),
+        "truncate p": ("p", False),
+    }
