@@ -234,11 +234,12 @@ def _require_captures(sites: Connections, sides: Sequence[Side]) -> None:
     """
     for side in sides:
         for one in replication_role.find(sites.at(side.dsn)):
-            raise StateError(
-                f"{side.name} database: {one}",
-                detail=f"nothing was changed; {replication_role.WHY}",
-                hint=f"as an administrator of the {side.name} server: {one.statement}; end its open"
-                " sessions; londiste migrate verify compares the rows; then repeat the command",
+            raise replication_role.refusal(
+                one,
+                f"{side.name} database",
+                f"the {side.name} server",
+                "end its open sessions; londiste migrate verify compares the rows; then repeat the"
+                " command",
             )
 
 

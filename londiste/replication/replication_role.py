@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from londiste.db.connection import Connection
 from londiste.db.names import quote
 from londiste.db.queries import fetch
+from londiste.errors import StateError
 
 #: What its sessions do.
 WHY = (
@@ -46,6 +47,19 @@ class RoleSetting:
             return f"alter database {name} reset session_replication_role"
         where = f" in database {quote(self.database)}" if self.database is not None else ""
         return f"alter role {quote(self.role)}{where} reset session_replication_role"
+
+
+def refusal(one: RoleSetting, what: str, server: str, then: str) -> StateError:
+    """The error of a command that moves the root while captures would not fire.
+
+    what -- the node or database that has the setting; server -- whose administrator ends it.
+    then -- what follows in the hint.
+    """
+    return StateError(
+        f"{what}: {one}",
+        detail=f"nothing was changed; {WHY}",
+        hint=f"as an administrator of {server}: {one.statement}; {then}",
+    )
 
 
 def find(conn: Connection) -> tuple[RoleSetting, ...]:

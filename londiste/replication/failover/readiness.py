@@ -220,16 +220,15 @@ def check(
 def _require_captures(here: Connection, name: str, *, force: bool, warn: Warn) -> None:
     """Raises StateError when sessions of the node's database would not be captured."""
     for one in replication_role.find(here):
-        what = f"node {name} is not ready to be the root: {one}"
+        what = f"node {name} is not ready to be the root"
         if force:
-            warn(f"{what}: {replication_role.WHY}; as an administrator of {name}: {one.statement}")
+            warn(
+                f"{what}: {one}: {replication_role.WHY}; as an administrator of {name}:"
+                f" {one.statement}"
+            )
             continue
-        raise StateError(
-            what,
-            detail=f"nothing was changed; {replication_role.WHY}",
-            hint=f"as an administrator of {name}: {one.statement}; then repeat the command; or"
-            " continue without it: --allow-data-loss",
-        )
+        then = "then repeat the command; or continue without it: --allow-data-loss"
+        raise replication_role.refusal(one, what, name, then)
 
 
 def _holds_less(here: ReplicatedTable, there: ReplicatedTable | None) -> bool:
