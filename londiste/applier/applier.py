@@ -40,12 +40,13 @@ from londiste.applier.event_errors import check_columns
 from londiste.applier.plan import ReplayChanges, RowSet, TableChange, TablePlan, Verb
 from londiste.applier.row_by_row import RowWriter, must_replace
 from londiste.changes.row_values import format_error
+from londiste.daemon.loop import Trouble
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import translated
 from londiste.db.relation import Relation, has_changed, hold
-from londiste.errors import TransientError, from_database
+from londiste.errors import LondisteError, TransientError, bounded, from_database
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +110,8 @@ class Applier:
         self._referenced: set[TableName] = set()
         # Tables that COPY could not write.
         self._not_copied: set[TableName] = set()
+        # What was logged of tables: a batch that fails is tried again and again.
+        self._logged: dict[tuple[TableName, str], Trouble] = {}
         self._undone = 0
 
     def apply(
@@ -192,13 +195,22 @@ class Applier:
                         self._referenced |= truncated
                         continue
                 if failed.state in CONFLICTS and self._may_rewrite(plans, failed.table):
-                    log.info("%s, written again as delete and insert", failed)
+                    self._log(failed, "written again as delete and insert")
                     self._rewrite.add(failed.table)
                     continue
-                log.info("%s, applying its events one by one", failed)
+                self._log(failed, "applying its events one by one")
                 return False
             else:
                 return True
+
+    def _log(self, failed: _SetFailed, then: str) -> None:
+        """Logs a failed set at the 1st, 2nd, 4th, 8th … time; the text may be that of a trigger."""
+        error = LondisteError(bounded(str(failed), 500))
+        trouble = self._logged.get((failed.table, then))
+        if trouble is None or trouble.message != error.message:
+            trouble = self._logged[failed.table, then] = Trouble()
+        if trouble.failed(error):
+            log.info("%s, %s%s", error, then, trouble.times())
 
     def _pipelined(
         self,

@@ -68,6 +68,12 @@ class Trouble:
         self.message = error.message
         return not same or self.failures & (self.failures - 1) == 0
 
+    def times(self) -> str:
+        """For the end of a log line: how often and since when; empty for the first time."""
+        if self.failures <= 1 or self.since is None:
+            return ""
+        return f" ({self.failures} times since {self.since:%Y-%m-%d %H:%M:%S})"
+
     def over(self) -> Trouble:
         """Resets the failures after a success."""
         if self.failures:
@@ -202,9 +208,7 @@ def as_londiste(error: Exception) -> LondisteError:
 
 def report(error: LondisteError, trouble: Trouble | None = None) -> None:
     """Logs an error with detail and hint: a warning if a retry may help."""
-    since = ""
-    if trouble is not None and trouble.failures > 1 and trouble.since is not None:
-        since = f" ({trouble.failures} times since {trouble.since:%Y-%m-%d %H:%M:%S})"
+    since = "" if trouble is None else trouble.times()
     with logcontext.bound(**logcontext.of(error)):
         level = logging.WARNING if error.retry else logging.ERROR
         log.log(level, "%s%s", describe(error), since, extra={"error": error})
