@@ -12,6 +12,7 @@ import io
 import itertools
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ import click
 from londiste.cli import hints, layout
 from londiste.cli.documents import Failure, as_json
 from londiste.daemon import child, crash, logcontext
+from londiste.daemon.arguments import without_secrets
 from londiste.errors import LondisteError, NodeUnreachable, UsageError, from_database, from_driver
 
 EXIT_USAGE = 2
@@ -139,6 +141,8 @@ _program: click.Command = click.Group()
 _call = hints.Given()
 _json_wanted = False
 _also: dict[str, Any] = {}
+#: Words of the call with a password, and how they are shown.
+_secret: dict[str, str] = {}
 #: A database, as its errors name it, and the node to ask if it does not answer.
 _another: tuple[str, str] | None = None
 
@@ -150,6 +154,13 @@ def _remember(program: click.Command, argv: Sequence[str]) -> None:
     # Also for calls that no command understands.
     _json_wanted = "--json" in itertools.takewhile(lambda word: word != "--", argv)
     _also.clear()
+    _secret.clear()
+    for given in argv:
+        # The value of --option=value stands alone in messages.
+        for word in (given, given.partition("=")[2] if given.startswith("--") else ""):
+            shown = without_secrets(word)
+            if shown != word:
+                _secret.update({shlex.quote(word): shlex.quote(shown), word: shown})
 
 
 def repeat_in_hints(*words: str) -> None:
@@ -249,7 +260,12 @@ def _document(error: LondisteError, exit_code: int) -> None:
 
 
 def phrase(text: str) -> str:
-    """A sentence of Londiste in one line, with nouns that agree with their number."""
+    """A sentence of Londiste in one line, with nouns that agree with their number.
+
+    It shows no password of the call: a connection string may be given instead of a name.
+    """
+    for word, shown in _secret.items():
+        text = text.replace(word, shown)
     return layout.singular(printable(text))
 
 
