@@ -78,6 +78,11 @@ def cookie_name(secure: bool) -> str:
     return "__Host-londiste" if secure else "londiste"
 
 
+def browser_cookie(secure: bool) -> str:
+    """The name of the cookie by which a browser is known after its session."""
+    return f"{cookie_name(secure)}-browser"
+
+
 def cookie(scope: Scope, name: str) -> str:
     """A cookie of a request; '' without one."""
     try:
@@ -122,6 +127,20 @@ class Policy:
     def token(self, identity: Identity) -> str:
         """The token of the forms of a request's session."""
         return hmac.new(self._secret, identity.session.encode(), hashlib.sha256).hexdigest()
+
+    def remembered(self, scope: Scope, name: str) -> str:
+        """The number of the browser, if this user has logged in with it; else ''."""
+        number, _, proof = cookie(scope, browser_cookie(self.secure)).partition(".")
+        same = hmac.compare_digest(self._proof(number, name).encode(), proof.encode())
+        return number if number and same else ""
+
+    def browser(self, number: str, name: str) -> str:
+        """What a browser keeps after a login of this user."""
+        return f"{number}.{self._proof(number, name)}"
+
+    def _proof(self, number: str, name: str) -> str:
+        text = f"browser {number} {name}".encode()
+        return hmac.new(self._secret, text, hashlib.sha256).hexdigest()
 
     def has_token(self, identity: Identity, token: str) -> bool:
         """Whether a form is of this session."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -15,7 +16,14 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from londiste.cascade.switching.cluster_state import look
-from londiste.console.access import Identity, Policy, cookie, cookie_name, next_page
+from londiste.console.access import (
+    Identity,
+    Policy,
+    browser_cookie,
+    cookie,
+    cookie_name,
+    next_page,
+)
 from londiste.console.actions import ACTIONS, Action, Place, Ready
 from londiste.console.facts import masked_text
 from londiste.console.render import Renderer
@@ -30,6 +38,9 @@ log = logging.getLogger(__name__)
 _LONGEST_FORM, _LONGEST_VALUE = 16_384, 1_000
 #: Seconds for a lock, and for the answer of a server.
 _LOCK_SECONDS, _ANSWER_SECONDS = 10.0, 30.0
+
+#: How long a browser is known after a login, if the console is not restarted.
+_BROWSER_SECONDS = 30 * 24 * 3600
 
 Form = Mapping[str, str]
 _T = TypeVar("_T")
@@ -82,7 +93,10 @@ class Forms:
         name, password = form.get("user", ""), form.get("password", "")
         wanted = next_page(form.get("next", ""))
         client = request.client.host if request.client is not None else ""
-        keys = (f"client {client}", f"user {name}")
+        # Others fail at will, also behind the same proxy: who has logged in with this browser
+        # before has attempts of his own.
+        number = self._policy.remembered(request.scope, name)
+        keys = (f"browser {number}",) if number else (f"client {client}", f"user {name}")
         pause = logins.limiter.wait(*keys)
         if pause > 0:
             text = f"Too many failed attempts. Wait {pause:.0f} seconds."
@@ -100,14 +114,15 @@ class Forms:
             logins.end(before)
         log.info("console: %s logged in from %s", name, client)
         done: Response = RedirectResponse(wanted, 303)
-        done.set_cookie(
-            cookie_name(self._policy.secure),
-            logins.begin(name),
-            httponly=True,
-            secure=self._policy.secure,
-            samesite="strict",
-            path="/",
-        )
+        secure = self._policy.secure
+        kept = self._policy.browser(number or secrets.token_urlsafe(16), name)
+        for kept_as, value, age in (
+            (cookie_name(secure), logins.begin(name), None),
+            (browser_cookie(secure), kept, _BROWSER_SECONDS),
+        ):
+            done.set_cookie(
+                kept_as, value, age, httponly=True, secure=secure, samesite="strict", path="/"
+            )
         return done
 
     def _login_page(self, wanted: str, error: str = "", status: int = 200) -> Response:

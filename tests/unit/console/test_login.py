@@ -250,7 +250,7 @@ def test_a_login_sets_a_cookie_with_its_flags_and_a_logout_ends_the_session(star
     planted = browser.cookie = "londiste=planted"
     answer = browser.log_in()
     assert (answer.status, answer.getheader("Location")) == (303, "/tables")
-    given = answer.getheader("Set-Cookie", "")
+    given = answer.headers.get_all("Set-Cookie", [])[0]
     flags = {part.strip().lower() for part in given.split(";")[1:]}
     assert flags == {"httponly", "samesite=strict", "path=/"}
     # The session is a new one, and no value of the browser's.
@@ -294,6 +294,33 @@ def test_passwords_are_not_tried_without_end(start: Start) -> None:
     assert browser.cookie == ""
     # The client has to wait, whatever name it gives.
     assert browser.log_in("otto").status == 429
+
+
+def test_failed_attempts_of_others_lock_out_no_known_browser(start: Start) -> None:
+    """Behind a proxy all clients have one address."""
+    operator = start(Policy(Logins({"anna": HASH, "otto": HASH})))
+    given = operator.log_in().headers.get_all("Set-Cookie", [])
+    operator.cookie = "; ".join(one.partition(";")[0] for one in given)
+    token = operator.token()
+    assert operator("POST", "/logout", {"token": token}).status == 303
+    known = operator.cookie = given[1].partition(";")[0]
+
+    attacker = Browser(operator.place)
+    for name in ("anna", "x") * FREE:
+        attacker.log_in(name, "wrong")
+    assert attacker.log_in().status == 429
+    # Of another user, or invented, the cookie is of no use.
+    attacker.cookie = known
+    assert attacker.log_in("otto").status == 429
+    attacker.cookie = known.partition(".")[0] + ".x"
+    assert attacker.log_in().status == 429
+
+    assert operator.log_in().status == 303
+    # It has a limit of its own.
+    for _ in range(FREE):
+        operator.cookie = known
+        assert operator.log_in(password="wrong").status == 401
+    assert operator.log_in().status == 429
 
 
 def test_a_form_of_another_site_or_session_changes_nothing(start: Start) -> None:
