@@ -147,6 +147,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "The range of a sequence on the node does not contain the published value.",
             "alter sequence with the type, minvalue and maxvalue that it has on the root.",
         ),
+        "sequence-behind": (
+            "A sequence of the node is behind the value that the root has published for it.",
+            "Restart the worker of the node, or run the statement of the finding.",
+        ),
         "partition": (
             "Rows of a partition changed without an event: subscribers have other rows.",
             "londiste resync on the nodes below, then settle it as the finding says.",

@@ -11,7 +11,7 @@ from londiste.db.connection import Connection
 from londiste.db.queries import tuples
 from londiste.errors import InstallError
 from londiste.monitor import partitions
-from londiste.monitor.nodes.rules import NO_SEQUENCE, REWRITTEN, STALE_BELOW, TOO_NARROW
+from londiste.monitor.nodes.rules import REWRITTEN, SEQUENCE_DOUBTS, STALE_BELOW
 from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import COPY_BELOW, ReplicatedTable
@@ -65,8 +65,7 @@ def collect(
     for rewritten in known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
         errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
     for kind, name, _ in known(missing, lambda: tuples(conn, "sequence_doubts", queue=queue)) or ():
-        what = NO_SEQUENCE if kind == "sequence-missing" else TOO_NARROW
-        errors.append((kind, f"sequence {name} {what}: {CHECK}"))
+        errors.append((kind, f"sequence {name} {SEQUENCE_DOUBTS[kind]}: {CHECK}"))
     for followed, why in known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():
         errors.append(("follow", f"{followed} cannot be added: {why}"))
     for table in listed:

@@ -26,6 +26,7 @@ SOURCES = {
     "follow": Severity.WARNING,
     "sequence-missing": Severity.WARNING,
     "sequence-range": Severity.WARNING,
+    "sequence-behind": Severity.WARNING,
 }
 
 

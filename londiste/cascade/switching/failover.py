@@ -223,11 +223,13 @@ def takeover_root(
     timeout: float,
     warn: Warn,
     partial: frozenset[str] = frozenset(),
+    prepare: Callable[[NodeAddress], Sequence[Step]] = lambda new: (),
 ) -> list[Step]:
     """The steps that make ``new`` the root in place of ``lost``, which does not answer.
 
     accept_loss -- proceed if a leaf has ticks that no branch has; it must be copied again.
     partial -- branches that forward other rows or values than ``new`` needs.
+    prepare -- further steps at the new root, before the promotion.
     timeout -- seconds for each wait.
 
     Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
@@ -280,6 +282,7 @@ def takeover_root(
         read_from.add(left.best.name)
         steps += [
             SetPaused(here, queue, target.worker, True, timeout),
+            *prepare(here),
             Promote(here, queue, ticket, _tick_of(sites, here, queue)),
         ]
         too_far = {n.name for n in left.ahead}

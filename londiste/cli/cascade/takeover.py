@@ -24,6 +24,7 @@ from londiste.db.names import argument
 from londiste.errors import BadOption, StateError
 from londiste.orchestration.connections import Connections
 from londiste.replication.failover import readiness, reroute
+from londiste.replication.failover.switchover_sequences import catch_up
 from londiste.settings import NodeSettings, cascade_file
 
 
@@ -142,6 +143,7 @@ def takeover(
                     timeout=timeout,
                     warn=output.warning,
                     partial=reroute.partial(where, scene, name, old),
+                    prepare=lambda root: catch_up(scene.queue, root),
                 )
             else:
                 steps = failover.takeover_branch(

@@ -14,7 +14,7 @@ from londiste.cli.plan_output import execute_plan, sites
 from londiste.cli.tables.common import all_of_them, already, ignore_missing
 from londiste.db.connection import session
 from londiste.db.queries import tuples
-from londiste.monitor.nodes.rules import NO_SEQUENCE, TOO_NARROW
+from londiste.monitor.nodes.rules import SEQUENCE_DOUBTS
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import sequences
 from londiste.replication.registration_filter import RegistrationFilter
@@ -26,11 +26,14 @@ class KnownSequence(TypedDict):
 
     local -- it is replicated to this node.
     last_value -- published by the root.
+    node_value -- the last value of this node's own sequence; None if it is not replicated, not
+        used or may not be read.
     """
 
     sequence: str
     local: bool
     last_value: int | None
+    node_value: int | None
 
 
 SEQUENCES = Rows("sequences", KnownSequence)
@@ -98,14 +101,21 @@ def remove_seq(
 @options.pass_context
 @options.json_output(SEQUENCES)
 def seqs(context: options.Context, as_json: bool) -> None:
-    """List the sequences of the queue: kept on this node or not, and the published value."""
+    """List the sequences of the queue: the published value, and that of this node."""
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste seqs", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)
         found = registered.get_seq_list(conn, settings.queue_name)
+        own = dict(tuples(conn, "node_sequences", queue=settings.queue_name))
         doubts = tuples(conn, "sequence_doubts", queue=settings.queue_name)
     rows = [
-        KnownSequence(sequence=str(s.name), local=s.local, last_value=s.last_value) for s in found
+        KnownSequence(
+            sequence=str(s.name),
+            local=s.local,
+            last_value=s.last_value,
+            node_value=own.get(str(s.name)),
+        )
+        for s in found
     ]
     output.show(
         SEQUENCES,
@@ -114,5 +124,4 @@ def seqs(context: options.Context, as_json: bool) -> None:
         empty="no sequence is replicated: londiste add-seq SEQUENCE",
     )
     for kind, name, _ in doubts:
-        what = NO_SEQUENCE if kind == "sequence-missing" else TOO_NARROW
-        output.message(f"sequence {name} {what}: londiste check")
+        output.message(f"sequence {name} {SEQUENCE_DOUBTS[kind]}: londiste check")

@@ -192,9 +192,15 @@ _OFF = {
 REWRITTEN = "was rewritten by DDL on this node alone, compare it"
 
 
-#: Of a replicated sequence.
-NO_SEQUENCE = "does not exist, it is replicated and was dropped or renamed"
-TOO_NARROW = "cannot hold the published value"
+#: Of a replicated sequence, by the kind of ``sql/queries/sequence_doubts.sql``.
+_NO_SEQUENCE = "does not exist, it is replicated and was dropped or renamed"
+_TOO_NARROW = "cannot hold the published value"
+_BEHIND = "is behind the published value"
+SEQUENCE_DOUBTS = {
+    "sequence-missing": _NO_SEQUENCE,
+    "sequence-range": _TOO_NARROW,
+    "sequence-behind": _BEHIND,
+}
 
 
 #: Of a change of a branch that was interrupted.
@@ -222,7 +228,7 @@ def _doubt(
             first = "" if root else "on the root, then on this node: "
             return Severity.WARNING, what, why, f"{first}londiste add-seq {argument(detail)}"
         case "sequence-missing":
-            what = f"sequence {table} {NO_SEQUENCE}"
+            what = f"sequence {table} {_NO_SEQUENCE}"
             why = (
                 "its values are not published: after a takeover nodes would return values that"
                 " rows already have"
@@ -236,11 +242,21 @@ def _doubt(
             )
             return Severity.WARNING, what, why, do
         case "sequence-range":
-            what = f"sequence {table} {TOO_NARROW}: {detail}"
+            what = f"sequence {table} {_TOO_NARROW}: {detail}"
             why = "it stays at its end, and nextval() fails here after a takeover"
             do = (
                 f"alter sequence {TableName.parse(table).quoted} as TYPE maxvalue N, as on the root"
             )
+            return Severity.WARNING, what, why, do
+        case "sequence-behind":
+            value = detail.partition(", ")[2].rstrip(")")
+            what = f"sequence {table} {_BEHIND} {value}"
+            why = (
+                "without a takeover, which moves it, it would return values that rows already have"
+            )
+            name = TableName.parse(table).quoted
+            statement = f"select setval({literal(name)}, {detail}) from {name}"  # noqa: S608
+            do = f"restart the worker, it moves the sequence; or: {statement}"
             return Severity.WARNING, what, why, do
         case "unlogged":
             what = f"table {table} is unlogged"

@@ -10,7 +10,7 @@ from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
-from londiste.db.queries import fetch, translated
+from londiste.db.queries import fetch, translated, tuples
 from londiste.db.structure.introspect import free_sequences
 from londiste.db.structure.tables import create_sequence
 from londiste.errors import BadOption, UnknownTable
@@ -205,6 +205,24 @@ class ChangeSequence(NodeStep):
                 tables.local_add_seq(conn, self.queue, self.sequence)
             else:
                 tables.local_remove_seq(conn, self.queue, self.sequence)
+
+
+def catch_up(conn: Connection, queue: str) -> list[TableName]:
+    """Moves the sequences of a node that are behind to their published values, never back.
+
+    The caller has opened a transaction.  Returns the sequences that it moved.
+    """
+    late = behind(conn, queue)
+    moved = [s for s in tables.get_seq_list(conn, queue) if s.name in late]
+    for one in moved:
+        tables.global_update_seq(conn, queue, one.name, one.last_value)
+    return [one.name for one in moved]
+
+
+def behind(conn: Connection, queue: str) -> set[TableName]:
+    """The sequences of a node that are behind their published values; none on a root."""
+    doubts = tuples(conn, "sequence_doubts", queue=queue)
+    return {TableName.parse(name) for kind, name, _ in doubts if kind == "sequence-behind"}
 
 
 def owned(conn: Connection, table: TableName) -> list[TableName]:

@@ -36,8 +36,10 @@ from londiste.db.connection import Connection, describe_dsn, session, usable
 from londiste.db.queries import interval
 from londiste.db.server_text import connected_to
 from londiste.errors import (
+    AccessDenied,
     EventError,
     InstallError,
+    LockTimeout,
     LondisteError,
     NodeDropped,
     PositionLost,
@@ -51,6 +53,7 @@ from londiste.pgq import position_check
 from londiste.pgq.batches import Opened
 from londiste.pgq.liveness import Beat
 from londiste.replication import sqlapi as tables
+from londiste.replication.commands import sequences
 from londiste.replication.ddl.background import Steps
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.worker.auto_add import AutoAdd
@@ -226,6 +229,18 @@ class Worker:
                 state.queue,
                 state.completed_tick,
             )
+            self._catch_up_sequences(target)
+
+    def _catch_up_sequences(self, target: Connection) -> None:
+        """Moves sequences that something else has set back: their next value may come late."""
+        try:
+            with target.transaction():
+                moved = sequences.catch_up(target, self.settings.queue_name)
+        except (AccessDenied, LockTimeout) as error:
+            log.warning("sequences that are behind could not be moved: %s", error)
+            return
+        for name in moved:
+            log.warning("moved sequence %s to its published value", name)
 
     def _reload(self) -> None:
         new = taken_over(self.settings, self.read(), OF_A_WORKER)
