@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+from datetime import timedelta
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType, WorkerState
 from londiste.db.connection import Connection
-from londiste.errors import PositionLost, StateError
+from londiste.db.names import argument
+from londiste.errors import AccessDenied, InstallError, PositionLost, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute
 from londiste.pgq import batches, position_check
-from londiste.pgq.position_check import PositionFacts
+from londiste.pgq.position_check import KnownPosition, PositionFacts
+from londiste.replication import sqlapi as tables
 from londiste.replication.commands import resync
+from londiste.replication.commands.registry_sync import CopyRegistry
+from londiste.replication.ddl import sqlapi as ddl
+from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.worker import connections
 from londiste.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+#: A script has started before the tick that carries it, by its own time.
+_LONGEST_SCRIPT = timedelta(hours=1)
 
 
 def rewind(settings: WorkerSettings, *, force_resync: bool = False) -> int:
@@ -76,7 +88,7 @@ def _rewind(
                 detail=f"{obstacle}; rows would be missing, nothing was changed",
                 hint="copy all tables of this node again: londiste worker --rewind --force-resync",
             )
-        _copy_all(settings, state)
+        _copy_all(settings, state, source, target, known)
         tick = _newest(state, facts)
     batches.register_consumer_at(source, state.queue, state.worker, tick)
     now = position_check.look(source, state.queue, state.worker, known, tick)
@@ -105,8 +117,17 @@ def _newest(state: WorkerState, facts: PositionFacts) -> int:
     return facts.last_tick
 
 
-def _copy_all(settings: WorkerSettings, state: WorkerState) -> None:
-    """Sets all tables of the node to be copied, before the position moves."""
+def _copy_all(
+    settings: WorkerSettings,
+    state: WorkerState,
+    source: Connection,
+    target: Connection,
+    known: KnownPosition | None,
+) -> None:
+    """Sets all tables of the node to be copied, before the position moves.
+
+    The events between are never read: what they say about tables and sequences is asked for.
+    """
     if state.type is NodeType.BRANCH:
         raise StateError(
             f"node {state.name} is a branch: its queue has events that {state.provider} lost",
@@ -114,6 +135,61 @@ def _copy_all(settings: WorkerSettings, state: WorkerState) -> None:
             hint="switch them to another provider (londiste change-provider), then londiste"
             " drop-node and londiste create-branch",
         )
-    with Connections(name="londiste worker --rewind", lock_timeout=settings.lock_timeout) as sites:
+    _refuse_removed(state, source, target)
+    scripts = _not_run(state, source, target, known)
+    with Connections(
+        name="londiste worker --rewind",
+        lock_timeout=settings.lock_timeout,
+        extra=settings.remote_extra_connstr,
+    ) as sites:
+        registry = CopyRegistry(
+            state.name,
+            state.provider,
+            sites.reach(state.provider_location),
+            settings.db,
+            state.queue,
+            RegistrationFilter.of(settings),
+        )
         plan = resync.plan(sites, settings.db, state.queue, (), every=True)
-        execute(plan.steps, sites)
+        execute([registry, *plan.steps], sites)
+    if scripts:
+        log.warning(
+            "scripts of node %s that this node has not run: %s; see: londiste execute status",
+            state.provider,
+            ", ".join(scripts),
+        )
+
+
+def _refuse_removed(state: WorkerState, source: Connection, target: Connection) -> None:
+    """Raises StateError for replicated tables of this node that the provider does not know."""
+    theirs = {t.name for t in tables.get_table_list(source, state.queue)}
+    mine = [t.name for t in tables.get_table_list(target, state.queue) if t.local]
+    gone = [name for name in mine if name not in theirs]
+    if gone:
+        raise StateError(
+            f"node {state.provider} does not replicate {', '.join(map(str, gone))} any more",
+            detail="they could not be copied; nothing was changed",
+            hint=f"londiste remove-table {' '.join(map(argument, gone))}; or add them on the root",
+        )
+
+
+def _not_run(
+    state: WorkerState, source: Connection, target: Connection, known: KnownPosition | None
+) -> list[str]:
+    """The scripts that the provider has run after the node's position, and the node has not.
+
+    None if this user may not read them.
+    """
+    try:
+        theirs = ddl.get_scripts(source, state.queue)
+        mine = {one.name for one in ddl.get_scripts(target, state.queue)}
+    except (AccessDenied, InstallError):
+        return []
+    # Those from before the node was created are no gap.
+    since = None if known is None else known.tick_time - _LONGEST_SCRIPT
+    return [
+        one.name
+        for one in theirs
+        if one.name not in mine
+        and (since is None or one.started_at is None or one.started_at >= since)
+    ]
