@@ -172,8 +172,9 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "londiste change-handler TABLE with the present columns, then londiste resync TABLE.",
         ),
         "no-key": (
-            "A table has no primary key: only INSERT and TRUNCATE can be replicated.",
-            "Add a primary key.",
+            "A table has no primary key: only INSERT and TRUNCATE can be replicated. If only the"
+            " table of a subscriber has none, UPDATE and DELETE are slow there.",
+            "Add a primary key, on a subscriber with the columns of its provider's.",
         ),
         "key-null": (
             "Columns of a key given by pkey= may be NULL: changes of such a row are refused.",

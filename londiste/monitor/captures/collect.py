@@ -61,6 +61,9 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 nullable=add_table_checks.nullable_of(how.key, keyed[table.dest])
                 if table.dest in keyed
                 else (),
+                whole_row="whole_row" in table.attrs,
+                # A table without a key is replicated with one of the two words only.
+                lost_key=node.type is not NodeType.ROOT and "insert_only" not in table.attrs,
                 copying=table.dropped_ddl is not None,
                 unclear=_unclear(shape) if shape else (),
                 width=widths.get(name),

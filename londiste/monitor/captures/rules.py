@@ -30,6 +30,8 @@ class CaptureFacts:
     lost -- why nothing is captured any more; stale -- what does not match, and what to run.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     nullable -- columns of pkey= that may be NULL.
+    whole_row -- rows without a key match by all columns.
+    lost_key -- it is on a subscriber, and events of the provider name a key.
     copying -- a copy has dropped indexes and keys, and restores them at its end.
     unclear -- key columns whose text does not show whether two values are equal.
     width -- average bytes of a row by the last ANALYZE; None: there was none.
@@ -48,6 +50,8 @@ class CaptureFacts:
     key: tuple[str, ...] = ("id",)
     key_given: bool = False
     nullable: tuple[str, ...] = ()
+    whole_row: bool = False
+    lost_key: bool = False
     copying: bool = False
     unclear: tuple[str, ...] = ()
     width: int | None = None
@@ -125,13 +129,17 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 run or "londiste tables -v",
             )
         )
-    if one.there and not one.key and not one.key_given and not one.copying:
+    has_key = one.key or one.key_given or one.whole_row
+    if one.there and not has_key and not one.copying:
         found.append(
             finding(
                 Severity.WARNING,
                 "no-key",
                 "it has no primary key",
-                "only INSERT and TRUNCATE can be replicated; UPDATE and DELETE are refused",
+                "changes find rows by the provider's key: without an index of it each UPDATE and"
+                " DELETE reads the whole table, and several rows may have the same key"
+                if one.lost_key
+                else "only INSERT and TRUNCATE can be replicated; UPDATE and DELETE are refused",
                 f"alter table {TableName.parse(one.table).quoted} add primary key (…)",
             )
         )

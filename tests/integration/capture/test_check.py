@@ -99,6 +99,26 @@ def test_keys_that_cost_or_are_missing(root: Node, londiste: CommandLine) -> Non
     assert kinds(root, londiste) == (1, ["no-key", "key-text"])
 
 
+def test_a_table_whose_rows_match_by_all_columns_needs_no_key(
+    nodes_of: Nodes, root: Node, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    for node, words in ((root, ("--whole-row",)), (leaf, ("--expect-sync",))):
+        node.db.execute("create table nk (a int, b text); create table k (a int primary key)")
+        assert londiste(node.db, "add-table", "nk", *words).code == 0
+        assert londiste(node.db, "add-table", "k", *words[node is root :]).code == 0
+        assert "no-key" not in kinds(node, londiste)[1]
+    leaf.db.execute("alter table k drop constraint k_pkey")
+    [lost] = [
+        one
+        for one in londiste(leaf.db, "check", "--json").json["findings"]
+        if one["kind"] == "no-key"
+    ]
+    assert lost["what"] == "table public.k: it has no primary key"
+    assert "each UPDATE and DELETE reads the whole table" in lost["why"]
+    assert "refused" not in lost["why"]
+
+
 def test_a_given_key_that_may_be_null(root: Node, londiste: CommandLine) -> None:
     root.db.execute('create table given (a int not null unique, "é b" int not null)')
     assert londiste(root.db, "add-table", "given", "--trigger-arg", "pkey=a,é b").code == 0
