@@ -276,6 +276,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "The event sequence has a cache: event ids are out of order between sessions.",
             "alter sequence … cache 1.",
         ),
+        "event-index": (
+            "Event tables lack the index on ev_txid: each batch reads them completely.",
+            "londiste install creates it, or the statements of the finding.",
+        ),
         "delayed-overdue": (
             "Delayed events are due and were not inserted: the ticker does not run, or fails.",
             "londiste queue maint does it once; start the ticker.",

@@ -9,11 +9,13 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.setup.common import connection
-from londiste.errors import BadOption
+from londiste.db.connection import Connection
+from londiste.errors import BadOption, InstallError
 from londiste.install import adopt as adopting
 from londiste.install import apply
-from londiste.install.plan import Action, PlanStep
+from londiste.install.plan import Action, InstallPlan, PlanStep
 from londiste.install.script import script
+from londiste.pgq import event_indexes
 
 
 class InstalledFile(TypedDict):
@@ -32,6 +34,7 @@ class Installed(TypedDict):
     components -- versions.
     waiting -- files that wait for `--after`.
     leftovers -- files of an earlier version.
+    indexed -- event tables whose missing index is created.
     """
 
     done: bool
@@ -39,6 +42,7 @@ class Installed(TypedDict):
     steps: list[InstalledFile]
     waiting: dict[str, list[str]]
     leftovers: dict[str, list[str]]
+    indexed: list[str]
 
 
 class Adopted(TypedDict):
@@ -102,6 +106,7 @@ def install(
         plans = apply.plan_for(conn, components, after=after)
         if not explain:
             steps = apply.install(conn, components, after=after)
+        restored = _indexes(conn, plans, explain)
     if explain:
         steps = [step for plan in plans for step in plan.steps]
     if as_json:
@@ -112,6 +117,7 @@ def install(
                 steps=[_as_dict(step) for step in steps],
                 waiting={p.component: list(p.waiting) for p in plans if p.waiting},
                 leftovers={p.component: list(p.leftovers) for p in plans if p.leftovers},
+                indexed=restored,
             )
         )
         return
@@ -128,6 +134,8 @@ def install(
             output.message(f"{plan.component}/{path} waits: londiste install --after")
         for path in plan.leftovers:
             output.message(f"{plan.component}/{path}: left over from an earlier version")
+    for table in restored:
+        output.message(f"index of event table {table} {'is missing' if explain else 'created'}")
     if not explain and steps:
         output.next_step(_next({plan.component for plan in plans}, has_file=ctx.config is not None))
 
@@ -173,6 +181,18 @@ def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -
         output.message("roles of consumers need these grants; run them as an administrator:")
         for statement in grants:
             output.message(f"  {statement};")
+
+
+def _indexes(conn: Connection, plans: Sequence[InstallPlan], explain: bool) -> list[str]:
+    """Creates missing indexes of event tables, or finds them; returns the tables."""
+    if all(plan.component != "pgq" for plan in plans):
+        return []
+    try:
+        found = event_indexes.find(conn) if explain else event_indexes.restore(conn)
+    except InstallError:
+        # Nothing is installed yet.
+        return []
+    return [f"{one.schema}.{one.name}" for one in found]
 
 
 def _print_steps(steps: Sequence[PlanStep]) -> None:

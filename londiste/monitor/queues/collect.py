@@ -9,7 +9,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import fetch
 from londiste.errors import LondisteError
 from londiste.monitor.queues.model import ConsumerFacts, Holder, MonitorFacts, QueueFacts
-from londiste.pgq import admin, counting, dead_letters, delayed
+from londiste.pgq import admin, counting, dead_letters, delayed, event_indexes
 from londiste.pgq.consumers import get_paused_consumers
 from londiste.ticker.maintenance import blocked_rotations
 
@@ -48,6 +48,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
         unseen.append("paused consumers: run londiste install")
     ended = _ended(conn, queue)
     queues = fetch(conn, "queue_facts", queue=queue)
+    unindexed = event_indexes.find(conn, queue)
     newest = {row["name"]: row["tick"] for row in queues}
     below = {name: find_subscribers(conn, name) for name in newest}
     consumers = []
@@ -86,6 +87,12 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
         found.append(
             QueueFacts(
                 **row,
+                create_indexes=tuple(
+                    statement
+                    for one in unindexed
+                    if one.queue == row["name"]
+                    for statement in one.statements
+                ),
                 delayed=number,
                 delayed_overdue=since,
                 blocker=blocked.get(row["name"]),

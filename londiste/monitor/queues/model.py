@@ -38,6 +38,7 @@ class QueueFacts:
     last_id -- newest id of its sequence.  new_events -- committed after the newest tick.
     delayed, delayed_overdue -- events that wait for their time, and how long the first is due.
     switch_step1, switch_step2 -- transactions of the last rotation; step2 None: half done.
+    create_indexes -- statements that create missing indexes of its event tables.
     is_at_home -- its transaction ids are those of this server.
     blocker -- the transaction whose lock a due rotation waits for.
     """
@@ -67,6 +68,7 @@ class QueueFacts:
     delayed: int = 0
     delayed_overdue: float = 0.0
     blocker: BlockedRotation | None = None
+    create_indexes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

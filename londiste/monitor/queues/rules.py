@@ -162,6 +162,15 @@ def _queue(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[F
             f"alter sequence {queue.sequence} cache 1",
             queue.name,
         )
+    if queue.create_indexes:
+        yield Finding(
+            Severity.WARNING,
+            "event-index",
+            f"queue {queue.name}: event tables lack their index",
+            "each batch of each consumer reads these tables completely",
+            f"londiste install; or: {'; '.join(queue.create_indexes)}",
+            queue.name,
+        )
     # A queue that refuses events keeps them, and has a finding for that.
     if queue.delayed_overdue > limits.retry and not queue.disable_insert:
         yield Finding(

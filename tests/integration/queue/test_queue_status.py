@@ -116,6 +116,33 @@ def test_a_lost_position_disabled_inserts_and_a_cached_sequence_are_found(
     assert kinds(conn) == ["position-lost", "insert-disabled", "sequence-cache"]
 
 
+def test_a_dropped_index_of_event_tables_is_found_and_comes_back(
+    conn: Connection, pgq_db: Database, queue: Queue
+) -> None:
+    indexes = (
+        "select indexrelid::regclass::text from pg_index"
+        " where indrelid::regclass::text ~ 'pgq.event_1_[0-9]' and indisvalid order by 1"
+    )
+    before = pgq_db.execute(indexes)
+    drop = "drop index pgq.event_1_0_txid_idx, pgq.event_1_2_txid_idx"
+    conn.execute(drop)
+    [found] = [f for f in rules.findings(collect.collect(conn)) if f.kind == "event-index"]
+    for statement in found.do.removeprefix("londiste install; or: ").split("; "):
+        conn.execute(statement)
+    assert pgq_db.execute(indexes) == before
+    conn.execute(drop)
+    # As an interrupted attempt leaves it.
+    conn.execute("create index event_1_2_txid_idx on pgq.event_1_2 (ev_txid)")
+    conn.execute(
+        "update pg_index set indisvalid = false"
+        " where indexrelid = 'pgq.event_1_2_txid_idx'::regclass"
+    )
+    assert "index of event table pgq.event_1_0 is missing" in queue("install", "--dry-run").err
+    assert "index of event table pgq.event_1_2 created" in queue("install").err
+    assert pgq_db.execute(indexes) == before
+    assert "event-index" not in kinds(conn)
+
+
 def test_a_queue_that_is_created_during_the_look_does_not_end_it(
     pgq_db: Database, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

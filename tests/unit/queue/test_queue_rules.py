@@ -55,6 +55,7 @@ def test_a_queue_that_works_has_no_findings() -> None:
         ),
         (replace(Q, disable_insert=True), [("insert-disabled", "warning")]),
         (replace(Q, sequence_cache=20), [("sequence-cache", "warning")]),
+        (replace(Q, create_indexes=("create index …",)), [("event-index", "warning")]),
         (replace(Q, delayed=3, delayed_overdue=600), [("delayed-overdue", "warning")]),
         (replace(Q, delayed=3, delayed_overdue=-600), []),
         (replace(Q, tick_xmin=5000), [("restored", "critical")]),
