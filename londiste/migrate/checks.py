@@ -88,6 +88,11 @@ def owner_findings(
             if role in new.roles
             else f"create role {quote(role)} nologin"
         )
+        powerful = role in server.powerful
+        do = f"as an administrator of the new server: {statement}"
+        if powerful:
+            # Its grant would give this user the rights of an administrator for good.
+            do = "migrate with a superuser of the new server"
         yield found(
             Severity.WARNING if accepted else Severity.CRITICAL,
             "definers",
@@ -95,10 +100,10 @@ def owner_findings(
             f" {shortened(objects)}",
             f"they run as their owner, role {role}, which "
             + ("you cannot set" if role in new.roles else "the new server lacks"),
-            f"as an administrator of the new server: {statement}; or accept it: --accept-definers",
+            f"{do}; or accept it: --accept-definers",
             side="new",
             object=role,
-            admin_sql=[statement],
+            admin_sql=[] if powerful else [statement],
         )
     for role, objects in rights.not_ownable(old, new).items():
         rest = [one for one in objects if one not in definers.get(role, ())]
@@ -108,7 +113,9 @@ def owner_findings(
                 f"{len(rest)} objects will belong to {server.user}: {shortened(rest)}",
                 f"the owner is role {role}, which cannot be set; views read with the rights of"
                 " their owner",
-                f"as an administrator of the new server: create role {quote(role)} nologin;"
+                "migrate with a superuser of the new server"
+                if role in server.powerful
+                else f"as an administrator of the new server: create role {quote(role)} nologin;"
                 f" grant {quote(role)} to {quote(server.user)}",
                 side="new",
                 object=role,

@@ -35,6 +35,16 @@ select
     ) as installed,
     array(select x.name::text from pg_catalog.pg_available_extensions x) as extensions,
     array(select p.rolname::text from pg_catalog.pg_roles p where p.rolname !~ '^pg_') as roles,
+    -- Members of these could become, or act as, an administrator of the server.
+    array(
+        select p.rolname::text from pg_catalog.pg_roles p
+        where p.rolname !~ '^pg_' and exists (
+            select from pg_catalog.pg_roles m
+            where pg_catalog.pg_has_role(p.oid, m.oid, 'MEMBER')
+                and (m.rolsuper or m.rolcreaterole or m.rolreplication or m.rolbypassrls
+                    or m.rolname in ('pg_execute_server_program', 'pg_write_server_files',
+                        'pg_read_server_files')))
+    ) as powerful,
     (select pg_catalog.count(*) from pg_catalog.pg_largeobject_metadata)::int8 as large_objects,
     (select pg_catalog.count(*) from pg_catalog.pg_publication)::int8 as publications,
     (select pg_catalog.count(*) from pg_catalog.pg_prepared_xacts x

@@ -186,6 +186,7 @@ class DatabaseFacts:
     replica -- this user may set session_replication_role.
     replica_function -- what may help where the server has no right for that: missing; powerless, it
         does not belong to a superuser; refused, this user may not call it; there.
+    powerful -- roles whose members could act as an administrator of the server.
     more -- what only the doctor asks for.
     """
 
@@ -208,6 +209,7 @@ class DatabaseFacts:
     installed: tuple[str, ...] = ()
     extensions: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
+    powerful: frozenset[str] = frozenset()
     large_objects: int = 0
     publications: int = 0
     prepared: int = 0

@@ -126,6 +126,11 @@ DAMAGES: dict[str, Damage] = {
         source="create table secret (id int primary key); alter table secret owner to doctor_other",
         role=True,
     ),
+    "table of a superuser": Damage(
+        "owner",
+        source="create table secret (id int primary key); alter table secret owner to postgres",
+        role=True,
+    ),
     "hidden sequence": Damage("sequence", source="create sequence hidden", role=True),
     "forced policies": Damage(
         "policies",

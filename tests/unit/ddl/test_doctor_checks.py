@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from londiste.db.names import TableName
+from londiste.migrate.checks import owner_findings
+from londiste.migrate.rights import Rights, RightsState
 from londiste.monitor.doctor.checks import ALL
 from londiste.monitor.doctor.examine import run_checks
 from londiste.monitor.doctor.facts import (
@@ -89,6 +91,38 @@ def test_facts_of_one_side(
         # What one side lacks may be said of the other.
         assert bool(found) is (side in sides), side
         assert {level for _, level, _ in found} <= {severity}
+
+
+@pytest.mark.parametrize(
+    ("powerful", "statement"),
+    [
+        ((), 'grant "boss" to "me"'),
+        (("boss",), 'alter table "public"."t" owner to "me"'),
+    ],
+)
+def test_no_role_of_an_administrator_is_granted(powerful: tuple[str, ...], statement: str) -> None:
+    table = replace(T, mine=False, owner="boss")
+    facts = changed(FACTS, user="me", tables=(table,), powerful=frozenset(powerful))
+    (found,) = [one for one in run_checks(Situation(facts)) if one.kind == "owner"]
+    assert found.sql == (statement,) and statement in found.do
+    assert ("make me an administrator" in found.why) is bool(powerful)
+
+
+@pytest.mark.parametrize(
+    ("powerful", "shown"),
+    [((), 'grant "boss" to "me"'), (("boss",), "migrate with a superuser of the new server")],
+)
+def test_migrate_grants_no_role_of_an_administrator(powerful: tuple[str, ...], shown: str) -> None:
+    code = Rights("function", "public.f()", "boss", definer="code")
+    view = Rights("view", "public.v", "boss", definer="view")
+    old = RightsState({one.key: one for one in (code, view)})
+    new = RightsState({}, {"boss": False})
+    facts = changed(FACTS, user="me", roles=frozenset({"boss"}), powerful=frozenset(powerful))
+    found = list(owner_findings(old, new, facts, False))
+    assert [one.kind for one in found] == ["definers", "rights"]
+    assert all(shown in one.do for one in found)
+    assert any("grant" in one.do for one in found) is not bool(powerful)
+    assert [one.sql for one in found] == [() if powerful else (shown,), ()]
 
 
 @pytest.mark.parametrize(

@@ -38,14 +38,22 @@ def check(pair: Situation) -> Iterator[Finding]:
     for table in pair.wanted:
         if not table.mine and "." not in table.name.schema:
             side, user = pair.names[0], pair.source.user
+            why = f"{user} may not create triggers on it"
+            statement = f"grant {quote(table.owner)} to {quote(user)}"
+            if table.owner in pair.source.powerful:
+                # A member has all rights of the role.
+                why += (
+                    f"; a grant of {table.owner} would make {user} an administrator of the server"
+                )
+                statement = f"alter table {table.name.quoted} owner to {quote(user)}"
             yield critical(
                 "owner",
                 f"table {table.name} belongs to {table.owner}",
-                f"{user} may not create triggers on it",
-                f"as an administrator: grant {quote(table.owner)} to {quote(user)}",
+                why,
+                f"as an administrator: {statement}",
                 side=side,
                 object=str(table.name),
-                admin_sql=[f"grant {quote(table.owner)} to {quote(user)}"],
+                admin_sql=[statement],
             )
     yield from _policies(pair)
     if pair.target is not None:
