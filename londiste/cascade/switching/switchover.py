@@ -188,13 +188,20 @@ def execute(
 ) -> int:
     """Runs the remaining steps of a switchover; returns their number.
 
-    A failure while writes are blocked is undone before its error is raised, unless the promotion
-    may have happened: then the command must be repeated.
+    A failure after the change is recorded is undone before its error is raised, unless the
+    promotion may have happened: then the command must be repeated.
     """
     cancel, reopen = switch.undo
     for at in sorted((cancel.at, reopen.at), key=lambda place: place.name):
         sites.alone(at.dsn, at.name, cancel.queue)
-    count = plan.execute(switch.before, sites, report)
+    try:
+        count = plan.execute(switch.before, sites, report)
+    except (LondisteError, psycopg.Error) as failed:
+        ours = from_database(failed)
+        if reopen.ticket.token is not None:
+            # Only an earlier try can have closed the root.
+            _undo(switch, sites, ours, closed=switch.begun)
+        raise ours from failed
     closed = True
     try:
         try:

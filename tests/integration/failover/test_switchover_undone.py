@@ -14,7 +14,8 @@ from londiste.cascade.switching import operation_log, switchover
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import Begin, Cancel, NodeAddress, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot, Promote, ReopenRoot
-from londiste.errors import AccessDenied, Deadlock, LockTimeout, NodeUnreachable
+from londiste.cascade.switching.steps.waits import CatchUp
+from londiste.errors import AccessDenied, Deadlock, LockTimeout, NodeUnreachable, TransientError
 from londiste.orchestration import steps
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import QUEUE, Node, Nodes
@@ -67,6 +68,36 @@ def _write(root: Node) -> str | None:
     except psycopg.Error as error:
         return error.sqlstate
     return None
+
+
+def test_a_new_root_that_lags_leaves_no_record(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    # No worker runs.
+    root.tick()
+    old, new, ticket = NodeAddress("root", root.dsn), NodeAddress("branch", branch.dsn), Ticket()
+    switch = switchover.Switchover(
+        before=[
+            *(
+                Begin(
+                    at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket, from_node="root"
+                )
+                for at in (old, new)
+            ),
+            CatchUp(new, old, QUEUE, 0.1),
+        ],
+        closing=[CloseRoot(old, QUEUE, ticket)],
+        promoting=Promote(new, QUEUE, ticket, lambda: 1),
+        after=(),
+        undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+        begun=False,
+    )
+    with pytest.raises(TransientError, match="does not have the present ticks of root") as raised:
+        switchover.execute(switch, nodes_of.sites)
+    assert "everything is undone" in raised.value.detail
+    for node in (root, branch):
+        assert operation_log.find(nodes_of.sites.at(node.dsn), QUEUE) is None, node.name
+    assert _write(root) is None
 
 
 def test_the_old_root_is_opened_when_the_new_one_is_lost_before_the_promotion(
