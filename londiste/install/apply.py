@@ -43,7 +43,7 @@ def install(
 ) -> list[PlanStep]:
     """Installs or upgrades the components (default: all) and what they require.
 
-    conn -- a connection that is not inside a transaction.
+    conn -- outside of a transaction; inside of one all components are part of it.
     after -- also run the upgrades that break programs of the previous release.
     root -- another folder of SQL than the program's own.
 

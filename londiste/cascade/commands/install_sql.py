@@ -10,6 +10,7 @@ from psycopg import sql
 
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.db.connection import Connection
+from londiste.db.queries import translated
 from londiste.install import apply, remove
 from londiste.orchestration.connections import Connections
 
@@ -33,18 +34,19 @@ class Install:
 
     def run(self, sites: Connections) -> None:
         conn = sites.at(self.side.dsn)
-        empty = not installed(conn)
-        apply.install(conn)
+        if installed(conn):
+            apply.install(conn)
+        else:
+            # Together, so that what a killed process leaves is known to be of this command.
+            with translated(conn), conn.transaction():
+                apply.install(conn)
+                conn.execute(
+                    sql.SQL("comment on schema londiste is {}").format(sql.Literal(self.mark))
+                )
         if not administers(conn):
             # Who created the group roles may join them; others need an administrator.
             with contextlib.suppress(psycopg.Error), conn.transaction():
                 conn.execute("grant londiste_writer to current_user")
-        if empty:
-            # A process that dies in between leaves schemas that are never removed: the lesser evil.
-            with sites.transaction(self.side.dsn) as conn:
-                conn.execute(
-                    sql.SQL("comment on schema londiste is {}").format(sql.Literal(self.mark))
-                )
 
 
 @dataclass(frozen=True)

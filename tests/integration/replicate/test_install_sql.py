@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
+import pytest
+
+from londiste.cascade.commands import install_sql
 from londiste.cascade.commands.endpoint import endpoint
 from londiste.cascade.commands.install_sql import Install, Uninstall, administers, installed, marked
+from londiste.db.connection import Connection
 from londiste.embedded.postgres import Cluster
+from londiste.install import apply
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cluster import Database
 
@@ -31,6 +37,32 @@ def test_who_creates_the_group_roles_administers_the_queues(
         assert Uninstall(side, "made by another").done(sites)
         Uninstall(side, "made by a test").run(sites)
         assert not installed(conn)
+
+
+def test_a_killed_installation_leaves_nothing_without_its_mark(
+    new_database: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for components in (["pgq"], ["pgq", "pgq_node", "pgq_ext", "pgq_coop", "londiste"]):
+        database = new_database(pgq=False)
+        side = endpoint("shop", database.dsn, "replicate_shop")
+
+        def killed(conn: Connection, names: list[str] = components) -> None:
+            apply.install(conn, names)
+            raise KeyboardInterrupt
+
+        with Connections(name="test") as sites:
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(
+                    install_sql, "apply", SimpleNamespace(install=killed, plan_for=apply.plan_for)
+                )
+                Install(side, "made by a test").run(sites)
+            conn = sites.at(side.dsn)
+            assert not installed(conn)
+            # The same command continues.
+            Install(side, "made by a test").run(sites)
+            assert marked(conn, "made by a test") and Install(side, "").done(sites)
+            Uninstall(side, "made by a test").run(sites)
+            assert not installed(conn)
 
 
 def test_a_user_of_existing_roles_needs_an_administrator(
