@@ -375,6 +375,8 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
         )
     if state == "42501":
         grant = _REPLICA_GRANT if REPLICA_ROLE in message else _GRANTS
+        if (name := message.removeprefix("permission denied for database ")) != message:
+            grant = f'as an administrator: grant create on database "{name}" to the user'
         return AccessDenied(place + message, detail=detail, hint=hint or grant)
     if state == "25006":
         return LondisteError(
@@ -404,6 +406,15 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
 #: Messages of a server that does not accept connections yet (SQLSTATE 57P03).
 _STARTING = re.compile(
     r"the database system is (starting up|in recovery mode|not( yet)? accepting connections)"
+)
+
+
+_SERVER = "check that the server runs and that host and port are right"
+#: Messages of pgbouncer whose connections are all in use.
+_POOL_SIGNS = re.compile(r"query_wait_timeout|no more connections allowed")
+_POOL = (
+    "the pool of pgbouncer has no free connection: raise pool_size or max_client_conn; a worker"
+    " needs three sessions, and two for each copy: docs/howto/poolers.md"
 )
 
 
@@ -440,7 +451,7 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
     return NodeUnreachable(
         place + message,
         detail=detail,
-        hint=hint or "check that the server runs and that host and port are right",
+        hint=hint or (_POOL if _POOL_SIGNS.search(lowered) else _SERVER),
     )
 
 

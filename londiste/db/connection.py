@@ -149,7 +149,9 @@ def connect(
     except psycopg.Error as error:
         ours = from_database(error, where=describe_dsn(dsn))
         if not isinstance(ours, AccessDenied) and tls.is_about_tls(ours.message):
-            raise NotSecured(ours.message, detail=ours.detail, hint=tls.HINT) from None
+            raise NotSecured(
+                ours.message, detail=ours.detail, hint=tls.hint_for(ours.message)
+            ) from None
         raise ours from None
     conn.answer_seconds = answer_seconds
     conn.dsn, conn.place = dsn, describe_dsn(dsn)

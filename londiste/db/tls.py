@@ -22,6 +22,7 @@ _SIGNS = (
     "server does not support ssl",
     "ssl connection is required",
     "root certificate",
+    "private key file",
 )
 
 HINT = (
@@ -29,6 +30,12 @@ HINT = (
     " verification set sslmode=require (or prefer) in the connection string:"
     " docs/howto/tls.md"
 )
+#: Where the server offers no encryption, sslmode=require fails alike.
+_NOT_OFFERED = (
+    "enable TLS on the server (ssl = on), or connect without encryption: set sslmode=prefer in the"
+    " connection string: docs/howto/tls.md"
+)
+_KEY_FILE = "correct the file of the client key (sslkey): only its owner may read it: chmod 600"
 
 
 def default_mode(given: Mapping[str, object], environment: Mapping[str, str]) -> str | None:
@@ -65,6 +72,14 @@ def exposed(address: str | None, *, encrypted: bool) -> bool:
         return not ipaddress.ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
         return True
+
+
+def hint_for(message: str) -> str:
+    """Pure: what to do about an error for which ``is_about_tls``."""
+    lowered = message.lower()
+    if "does not support ssl" in lowered:
+        return _NOT_OFFERED
+    return _KEY_FILE if "private key file" in lowered else HINT
 
 
 def is_about_tls(message: str) -> bool:

@@ -1,0 +1,33 @@
+"""Hints of errors of a connection: each names a remedy that helps."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from londiste.db import tls
+from londiste.errors import AccessDenied, NodeUnreachable, from_database
+
+
+def test_each_error_of_tls_has_the_hint_that_helps() -> None:
+    for message, wanted, wrong in (
+        ("server does not support SSL, but SSL was required", "sslmode=prefer", "sslmode=require"),
+        ('private key file "k" has group or world access', "chmod 600", "sslmode"),
+        ("certificate verify failed", "sslrootcert", "chmod"),
+    ):
+        assert tls.is_about_tls(message), message
+        assert wanted in tls.hint_for(message) and wrong not in tls.hint_for(message)
+
+
+@pytest.mark.parametrize("message", ["query_wait_timeout", "no more connections allowed"])
+def test_a_pool_without_connections_is_named(message: str) -> None:
+    found = from_database(psycopg.OperationalError(f"FATAL:  {message}"))
+    assert isinstance(found, NodeUnreachable) and "pool_size" in found.hint
+
+
+def test_a_lacking_right_on_the_database_names_its_grant() -> None:
+    found = from_database(
+        psycopg.errors.InsufficientPrivilege("permission denied for database shop")
+    )
+    assert isinstance(found, AccessDenied)
+    assert 'grant create on database "shop"' in found.hint and "pgq_writer" not in found.hint
