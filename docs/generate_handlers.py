@@ -24,12 +24,14 @@ there is no default. Values of other types and names that are not here are refus
 def page() -> str:
     """The text of the page."""
     from londiste.handlers import registry
-    from londiste.handlers.dispatch import PRESETS, Dispatch
+    from londiste.handlers.dispatch import Dispatch
+    from londiste.handlers.dispatch_presets import PRESETS, preset
 
     parts = [_HEAD]
     usual = {option.name: option.default for option in registry.options(Dispatch)}
+    presets = {name: preset(name) for name in PRESETS}
     for name in registry.names():
-        if name in PRESETS:
+        if name in presets:
             continue
         kind = registry.find(name)
         also = f" (also `{'`, `'.join(kind.ALIASES)}`)" if kind.ALIASES else ""
@@ -51,10 +53,10 @@ def page() -> str:
         " see [updates and deletes](../howto/partition-archive.md#updates-and-deletes).\n"
         "\n| handler | defaults that differ |\n|---|---|\n"
     )
-    for name in sorted(PRESETS):
+    for name, kind in sorted(presets.items()):
         other = [
             f"`{option.name}={option.default}`"
-            for option in registry.options(registry.find(name))
+            for option in registry.options(kind)
             if option.default != usual[option.name]
         ]
         parts.append(f"| `{name}` | {' '.join(other)} |\n")

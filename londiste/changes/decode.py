@@ -83,6 +83,12 @@ def singles(event: Event) -> Iterator[Event]:
         yield event._replace(type=kind, data=image, extra2=before, extra3=key)
 
 
+def row_count(event: Event) -> int:
+    """How many rows a row change has; of a packed event that is valid."""
+    what = read_type(event.type)
+    return (event.data or "").count("\n") + 1 if what is not None and what.pack else 1
+
+
 def _lines(text: str | None, count: int) -> Sequence[str | None]:
     return [None] * count if text is None else text.split("\n")
 

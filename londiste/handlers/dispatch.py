@@ -9,22 +9,20 @@ names and creates them; this module maps the events.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from londiste.changes.decode import decode_all
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
-from londiste.errors import BadOption, EventError
+from londiste.errors import ApplyError, BadOption, EventError
 from londiste.handlers.base import Handler, TableRules, option
-from londiste.handlers.event_actions import At, EventWork, partial
+from londiste.handlers.event_actions import At, EventWork, SkippedRows, partial
 from londiste.handlers.partitions import Made, Partitioning, Period
 from londiste.pgq.types import Event
 
@@ -99,8 +97,10 @@ class Dispatching(EventWork):
     skip: frozenset[str]
     ignore_truncate: bool
 
+    skips_rows: ClassVar[bool] = True
+
     def work(self, at: At, events: Sequence[Event]) -> None:
-        self.write(at, self.told(at.dest, at.tick_time, events))
+        self.write(at, self.told(at.dest, at.tick_time, events, at.skips))
 
     def write(self, at: At, changes: Iterable[Told]) -> None:
         """Writes such changes, and creates and drops partitions."""
@@ -116,20 +116,29 @@ class Dispatching(EventWork):
         at.write(waiting)
         self.drop_old(at.conn, at.dest, known)
 
-    def told(self, dest: TableName, tick_time: datetime, events: Iterable[Event]) -> Iterator[Told]:
+    def told(
+        self,
+        dest: TableName,
+        tick_time: datetime,
+        events: Iterable[Event],
+        skips: SkippedRows = frozenset(),
+    ) -> Iterator[Told]:
         """The changes to write for some events of one table, in order.
 
         dest -- the table of this node.
         tick_time -- of the batch.
+        skips -- what is left out of them.
 
         Queries no database.  Raises EventError with the id of an invalid event.
         """
         for event in events:
+            if (event.id, 0) in skips:
+                continue
             for change in decode_all(event):
                 if isinstance(change, Truncate):
                     if not self.ignore_truncate:
                         yield Told(TargetTable(dest), change)
-                elif isinstance(change, RowChange):
+                elif isinstance(change, RowChange) and (event.id, change.row) not in skips:
                     yield from self.row(dest, tick_time, event, change)
 
     def is_there(
@@ -232,17 +241,24 @@ class Dispatching(EventWork):
             case PartMode.CURRENT:
                 return datetime.now(UTC)
         text = change.image.get(self.part_field)
+        way = "give such rows a time on the root; or skip this one:"
+        if change.op is Op.DELETE:
+            way = (
+                "capture the table by row, so that DELETE events contain it: on the root"
+                f" londiste change-form {argument(change.table)} row; or skip deletes:"
+                " event_types=I,U; for a changed key, delete the former row here, then:"
+            )
         try:
             return datetime.fromisoformat(text or "")
         except ValueError:
             raise EventError(
                 f"event {event.id}: table {change.table}: no time in column {self.part_field}",
                 detail="it selects the partition, and is missing, NULL or no date",
-                hint="capture the table by row, so that DELETE events contain it: on the root"
-                f" londiste change-form {argument(change.table)} row; or skip deletes:"
-                " event_types=I,U; for a changed key, delete the former row here, then:"
-                f" londiste events skip {change.address}",
+                hint=f"{way} londiste events skip {change.address}",
                 event_id=event.id,
+                finding=ApplyError(
+                    "value", change.row, str(change.table), op=change.op.name.lower()
+                ),
             ) from None
 
 
@@ -396,54 +412,3 @@ class Dispatch(Handler):
                 detail="it defines the age of old events",
                 hint="--handler-arg 'retention_period=3 months'",
             )
-
-
-_PERIODS = {"hourly": Period.HOUR, "daily": Period.DAY, "monthly": Period.MONTH}
-_PERIODS["yearly"] = Period.YEAR
-_MODES = {
-    "event": PartMode.EVENT,
-    "batch": PartMode.BATCH,
-    "field": PartMode.FIELD,
-    "time": PartMode.CURRENT,
-}
-
-
-def _presets() -> Iterator[tuple[str, dict[str, Any]]]:
-    for load, prefix in ((LoadMode.DIRECT, ""), (LoadMode.BULK, "bulk_")):
-        for adverb, period in _PERIODS.items():
-            for word, mode in _MODES.items():
-                defaults = {"part_mode": mode, "period": period, "row_mode": RowMode.LATEST}
-                yield f"{prefix}{adverb}_{word}", {**defaults, "load_mode": load}
-        yield f"{prefix}direct", {"table_mode": TableMode.DIRECT, "load_mode": load}
-
-
-#: The names that stand for usual sets of options, and the defaults of each.
-PRESETS: Mapping[str, Mapping[str, Any]] = dict(_presets())
-
-
-@functools.cache
-def preset(name: str) -> type[Dispatch]:
-    """A handler that is dispatch with the defaults of a preset.
-
-    It is made when it is wanted: the classes of all presets took a tenth of the start of a program.
-    """
-    defaults = PRESETS[name]
-    does = "dispatch into the table itself."
-    if "period" in defaults:
-        does = (
-            f"dispatch into a partition for each {defaults['period'].value}"
-            f" by {defaults['part_mode'].value}, with the latest version of each row."
-        )
-    fields = {field.name: field for field in dataclasses.fields(Dispatch)}
-    made = dataclasses.make_dataclass(
-        name,
-        [
-            (key, type(value), option(value, help=fields[key].metadata["help"]))
-            for key, value in defaults.items()
-        ],
-        bases=(Dispatch,),
-        frozen=True,
-        namespace={"NAME": name, "__doc__": does, "__module__": __name__},
-    )
-    assert issubclass(made, Dispatch)
-    return made

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.connection import Connection
@@ -19,6 +20,8 @@ from londiste.pgq.types import Event
 
 #: Writes changes into tables of this node, as replication does it: net effect, many at a time.
 Write = Callable[[Iterable[tuple[TableName, RowChange | Truncate]]], None]
+#: Events that an operator skips, and the row of each; row 0: the whole event.
+SkippedRows = frozenset[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class At:
     queue, tick_id, tick_time -- of the batch.
     dest -- the table of this node.
     write -- writes changes into tables of this node.
+    skips -- for those with ``skips_rows``: what is skipped of the events.
     """
 
     conn: Connection
@@ -38,10 +42,17 @@ class At:
     tick_time: datetime
     dest: TableName
     write: Write
+    skips: SkippedRows = frozenset()
 
 
 class EventWork:
-    """A subclass is a frozen dataclass with ``work``; it is compared and pickled as data."""
+    """A subclass is a frozen dataclass with ``work``; it is compared and pickled as data.
+
+    skips_rows -- ``work`` gets whole events and leaves out ``At.skips`` itself, so that a row has
+        its place in the event in all errors; otherwise it gets none of what is skipped.
+    """
+
+    skips_rows: ClassVar[bool] = False
 
     def work(self, at: At, events: Sequence[Event]) -> None:
         """Processes some events of the table.  Raises EventError for an invalid one."""

@@ -20,7 +20,8 @@ from urllib.parse import quote, unquote_plus
 from londiste.errors import BadOption, UsageError
 from londiste.handlers.applyfn import ApplyFunction, MultiMaster
 from londiste.handlers.base import Handler
-from londiste.handlers.dispatch import PRESETS, Dispatch, preset
+from londiste.handlers.dispatch import Dispatch
+from londiste.handlers.dispatch_presets import PRESETS, preset
 from londiste.handlers.noop import Nop, QueueTable, Virtual
 from londiste.handlers.obfuscate import Obfuscate
 from londiste.handlers.qsplitter import QueueSplitter

@@ -80,9 +80,12 @@ class BatchPart:
         """The events for handlers, in order: neighbours of one table together."""
         for _, some in itertools.groupby(self.handed, key=lambda one: id(one[0])):
             lines = list(some)
+            route = lines[0][0]
             block = EventBlock("".join(f"{line}\n" for _, line in lines).encode(), len(lines))
             skips = self.interest.skips.rows
-            yield lines[0][0], [one for event in block for one in _left(event, skips)]
+            if route.wants.events is not None and route.wants.events.skips_rows:
+                skips = frozenset()
+            yield route, [one for event in block for one in _left(event, skips)]
 
     def changes(self, tables: Collection[TableName]) -> Iterator[tuple[TableName, TableChange]]:
         """The changes of these tables of this node, decoded in the order of the events.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 import psycopg
 
@@ -137,12 +138,16 @@ class PartWriter:
 
         for route, events in part.work():
             assert route.wants.events is not None
-            at = At(self.target, self.queue, batch.tick_id, batch.tick_time, route.dest, write)
+            tick = batch.tick_id, batch.tick_time
+            skips = part.interest.skips.rows
+            at = At(self.target, self.queue, *tick, route.dest, write, skips)
             try:
                 route.wants.events.work(at, events)
             except EventError as error:
-                if error.finding is None:
-                    error.finding = ApplyError(table=str(route.source), dest=str(route.dest))
+                found = error.finding or ApplyError()
+                if not found.dest:
+                    names = str(route.source), str(route.dest)
+                    error.finding = replace(found, table=names[0], dest=names[1])
                 raise
         point("worker.mid-apply", part.interest)
 

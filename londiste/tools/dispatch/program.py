@@ -12,11 +12,13 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import psycopg
 
 from londiste.applier.applier import Applier
+from londiste.changes.decode import row_count
 from londiste.changes.types import RowChange, Truncate
 from londiste.consumer import (
     EXACTLY_ONCE_ELSEWHERE,
@@ -52,7 +54,7 @@ from londiste.pgq.consumers import ConsumerKind
 from londiste.pgq.types import Tick
 from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import Pending, plan
-from londiste.tools.dispatch import first_copy
+from londiste.tools.dispatch import first_copy, skips
 from londiste.tools.dispatch.rules import DispatchRoute, Rule, Rules, bad_option, rules
 from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
 from londiste.tools.dispatch.staged import (
@@ -76,6 +78,7 @@ _FETCH = 5000
 #: Settings that choose or hold back events, which is not done for files.
 _TABLES_ONLY = (
     "consumer_filter",
+    "skip_events",
     "subconsumer_name",
     "pgq_keep_lag",
     "pgq_batch_collect_events",
@@ -324,7 +327,7 @@ class Dispatcher(JobConsumer):
                 hint="set it in a section [table schema.name], or select one table with"
                 " table_filter",
             )
-        return found
+        return replace(found, skips=skips.parse(settings.skip_events))
 
 
 class _Here:
@@ -346,10 +349,11 @@ class _Here:
 
     def write(self, events: Events, stats: Counter[str]) -> None:
         """All events, as lists.  Raises EventError."""
+        targets: dict[TableName, list[tuple[DispatchRoute, Event]]] = {}
         try:
             for chunk in events.chunks():
                 # Events of different targets may change places, those of one may not.
-                targets: dict[TableName, list[tuple[DispatchRoute, Event]]] = {}
+                targets = {}
                 for event in chunk:
                     route = self._rules.route(event)
                     if route is None:
@@ -368,10 +372,9 @@ class _Here:
             who = self._batch.consumer
             error.message = error.message.replace(f" on node {who}:", f" by consumer {who}:")
             if any(command in error.hint for command in _FOR_NODES):
-                error.hint = (
-                    "correct the table or the row in the target; or skip the event: --set"
-                    f" 'consumer_filter=ev_id <> {error.event_id}'"
-                )
+                events_at_hand = (event for routed in targets.values() for _, event in routed)
+                rows = (row_count(one) for one in events_at_hand if one.id == error.event_id)
+                skips.explain(error, next(rows, None), self._rules.skips)
             raise
         except psycopg.Error as error:
             raise from_database(error, where=describe_dsn(self._conn.info.dsn)) from error
@@ -395,7 +398,15 @@ class _Here:
 
     def _at(self, dest: TableName) -> At:
         batch = self._batch
-        return At(self._conn, batch.queue, batch.tick_id, batch.tick_time, dest, self._changes)
+        return At(
+            self._conn,
+            batch.queue,
+            batch.tick_id,
+            batch.tick_time,
+            dest,
+            self._changes,
+            self._rules.skips,
+        )
 
     def _changes(self, changes: Iterable[tuple[TableName, RowChange | Truncate]]) -> None:
         pending = Pending()

@@ -18,7 +18,9 @@ from londiste.changes.types import RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.errors import BadOption, LondisteError
 from londiste.handlers import registry
-from londiste.handlers.dispatch import PRESETS, Dispatch, Dispatching
+from londiste.handlers.dispatch import Dispatch, Dispatching
+from londiste.handlers.dispatch_presets import PRESETS
+from londiste.handlers.event_actions import SkippedRows
 from londiste.pgq.types import Event
 
 #: Names of the handlers that dispatch.
@@ -49,10 +51,14 @@ class DispatchRoute(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of a queue: that of most tables, and those of some."""
+    """The rules of a queue: that of most tables, and those of some.
+
+    skips -- events and rows that an operator skips, of all tables.
+    """
 
     usual: Rule
     own: Mapping[TableName, Rule]
+    skips: SkippedRows = frozenset()
 
     def of(self, table: TableName) -> Rule:
         """The rule of a table of the queue."""
@@ -83,7 +89,7 @@ class Rules:
 
         Raises EventError for a row change that names no table.
         """
-        if not is_change(event.type):
+        if not is_change(event.type) or (event.id, 0) in self.skips:
             return None
         source = _named(event.extra1) or _told(event)
         rule = self.of(source)

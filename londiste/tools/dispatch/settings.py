@@ -10,6 +10,7 @@ from londiste.handlers import registry
 from londiste.handlers.dispatch import Dispatch
 from londiste.lake.settings import Location, Storage
 from londiste.settings import CommaList
+from londiste.tools.dispatch import skips
 from londiste.tools.dispatch.rules import text
 from londiste.tools.parallel_batches import JobSettings
 
@@ -57,6 +58,11 @@ class DispatchBase(JobSettings):
         description="With --register: write the existing rows of the tables first. With"
         " target_path, also at the first start.",
     )
+    skip_events: CommaList = Field(
+        (),
+        description="Events to skip, by id: 4711; or one row of an event with several: 4711:50."
+        " Not with target_path.",
+    )
     tables: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="Handler and options of one table, in its own section [table schema.name].",
@@ -71,6 +77,12 @@ class DispatchBase(JobSettings):
             key: text(value) if key in OPTIONS and key != _SHARED and value is not None else value
             for key, value in values.items()
         }
+
+    @field_validator("skip_events")
+    @classmethod
+    def _some_events(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        skips.parse(value)
+        return value
 
     @field_validator("handler")
     @classmethod

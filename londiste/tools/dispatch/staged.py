@@ -95,7 +95,8 @@ class _Rows(Stager[DispatchSpec]):
         if found is None:
             self.staged.left_out += 1
             return
-        for told in found.work.told(found.dest, self.spec.batch.tick_time, [event]):
+        skips = self.spec.rules.skips
+        for told in found.work.told(found.dest, self.spec.batch.tick_time, [event], skips):
             table = told.place.table
             source, dest, _ = self.places.setdefault(table, (found.source, found.dest, told.place))
             if dest != found.dest or self.spec.rules.of(source).work != found.work:

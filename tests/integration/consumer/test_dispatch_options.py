@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -323,6 +324,28 @@ def test_a_declared_parent_and_hostile_names_get_partitions(pair: Pair) -> None:
     assert pair.here(odd) == [
         ('"Odd %s"."It\'s 100%_2026_01_31"', 1, "ax"),
         ('"Odd %s"."It\'s 100%_2026_02_01"', 2, "bx"),
+    ]
+
+
+def test_rows_without_a_time_are_skipped_one_by_one_on_a_node(pair: Pair) -> None:
+    for node in (pair.root, pair.leaf):
+        node.database.execute(TABLE.format("t"))
+    # Captured by statement: all rows but the first are one event.
+    pair.line.add(pair.root, "t")
+    pair.add("t", "daily_field", "part_field=at")
+    said = pair.halts(
+        "insert into t select g, case when g in (15, 17) then timestamptz 'infinity'"
+        " else '2026-01-01' end, 'x' from generate_series(1, 20) as g"
+    )
+    for row in (15 - 8, 17 - 8):
+        named = re.search(rf"londiste events skip (\d+:{row})\b", said)
+        assert named is not None, said
+        assert pair.command(pair.leaf, "events", "skip", named[1]).code == 0
+        done = pair.line.run(pair.leaf, "worker", "--once")
+        said = done.err
+    assert done.code == 0
+    assert pair.here("t") == [
+        ("t_2026_01_01", nr, "x") for nr in range(1, 21) if nr not in (15, 17)
     ]
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from londiste.handlers import registry
-from londiste.handlers.dispatch import PRESETS
+from londiste.handlers.dispatch_presets import PRESETS
 from tests.fixtures.line import QUEUE, Command, Line, LineNode
 from tests.support.scenarios import handled_tables
 from tests.support.scenarios.handled_tables import CAPTURES, Case, Ending, Writer

@@ -1,0 +1,109 @@
+"""A row that does not fit is skipped alone, though its event has the rows of a whole statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from londiste.errors import ApplyError, BadOption, EventError
+from londiste.pgq import queues
+from londiste.tools.dispatch.skips import explain
+from tests.fixtures.cluster import Database
+from tests.integration.consumer.test_dispatch_presets import QUEUE, SOME, Ends
+
+#: The first rows of a statement are events of their own.
+ALONE = 8
+ROWS = """
+insert into public.t
+select g, case when g not in ({}) then timestamptz '2026-02-03' end, 'a secret'
+from generate_series(1, 100) as g
+"""
+
+
+@pytest.fixture
+def ends(pgq_db: Database, new_database: Callable[..., Database]) -> Ends:
+    queues.create_queue(pgq_db.connect(), QUEUE)
+    ends = Ends(pgq_db, new_database(pgq=True))
+    ends.table("t")
+    for side in (ends.source, ends.target):
+        side.execute("alter table t alter at drop not null")
+    ends.source.execute(
+        f"drop trigger captured on t; select londiste.create_capture('{QUEUE}', 'public.t')"
+    )
+    return ends
+
+
+def fails(ends: Ends, **given: Any) -> EventError:
+    with pytest.raises(EventError) as caught:
+        ends.dispatcher(parallel_apply_min_events=1, **given).run_once()
+    return caught.value
+
+
+@pytest.mark.parametrize("engine", SOME)
+def test_rows_without_a_time_are_skipped_one_by_one(engine: str, ends: Ends) -> None:
+    ends.dispatcher()
+    ends.source.execute(ROWS.format("50, 70"))
+    ends.tick()
+    error = fails(ends, engine=engine)
+    number = error.event_id
+    one, two = f"{number}:{50 - ALONE}", f"{number}:{70 - ALONE}"
+    assert f"event {number} has 92 rows, this is row 42" in error.detail
+    assert error.hint == f"skip row 42 of the event: --set skip_events={one}"
+    assert "secret" not in f"{error} {error.detail} {error.hint}"
+    error = fails(ends, engine=engine, skip_events=one)
+    assert error.hint.endswith(f"--set skip_events={one},{two}")
+    ends.dispatcher(engine=engine, skip_events=f"{one},{two}").run_once()
+    assert sum(ends.rows("t").values()) == 98
+
+
+@pytest.mark.parametrize("engine", SOME)
+def test_a_row_that_is_in_the_way_is_skipped_alone(engine: str, ends: Ends) -> None:
+    given: dict[str, Any] = {"engine": engine, "handler": "direct", "part_field": None}
+    ends.dispatcher(**given)
+    ends.target.execute("insert into t values (30, now(), 'in the way')")
+    ends.source.execute(ROWS.format("0"))
+    ends.tick()
+    error = fails(ends, **given)
+    assert error.hint.startswith("correct the table or the row in the target; or skip row 22 ")
+    ends.dispatcher(**given, skip_events=f"{error.event_id}:22").run_once()
+    assert sum(ends.rows("t").values()) == 100
+    assert ends.rows("t")["t", 30, "in the way"] == 1
+
+
+def test_a_whole_event_is_skipped_by_its_number_alone(ends: Ends) -> None:
+    ends.dispatcher()
+    ends.source.execute(ROWS.format("50"))
+    ends.tick()
+    ends.dispatcher(skip_events=str(fails(ends).event_id)).run_once()
+    assert sum(ends.rows("t").values()) == ALONE
+
+
+@pytest.mark.parametrize(
+    ("found", "rows", "said"),
+    [
+        (None, None, "skip the event with all its rows: --set skip_events=1,9"),
+        (None, 1, "skip the event: --set skip_events=1,9"),
+        (None, 92, "skip all 92 rows of the event: --set skip_events=1,9"),
+        (ApplyError(row=7), 92, "skip row 7 of the event: --set skip_events=1,9:7"),
+        (ApplyError(row=7), None, "skip row 7 of the event: --set skip_events=1,9:7"),
+        (
+            ApplyError(row=7, dest="public.t"),
+            92,
+            "correct the table or the row in the target; or skip row 7 of the event:"
+            " --set skip_events=1,9:7",
+        ),
+    ],
+)
+def test_the_hint_says_what_is_skipped(found: ApplyError | None, rows: int, said: str) -> None:
+    error = EventError("wrong", event_id=9, finding=found)
+    explain(error, rows, frozenset({(1, 0)}))
+    assert error.hint == said
+    assert ("has 92 rows" in error.detail) is (rows == 92)
+
+
+@pytest.mark.parametrize("name", ["x", "1:", "1:2:3", "-1", "9223372036854775808"])
+def test_what_is_no_event_is_refused(name: str, ends: Ends) -> None:
+    with pytest.raises(BadOption, match="is no event: write 4711"):
+        ends.dispatcher(skip_events=name)
