@@ -192,13 +192,7 @@ class Partitioning:
                     f" %(parent)s{_SUFFIX[self.period]}",
                     hint="remove one of them",
                 )
-            try:
-                _run(conn, query("interval"), [self.retention])
-            except LondisteError as error:
-                raise BadOption(
-                    f"retention_period={self.retention}: {error.message}",
-                    hint="write an interval: --handler-arg 'retention_period=3 months'",
-                ) from error
+            require_retention(conn, self.retention)
 
     def _words(
         self,
@@ -245,6 +239,20 @@ class Partitioning:
             return start
         start = start.replace(day=1)
         return start if self.period is Period.MONTH else start.replace(month=1)
+
+
+def require_retention(conn: Connection, interval: str) -> None:
+    """Raises BadOption unless the text is an interval by which something gets old."""
+    try:
+        ((positive,),) = _run(conn, query("positive_interval"), [interval])
+        wrong = "" if positive else "it would drop what was just written"
+    except LondisteError as error:
+        wrong = error.message
+    if wrong:
+        raise BadOption(
+            f"retention_period={interval}: {wrong}",
+            hint="write an interval: --handler-arg 'retention_period=3 months'",
+        )
 
 
 def _utc(time: datetime) -> datetime:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import psycopg
-
 from londiste.changes.types import Op
 from londiste.db import catalog
 from londiste.db.connection import Connection, session
@@ -24,6 +22,7 @@ from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.options import CHANGE_NAMES
 from londiste.errors import BadOption, EventError, InstallError, LondisteError, StateError
 from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
+from londiste.handlers.partitions import require_retention
 from londiste.lake import source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.table import LakeTable
@@ -36,7 +35,7 @@ from londiste.replication import sqlapi as captures
 from londiste.settings import load
 from londiste.tools.dispatch.first_copy import require_copyable
 from londiste.tools.dispatch.folders import Folders, timeless
-from londiste.tools.dispatch.rules import Rules
+from londiste.tools.dispatch.rules import Rules, bad_option
 from londiste.tools.dispatch.settings import DispatchBase
 
 #: Types of Spark in which a column tells a time.
@@ -389,12 +388,9 @@ class FileDispatcher(LakeWorker):
                 rule = self.rules[table.table]
                 if rule.work.parts is not None and rule.work.parts.retention:
                     try:
-                        _ago(conn, rule.work.parts.retention)
-                    except psycopg.DataError as error:
-                        raise BadOption(
-                            f"retention_period = {rule.work.parts.retention}: not an interval",
-                            hint="write an interval: retention_period = 3 months",
-                        ) from error
+                        require_retention(conn, rule.work.parts.retention)
+                    except BadOption as error:
+                        raise bad_option(error) from error
 
     def register(self) -> int:
         """Registers at the end of the queue, or at the position of the files; returns new tables.

@@ -279,6 +279,12 @@ class Dispatcher(JobConsumer):
         with session(settings.target, name="londiste dispatch", autocommit=True) as conn:
             compat.check(conn, "pgq_ext")
             compat.check(conn, "londiste")
+            usual = self.rules.usual.work
+            if usual is not None and usual.parts is not None:
+                try:
+                    usual.parts.check(conn)
+                except BadOption as error:
+                    raise bad_option(error) from error
             for source in {*self.rules.own, *map(TableName.parse, settings.table_filter)}:
                 rule = self.rules.of(source)
                 if rule.work is not None:

@@ -139,6 +139,9 @@ def test_what_can_never_work_is_refused_by_the_command(pair: Pair) -> None:
         (("part_func=app.missing",), "function app.missing"),
         (("part_func=missing",), "function missing"),
         (("retention_period=soon",), "soon"),
+        (("retention_period=-2 days",), "would drop what was just written"),
+        (("retention_period=0 days",), "would drop what was just written"),
+        (("retention_period=1 day -36 hours",), "would drop what was just written"),
         (("ignore_old_events=1",), "requires retention_period"),
         # By these names nobody would ever find a partition that is old.
         (("part_name=%(parent)s_p%(year)s%(month)s", "retention_period=1 day"), "part_name"),

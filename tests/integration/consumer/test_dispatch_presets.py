@@ -311,6 +311,8 @@ def test_an_event_that_does_not_fit_is_named_and_nothing_of_its_batch_is_here(
         ({"row_mode": "keep_some"}, "row_mode=keep_some"),
         ({"event_types": ("X",)}, "event_types=X"),
         ({"ignore_old_events": "1"}, "requires retention_period"),
+        ({"retention_period": "-2 days"}, "retention_period=-2 days"),
+        ({"retention_period": "0", "table_filter": ("public.t",)}, "retention_period=0"),
         ({"fields": "*,a:b"}, "fields="),
         ({"table": "one"}, "for all tables"),
         ({"tables": {"public.t": {"perod": "day"}}}, "no option perod"),
