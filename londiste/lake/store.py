@@ -69,13 +69,19 @@ class Store:
         raise self._without_position(table)
 
     def at(self, tick: int) -> Version:
-        """The last version up to a tick.  Raises StateError."""
+        """The last version up to a tick.  Raises StateError, also for a tick that is to come."""
         commits = self._commits()
-        for number, position in readable(commits):
+        found = readable(commits)
+        if found and found[0][1] < tick:
+            raise StateError(
+                f"table {self.table}: the lake is at tick {found[0][1]}, before tick {tick}",
+                hint="wait until it has this tick: londiste lake status; or omit the tick",
+            )
+        for number, position in found:
             if position <= tick:
-                found = self._numbered(number, commits)
-                if found is not None:
-                    return found
+                version = self._numbered(number, commits)
+                if version is not None:
+                    return version
         raise StateError(
             f"table {self.table}: the lake has no version at tick {tick}",
             hint="list the versions: londiste lake status --versions",

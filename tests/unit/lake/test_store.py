@@ -150,6 +150,14 @@ def test_vacuum_deletes_old_files_and_fences_suspended_processes(store: Store) -
     assert rows(store) == [(1, "a7"), (2, "b")]
 
 
+def test_a_tick_that_the_lake_has_not_reached_is_none_of_its_versions(store: Store) -> None:
+    after(store, started(store), 7)
+    assert store.at(7).tick == 7
+    with pytest.raises(StateError, match="the lake is at tick 7, before tick 8") as caught:
+        store.at(8)
+    assert caught.value.hint
+
+
 def test_other_programs_may_write(store: Store) -> None:
     before = after(store, started(store), 7)
     foreign(store, [(8, "x"), (9, "y")], "bucket=2")
