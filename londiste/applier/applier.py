@@ -46,7 +46,8 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import translated
 from londiste.db.relation import Relation, has_changed, hold
-from londiste.errors import LondisteError, TransientError, bounded, from_database
+from londiste.errors import LondisteError, TransientError, from_database
+from londiste.wording import bounded
 
 log = logging.getLogger(__name__)
 
