@@ -10,6 +10,7 @@ from enum import StrEnum
 from londiste.daemon.durations import dhms
 from londiste.db.advisory_lock import job_holder
 from londiste.db.connection import Connection
+from londiste.db.queries import first
 from londiste.errors import InstallError
 from londiste.pgq import liveness
 from londiste.pgq.liveness import Daemon
@@ -208,6 +209,20 @@ def worker(
     if holder is None or not holder.entitled:
         return line
     return Running("worker", name, Life.ALIVE, start=start, session=holder.text)
+
+
+def ticker(conn: Connection, daemons: Sequence[Daemon] | None, *, start: str = "") -> Running:
+    """The line of ``status`` about the ticker of this database.
+
+    Tickers of one role and host share their report: one that stops says so for another that runs.
+    """
+    line = running(daemons, "ticker", start=start)
+    if line.life not in (Life.GONE, Life.STOPPED):
+        return line
+    row = first(conn, "ticker_sessions")
+    if row is None or not row[0]:
+        return line
+    return Running("ticker", "", Life.ALIVE, start=start, session="its session is open")
 
 
 def find(conn: Connection, queue: str | None = None) -> list[Daemon] | None:

@@ -387,7 +387,7 @@ def _daemons(
     patience = math.inf if large is not None and large.seconds is None else 0.0
     start = f"londiste -c FILE worker (settings of node {info.name})"
     lines = [daemons.worker(conn, queue, found, name=info.worker, start=start, patience=patience)]
-    ticker = daemons.running(found, "ticker", start="londiste ticker --db DSN")
+    ticker = daemons.ticker(conn, found, start="londiste ticker --db DSN")
     # Another program may create the ticks; that they come is checked by their age.
     if info.type is not NodeType.LEAF and ticker.life not in (Life.NEVER, Life.UNKNOWN):
         lines.append(ticker)

@@ -15,7 +15,6 @@ from londiste.copy.status import collect as copies_of
 from londiste.monitor import lag
 from londiste.monitor.lag import Position
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.daemons import TICKER
 from londiste.pgq import queues
 from londiste.replicate.databases import Replication, node_of
 from londiste.replication import sqlapi as tables
@@ -173,7 +172,7 @@ def look(
     newest = queues.get_queue_info(root, queue)[0].last_tick_id or 0
     at = lag.positions_at(root, queue, {*ticks.values(), newest})
     readers = {one.consumer_name for one in queues.get_consumer_info(root, queue)}
-    ticker = daemons.running(daemons.find(root, queue), TICKER).life
+    ticker = daemons.ticker(root, daemons.find(root, queue)).life
     for target in targets:
         state = _look_at(sites, target, queue)
         # Whether its tick stays in the queue is unknown if the source does not know its worker.

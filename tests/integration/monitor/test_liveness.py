@@ -162,3 +162,14 @@ def test_a_halted_event_is_one_short_line(line: Line, command: Command) -> None:
     assert text.endswith(": insert of public.t by id: londiste events show")
     assert "secret" not in shown
     assert "worker: alive" in shown
+
+
+def test_a_second_ticker_that_stopped_is_not_the_first(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema=TABLE)
+    with root.database.connect() as conn:
+        second = liveness.Beat("ticker", "", "host")
+        second.beat(conn)
+        second.stop(conn)
+    assert "ticker: NOT RUNNING since" in "\n".join(one.text for one in of(root).daemons)
+    with connect(root.database.dsn, name="londiste ticker first ticks"):
+        assert "ticker: alive" in "\n".join(one.text for one in of(root).daemons)
