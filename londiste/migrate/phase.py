@@ -85,8 +85,8 @@ NEXT: Mapping[Phase, str] = {
     Phase.NOT_BEGUN: "to migrate: londiste migrate check, then londiste migrate start; after"
     " londiste migrate finish nothing is left to do",
     Phase.SETTING_UP: "londiste migrate start continues",
-    Phase.COPYING: "wait; londiste migrate start must be running; londiste --set db=… --set"
-    " queue_name=migrate copy status shows more",
+    Phase.COPYING: "wait; londiste migrate start must be running: it shows the progress of the"
+    " copies",
     Phase.IN_STEP: "londiste migrate verify, then londiste migrate switch",
     Phase.SWITCHING: "repeat the command of the switch, or undo it with --rollback",
     Phase.CHANGING: "another command is changing the cascade: wait until it is done",

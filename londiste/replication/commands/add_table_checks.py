@@ -58,7 +58,8 @@ def pick(
                 else UnknownTable(
                     f"table {text} is not part of the queue",
                     detail="nothing was added",
-                    hint=f"add it on the root first: londiste add-table {text}",
+                    hint="add it on the root first, with its settings: londiste -c ROOT.toml"
+                    f" add-table {argument(text)}",
                 )
             )
         schema, _, name = text.rpartition(".")

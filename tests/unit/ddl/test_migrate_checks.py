@@ -332,3 +332,7 @@ def test_bodies_in_the_output_of_pg_dump_stay_as_they_are(body: str) -> None:
     text = f"-- it's; \"$$\n\nCREATE FUNCTION f() AS {body};\n"
     between = "SET default_table_access_method = heap;\n"
     assert for_any_release(f"{text}{between}{text}") == text * 2
+
+
+def test_the_next_step_of_each_phase_can_be_pasted() -> None:
+    assert not [text for text in NEXT.values() if "…" in text]
