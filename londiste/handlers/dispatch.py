@@ -23,7 +23,7 @@ from londiste.db.names import TableName, argument
 from londiste.errors import ApplyError, BadOption, EventError
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, SkippedRows, partial
-from londiste.handlers.partitions import Made, Partitioning, Period
+from londiste.handlers.partitions import CREATE_PARTITION, Made, Partitioning, Period
 from londiste.pgq.types import Event
 
 
@@ -163,6 +163,19 @@ class Dispatching(EventWork):
 
     def check(self, conn: Connection, queue: str, dest: TableName) -> None:
         here = {column.name for column in catalog.columns(conn, dest)}
+        if self.part_field and not (self.parts and self.part_mode is PartMode.FIELD):
+            raise BadOption(
+                f"handler dispatch: part_field={self.part_field} is not used",
+                detail="only part_mode=date_field and presets such as daily_field use it",
+                hint="remove part_field, or choose such a preset",
+            )
+        missing = [name for _, name in self.names or () if here and name not in here]
+        if missing:
+            raise BadOption(
+                f"handler dispatch: table {dest} has no column {missing[0]}",
+                detail="fields names the columns to include, or column:name",
+                hint=f"correct fields; the table has: {', '.join(sorted(here))}",
+            )
         if self.parts is not None:
             self.parts.check(conn)
             field = self._field
@@ -275,7 +288,7 @@ class Dispatch(Handler):
     table_mode: TableMode = option(
         TableMode.PART, help="part: write into partitions; direct: into the table; ignore: nowhere"
     )
-    part_func: str = option("londiste.create_partition", help="function that creates a partition")
+    part_func: str = option(CREATE_PARTITION, help="function that creates a partition")
     part_mode: PartMode = option(PartMode.BATCH, help="time that selects the partition")
     part_field: str = option("", help="column with the time, for part_mode=date_field")
     period: Period = option(Period.DAY, help="period of one partition")

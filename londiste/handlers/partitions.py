@@ -22,6 +22,8 @@ from londiste.errors import BadOption, LondisteError, UsageError, from_database
 
 #: The end of the last periods that a datetime has.
 _BEHIND = "10000-01-01 00:00:00+00"
+#: The function that creates partitions.
+CREATE_PARTITION = "londiste.create_partition"
 _ARGUMENTS = "text,text,text,text,timestamp with time zone,text"
 
 
@@ -62,6 +64,13 @@ _SUFFIX = {
     Period.MONTH: "_%(year)s_%(month)s",
     Period.DAY: "_%(year)s_%(month)s_%(day)s",
     Period.HOUR: "_%(year)s_%(month)s_%(day)s_%(hour)s",
+}
+#: What a name of each must show.
+_SHOWN = {
+    Period.YEAR: ("year",),
+    Period.MONTH: ("year", "month"),
+    Period.DAY: ("year", "month", "day"),
+    Period.HOUR: ("year", "month", "day", "hour"),
 }
 
 
@@ -161,11 +170,17 @@ class Partitioning:
         with translated(conn):
             owner.truncate(conn, parent, tree=True)
 
+    @property
+    def makes_own(self) -> bool:
+        """Whether partitions are created by SQL of the user, which may need no parent."""
+        return bool(self.template) or self.function != CREATE_PARTITION
+
     def check(self, conn: Connection) -> None:
         """Checks the partition options on this node.  Raises BadOption."""
         now = datetime.now(UTC)
         parent = TableName("public", "t")
         part = self.of(parent, now)
+        self._require_periods(parent)
         words = self._words(parent, part, now, ["id"], "at")
         for what, text in (
             ("pre_part", self.before),
@@ -193,6 +208,25 @@ class Partitioning:
                     hint="remove one of them",
                 )
             require_retention(conn, self.retention)
+
+    def _require_periods(self, parent: TableName) -> None:
+        """Raises BadOption if two periods would have one partition."""
+        start = datetime(2001, 2, 3, 4, tzinfo=UTC)
+        first = self.of(parent, start)
+        others = {
+            "year": start.replace(year=2009),
+            "month": start.replace(month=9),
+            "day": start.replace(day=9),
+            "hour": start.replace(hour=9),
+        }
+        for word in _SHOWN[self.period]:
+            if self.of(parent, others[word]) == first:
+                raise BadOption(
+                    f"handler dispatch: part_name={self.name} does not show the {word}",
+                    detail=f"rows of several periods of one {self.period.value} would be in one"
+                    " partition",
+                    hint=f"--handler-arg 'part_name=%(parent)s{_SUFFIX[self.period]}'",
+                )
 
     def _words(
         self,

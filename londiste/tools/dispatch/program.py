@@ -35,6 +35,7 @@ from londiste.consumer.progress import TickProgress
 from londiste.consumer.source import QueueSource
 from londiste.daemon import crash
 from londiste.daemon.signals import Signals
+from londiste.db import catalog
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, describe_dsn, session, use_replica_role
 from londiste.db.names import TableName
@@ -289,7 +290,7 @@ class Dispatcher(JobConsumer):
                 rule = self.rules.of(source)
                 if rule.work is not None:
                     try:
-                        rule.work.check(conn, settings.queue_name, self.rules.dest(source))
+                        _check(conn, rule.work, settings.queue_name, self.rules.dest(source))
                     except BadOption as error:
                         raise bad_option(error, f"[table {source}]: ") from error
 
@@ -334,6 +335,16 @@ class Dispatcher(JobConsumer):
                 " table_filter",
             )
         return replace(found, skips=skips.parse(settings.skip_events))
+
+
+def _check(conn: Connection, work: Dispatching, queue: str, dest: TableName) -> None:
+    """Raises BadOption for options that can never work, and for a table that is missing."""
+    work.check(conn, queue, dest)
+    if (work.parts is None or not work.parts.makes_own) and not catalog.columns(conn, dest):
+        raise BadOption(
+            f"table {dest} does not exist in {describe_dsn(conn.info.dsn)}",
+            hint="create it, correct table = …, or set table_mode = ignore",
+        )
 
 
 class _Here:

@@ -150,6 +150,10 @@ def test_what_can_never_work_is_refused_by_the_command(pair: Pair) -> None:
         (("skip_fields=id",), "key"),
         (("fields=v",), "key"),
         (("part_mode=date_field", "part_field=nowhere"), "nowhere"),
+        (("part_field=at",), "part_field=at"),
+        (("part_name=fixed",), "does not show the year"),
+        (("part_name=t_%(year)s_%(month)s", "period=hour"), "does not show the day"),
+        (("fields=id,nosuch",), "no such column"),
     ):
         assert said in pair.add("t", "dispatch", *options, code=2), options
     assert pair.leaf.database.execute("select 1 from londiste.table_info where local") == []
