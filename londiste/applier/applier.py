@@ -346,7 +346,7 @@ class Applier:
                 f"{self._node}: tables have changed while the batch is applied:"
                 f" {', '.join(sorted(map(str, tables)))}",
                 detail=known.message,
-                hint="wait: the batch is applied again",
+                hint="a daemon applies the batch again; after --once, run the command again",
             ) from error
         raise known from error
 
