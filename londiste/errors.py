@@ -315,19 +315,6 @@ LD_CLASSES: dict[str, type[LondisteError]] = {
     "LD300": EventError,
 }
 
-#: ret_code of the functions that return (ret_code, ret_note) -> class.
-RET_CLASSES: dict[int, type[LondisteError]] = {
-    400: UsageError,
-    401: StateError,
-    402: StateError,
-    403: StateError,
-    404: UsageError,
-    405: StateError,
-    409: Superseded,
-    410: StateError,
-    500: StateError,
-}
-
 
 def from_driver(error: BaseException) -> TypeGuard[psycopg.Error]:
     """Whether the driver raised the error.  The driver is not imported for this."""

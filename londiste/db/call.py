@@ -17,11 +17,14 @@ from psycopg.rows import args_row, dict_row, tuple_row
 
 from londiste.db.connection import Connection
 from londiste.db.queries import translated
-from londiste.errors import RET_CLASSES, StateError
+from londiste.errors import LondisteError, StateError, Superseded, UsageError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+#: ret_code of the functions that return (ret_code, ret_note) -> class; of others StateError.
+_CLASSES: dict[int, type[LondisteError]] = {400: UsageError, 404: UsageError, 409: Superseded}
 
 
 class Ret(NamedTuple):
@@ -76,7 +79,7 @@ def answered(function: str, answer: dict[str, Any]) -> Ret:
     """The result in the row of such a function; codes of 400 and above raise."""
     code, note = int(answer["ret_code"]), str(answer["ret_note"])
     if code >= 400:
-        raise RET_CLASSES.get(code, StateError)(note, detail=f"{function} returned {code}")
+        raise _CLASSES.get(code, StateError)(note, detail=f"{function} returned {code}")
     if code >= 300:
         log.warning("%s", note)
     else:

@@ -414,11 +414,8 @@ def dsn_of(conn: Connection) -> str:
 
 def usable(conn: Connection | None) -> bool:
     """Whether a session is usable: open, and in no transaction."""
-    return (
-        conn is not None
-        and not conn.closed
-        and conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-    )
+    idle = psycopg.pq.TransactionStatus.IDLE
+    return conn is not None and not conn.closed and conn.info.transaction_status == idle
 
 
 def use_own_names(conn: Connection) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.errors import EventError
 from londiste.handlers.obfuscate import Mask
+from tests.fixtures.cluster import Database
 from tests.fixtures.line import Line, LineNode
 from tests.integration.commands.test_obfuscate import everything
+from tests.support.set_changes import Target
 
 SECRET = "0r1ginal"
 SCHEMA = "create table t (id int primary key, mail text unique, phone text, age int, note text)"
@@ -88,3 +91,24 @@ def test_no_error_shows_an_original_value(line: Line, way: str, kind: str) -> No
     assert done.code == 0, str(done)
     assert leaf.database.value("select count(*) from londiste.apply_log") == 1
     assert SECRET not in done.out + done.err + seen(line, leaf)
+
+
+def test_a_batch_that_is_tried_again_is_logged_less_and_less(
+    pgq_db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    target = Target(pgq_db)
+    target.database.execute(
+        "create table t (id int primary key, v text);"
+        " create function boom() returns trigger language plpgsql as"
+        " $$ begin raise exception '%', 'boom ' || repeat('A', 300000); end $$;"
+        " create trigger x before insert on t for each row execute function boom();"
+        " alter table t enable always trigger x"
+    )
+    for _ in range(9):
+        with pytest.raises(EventError):
+            target.apply(target.i(id="1", v="x"))
+    texts = [r.getMessage() for r in caplog.records if "one by one" in r.getMessage()]
+    assert [text.partition(" times since ")[0][-2:] for text in texts[1:]] == ["(2", "(4", "(8"]
+    assert all("boom" in text and len(text) < 700 for text in texts)
+    target.conn.close()

@@ -47,25 +47,6 @@ def test_repeated_swap_is_written_as_delete_and_insert(
     assert not [r for r in caplog.records if "one by one" in r.message]
 
 
-def test_a_batch_that_is_tried_again_is_logged_less_and_less(
-    target: Target, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    target.database.execute(
-        "create table t (id int primary key, v text);"
-        " create function boom() returns trigger language plpgsql as"
-        " $$ begin raise exception '%', 'boom ' || repeat('A', 300000); end $$;"
-        " create trigger x before insert on t for each row execute function boom();"
-        " alter table t enable always trigger x"
-    )
-    for _ in range(9):
-        with pytest.raises(EventError):
-            target.apply(target.i(id="1", v="x"))
-    texts = [r.getMessage() for r in caplog.records if "one by one" in r.getMessage()]
-    assert [text.partition(" times since ")[0][-2:] for text in texts[1:]] == ["(2", "(4", "(8"]
-    assert all("boom" in text and len(text) < 700 for text in texts)
-
-
 def test_swap_keeps_extra_target_columns(target: Target, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     target.database.execute("create table t (id int primary key, v text unique, own text)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fixtures.cascade import CommandLine, Node
+from tests.fixtures.cascade import CommandLine, Node, Nodes
 
 SECRET = "SECRETPW"
 STRINGS = (
@@ -25,6 +25,11 @@ COMMANDS = (
     ("--node", "{}", "status"),
     ("members", "{}"),
 )
+
+
+@pytest.fixture
+def root(nodes_of: Nodes) -> Node:
+    return nodes_of.root()
 
 
 @pytest.mark.parametrize("string", STRINGS, ids=("words", "quoted", "uri"))
