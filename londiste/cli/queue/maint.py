@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import click
 
-from londiste.cli import options, output
+from londiste.cli import errors, options, output
 from londiste.cli.documents import Steps
 from londiste.cli.queue.common import opened
 from londiste.errors import LockTimeout
@@ -44,16 +44,18 @@ def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) ->
         retries = maintenance.move_due_events(conn)
         operations = maintenance.run_once(conn)
         blocked = maintenance.blocked_rotations(conn)
-    if as_json:
-        output.as_json(Maintained(retries=retries, maintenance=operations))
-    else:
-        output.message(f"{retries} retries, {operations} maintenance operations")
+    done = f"{retries} retries, {operations} maintenance operations"
+    if not as_json:
+        output.message(done)
     if blocked:
         remedies = dict.fromkeys(one.remedy for one in blocked)
-        raise LockTimeout(
-            "; ".join(map(str, blocked)),
-            hint=f"end the transaction: {'; '.join(remedies)}; then: londiste queue maint",
-        )
+        with errors.also_told(done=[done]):
+            raise LockTimeout(
+                "; ".join(map(str, blocked)),
+                hint=f"end the transaction: {'; '.join(remedies)}; then: londiste queue maint",
+            )
+    if as_json:
+        output.as_json(Maintained(retries=retries, maintenance=operations))
 
 
 @click.command()

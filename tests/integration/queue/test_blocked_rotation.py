@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -41,6 +42,9 @@ def test_maintenance_by_hand_names_the_session_and_fails(
     assert f"process {pid} holds a lock on pgq.event_" in printed.err
     remedy = f"select pg_terminate_backend({pid})"
     assert remedy in printed.err
+    assert run(cli, [*maint, "--json"]) == 6
+    document = json.loads(capsys.readouterr().out)
+    assert document["exit_code"] == 6 and "maintenance operations" in document["done"][0]
     # The hint is followed as printed.
     pgq_db.execute(remedy)
     assert run(cli, maint) == 0
