@@ -1,4 +1,4 @@
--- Tables that TRUNCATE … CASCADE of some tables (schemas, names) reaches by foreign keys, and that it does
+-- Tables that TRUNCATE ... CASCADE of some tables (schemas, names) reaches by foreign keys, and that it does
 -- not name: schema, name.
 with recursive named as (
     select c.oid
