@@ -224,13 +224,11 @@ def test_a_lake_and_a_dispatcher_into_files_show_their_consumers(
 
 def test_run_shows_the_histograms_of_its_children(line: Line, one_file: OneFile) -> None:
     more = '\n[tables]\ninclude = ["public.*"]\n[worker]\nengine = "local"\npoll_interval = 0.1\n'
-    job = (
-        '[dispatchers.spread]\nnode = "n1"\n'
-        'table_filter = "public.none"\nconsumer_name = "spread"\n'
-    )
+    job = '[dispatchers.spread]\nnode = "n1"\ntable_filter = "idle.t"\nconsumer_name = "spread"\n'
     one_file.write({"n1": "root", "n2": "leaf of n1"}, f"{more}{job}")
     root, leaf = one_file.db["n1"], one_file.db["n2"]
     root.execute("create table t (id int primary key, v text)")
+    root.execute("create schema idle; create table idle.t (id int primary key)")
     assert one_file("apply").code == 0
     assert one_file("--node", "spread", "dispatch", "--register").code == 0
     argv = [sys.executable, "-m", "londiste", "-c", str(one_file.path)]

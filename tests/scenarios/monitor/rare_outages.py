@@ -229,8 +229,9 @@ def consumer_gives_events_up(watched: Watched) -> Iterator[None]:
 @rare(1, "consumer-ended", "dispatch: NOT RUNNING since")
 def dispatcher_is_killed(watched: Watched) -> Iterator[None]:
     dsn = watched.root.database.dsn
+    watched.root.database.execute("create schema idle; create table idle.t (id int primary key)")
     argv = [sys.executable, "-m", "londiste", "dispatch", "--db", dsn, "--queue", QUEUE]
-    argv += ["--consumer", "spread", "--target-db", dsn, "--set", "table_filter=public.none"]
+    argv += ["--consumer", "spread", "--target-db", dsn, "--set", "table_filter=idle.t"]
     done = watched.line.processes.run([*argv, "--register"])
     assert done.code == 0, str(done)
     process = watched.line.processes.start("dispatch", argv)

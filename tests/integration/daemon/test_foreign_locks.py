@@ -11,9 +11,16 @@ import pytest
 
 from londiste.db import server_text
 from londiste.install import apply
-from tests.fixtures.cascade import CommandLine, Node
+from tests.fixtures.cascade import CommandLine, Node, Nodes
 
 LOW = "londiste_test_low"
+
+
+@pytest.fixture
+def root(nodes_of: Nodes) -> Node:
+    node = nodes_of.root()
+    node.db.execute("create table one (id int primary key, v text)")
+    return node
 
 
 @contextlib.contextmanager
