@@ -9,7 +9,7 @@ from psycopg.rows import dict_row
 
 from londiste.db.connection import Connection
 from londiste.db.queries import query, translated
-from londiste.db.server_text import Holder, holder_of
+from londiste.db.server_text import AdvisoryKey, Holder, holder_of
 
 #: Seconds to wait for the session of a process that was killed a moment ago.
 PATIENCE = 3.0
@@ -41,7 +41,7 @@ def acquire_singleton_lock(
 def job_holder(conn: Connection, job: str) -> Holder | None:
     """The session that holds the lock of a job in this database; None: none."""
     with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(query("job_lock_holder"), [job]).fetchone()
+        row = cursor.execute(query("advisory_lock_holder"), vars(AdvisoryKey(job=job))).fetchone()
     if row is None:
         return None
     return holder_of(row)

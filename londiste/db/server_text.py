@@ -62,7 +62,7 @@ class Holder:
 
 
 def holder_of(row: Mapping[str, Any]) -> Holder:
-    """The holder in a row of ``job_lock_holder`` or ``advisory_lock_holder``."""
+    """The holder in a row of ``advisory_lock_holder``."""
     text = (
         f"server process {row['pid']} of role {row['usename']}, from {row['client']},"
         f" application {row['application_name']}, since {row['backend_start']:%F %T%z}"
@@ -72,8 +72,9 @@ def holder_of(row: Mapping[str, Any]) -> Holder:
 
 @dataclass(frozen=True)
 class AdvisoryKey:
-    """The key of an advisory lock: one number, or a relation and a number (None: any)."""
+    """The key of an advisory lock: of a job, one number, or a relation and a number (None: any)."""
 
+    job: str | None = None
     key: int | None = None
     relation: str | None = None
     number: int | None = None

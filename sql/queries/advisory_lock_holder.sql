@@ -1,5 +1,7 @@
--- The session that holds one of Londiste's advisory locks, the oldest first; as job_lock_holder.
--- Parameters: key, of one number; or relation and number, of two.  number null: any.
+-- The session that holds one of Londiste's advisory locks, the oldest first.
+-- Parameters: job, the name of what one process does; or key, of one number; or relation and number, of
+-- two (number null: any).
+-- Every role can take an advisory lock: entitled -- whether the session's role may run a worker.
 select
     a.pid,
     coalesce(a.client_hostname, host(a.client_addr), 'local socket') as client,
@@ -10,6 +12,7 @@ select
         select pg_catalog.pg_has_role(a.usesysid, r.oid, 'MEMBER')
         from pg_catalog.pg_roles r where r.rolname = 'pgq_admin'), false)
     or coalesce((
+        -- Who installed the SQL owns it, and needs no membership.
         select pg_catalog.pg_has_role(a.usesysid, n.nspowner, 'USAGE')
         from pg_catalog.pg_namespace n where n.nspname = 'pgq'), false) as entitled
 from pg_catalog.pg_locks l
@@ -19,7 +22,8 @@ where l.locktype = 'advisory'
     and l.pid <> pg_catalog.pg_backend_pid()
     and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
     and case l.objsubid
-        when 1 then ((l.classid::int8 << 32) | l.objid::int8) = %(key)s::int8
+        when 1 then ((l.classid::int8 << 32) | l.objid::int8) = coalesce(
+            %(key)s::int8, pg_catalog.hashtextextended('londiste ' || %(job)s::text, 0))
         else l.classid = pg_catalog.to_regclass(%(relation)s)::oid
             and (%(number)s::int8 is null or l.objid::int8 = %(number)s::int8)
     end

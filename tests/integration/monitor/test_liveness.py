@@ -30,7 +30,9 @@ def of(node: LineNode) -> NodeStatus:
 def until(node: LineNode, life: Life) -> NodeStatus:
     def found() -> NodeStatus | None:
         seen = of(node)
-        return seen if seen.worker is not None and seen.worker.life is life else None
+        # By its report: the lock of one that has just begun shows only that it is there.
+        reported = seen.worker is not None and not seen.worker.session
+        return seen if reported and seen.worker.life is life else None  # type: ignore[union-attr]
 
     return wait_for(found, what=f"worker {life}")
 
