@@ -1,2 +1,2 @@
--- Whether an interval goes back in time.  Parameter: an interval, as text.
+-- Whether an interval is longer than none.  Parameter: an interval, as text.
 select now() - %s::text::interval < now()

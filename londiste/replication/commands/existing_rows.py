@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from londiste.db import catalog
+from londiste.db import bulk_catalog
+from londiste.db.bulk_catalog import TableFacts
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import translated
@@ -24,13 +25,15 @@ _LOOK_MS = 1000
 def replaced(conn: Connection, steps: Sequence[AddTable]) -> list[str]:
     """One line that names the tables whose rows the copies replace; empty when there are none.
 
-    conn -- the node's database.  Reads at most a thousand rows of a table.
+    conn -- the node's database.  Reads at most a thousand rows of a table, and of none that has no
+        pages, as one that was just created.
     """
-    found: dict[TableName, str] = {}
-    for step in steps:
-        if _replaces(step) and (text := _rows(conn, step.dest)):
-            found[step.dest] = text
-    return described(found)
+    targets = [step.dest for step in steps if _replaces(step)]
+    known = bulk_catalog.known(conn, targets)
+    present = [known[name] for name in targets if name in known]
+    filled = [facts for facts in present if facts.bytes or facts.kind != "r"]
+    looked = {facts.name: _rows(conn, facts) for facts in filled}
+    return described({name: text for name, text in looked.items() if text})
 
 
 def described(found: dict[TableName, str]) -> list[str]:
@@ -63,18 +66,15 @@ def _replaces(step: AddTable) -> bool:
     return step.copied and (step.empties or "skip_truncate" not in step.words)
 
 
-def _rows(conn: Connection, table: TableName) -> str:
-    """The number of rows in words; '' for a table that is empty or missing."""
-    info = catalog.info(conn, table)
-    if info is None:
-        return ""
+def _rows(conn: Connection, table: TableFacts) -> str:
+    """The number of rows in words; '' for a table that is empty."""
     try:
         with translated(conn), conn.transaction():
             conn.execute(f"set local statement_timeout = {_LOOK_MS}")
             conn.execute(f"set local lock_timeout = {_LOOK_MS}")
             row = conn.execute(
                 sql.SQL("select count(*) from (select from {} limit {}) r").format(
-                    table.own(info.tree), _COUNTED + 1
+                    table.name.own(table.kind == "p"), _COUNTED + 1
                 )
             ).fetchone()
     except NodeUnreachable:
@@ -83,4 +83,4 @@ def _rows(conn: Connection, table: TableName) -> str:
         # Locked, or not readable for this user: whether it has rows is unknown.
         return "its rows could not be read"
     assert row is not None
-    return counted(row[0], info.rows_estimate) if row[0] else ""
+    return counted(row[0], table.rows_estimate) if row[0] else ""
