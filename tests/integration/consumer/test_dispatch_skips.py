@@ -80,6 +80,17 @@ def test_a_whole_event_is_skipped_by_its_number_alone(ends: Ends) -> None:
     assert sum(ends.rows("t").values()) == ALONE
 
 
+def test_an_event_that_names_no_table_is_skipped(ends: Ends) -> None:
+    ends.dispatcher()
+    ends.source.execute(f"select pgq.insert_event('{QUEUE}', 'I', 'no row')")
+    ends.source.execute("insert into t values (1, now(), 'behind it')")
+    ends.tick()
+    with pytest.raises(EventError) as caught:
+        ends.dispatcher().run_once()
+    ends.dispatcher(skip_events=str(caught.value.event_id)).run_once()
+    assert sum(ends.rows("t").values()) == 1
+
+
 @pytest.mark.parametrize(
     ("found", "rows", "said"),
     [
