@@ -13,13 +13,17 @@ as $$
  * this one knows, and what this node and everything that reads from it have finished.
  */
 begin
-    select max(t.tick_id) into queue_top
-    from pgq.queue q join pgq.tick t on t.tick_queue = q.queue_id
+    select (select max(t.tick_id) from pgq.tick t where t.tick_queue = q.queue_id),
+           w.of_others, w.of_all_nodes
+        into queue_top, local_watermark, global_watermark
+    from pgq.queue q
+        left join lateral (
+            select min(s.sub_last_tick) filter (where c.co_name <> '.global_watermark') as of_others,
+                   min(s.sub_last_tick) filter (where c.co_name = '.global_watermark') as of_all_nodes
+            from pgq.subscription s join pgq.consumer c on c.co_id = s.sub_consumer
+            where s.sub_queue = q.queue_id
+        ) w on true
     where q.queue_name = i_queue_name;
-
-    select coalesce(min(i.last_tick) filter (where i.consumer_name <> '.global_watermark'), queue_top),
-           min(i.last_tick) filter (where i.consumer_name = '.global_watermark')
-        into local_watermark, global_watermark
-    from pgq.get_consumer_info(i_queue_name) i;
+    local_watermark := coalesce(local_watermark, queue_top);
 end;
 $$;
