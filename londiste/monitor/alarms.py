@@ -9,6 +9,8 @@ from londiste.cascade.own_consumers import consumer_kind
 from londiste.db.connection import Connection
 from londiste.db.names import argument
 from londiste.db.queries import tuples
+from londiste.monitor import lock_waits
+from londiste.monitor.lock_waits import LockWait
 from londiste.monitor.queues import collect, rules
 from londiste.monitor.queues.model import Finding, Limits, MonitorFacts, Severity
 
@@ -24,7 +26,7 @@ class DatabaseFacts:
     differing -- rows that the audit found to differ, by table.
     age, allowed_age -- transactions: of the oldest event table, and the server's
         autovacuum_freeze_max_age.
-    is_root -- of the queue.
+    is_root -- of the queue.  waits -- sessions of this program that wait for a lock.
     """
 
     queue: str
@@ -34,6 +36,7 @@ class DatabaseFacts:
     age: int = 0
     allowed_age: int = 0
     is_root: bool = False
+    waits: tuple[LockWait, ...] = ()
 
 
 def collect_facts(
@@ -46,16 +49,18 @@ def collect_facts(
     is_root: bool = False,
 ) -> DatabaseFacts:
     """The facts of a node's database, for ``alarms``."""
+    waits = lock_waits.find(conn)
     if not has_queue:
-        return DatabaseFacts(queue, None, (), differing)
+        return DatabaseFacts(queue, None, (), differing, waits=waits)
     age, allowed = _age(conn, queue)
     facts = collect.collect(conn, queue)
-    return DatabaseFacts(queue, facts, tuple(subscribers), differing, age, allowed, is_root)
+    return DatabaseFacts(queue, facts, tuple(subscribers), differing, age, allowed, is_root, waits)
 
 
 def alarms(facts: DatabaseFacts, limits: Limits) -> tuple[Finding, ...]:
     """Pure: findings about a node's database; the worst first."""
     found = drift_findings(facts.queue, facts.differing)
+    found += lock_waits.findings(facts.waits, facts.queue)
     if facts.queues is not None:
         below = list(facts.subscribers)
         found += [

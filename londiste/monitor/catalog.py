@@ -87,6 +87,11 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "A consumer or a watermark keeps events of a queue, whose tables do not rotate.",
             "Start that consumer or node, or remove it: londiste queue status QUEUE.",
         ),
+        "lock-wait": (
+            "A session of Londiste has waited for a lock for more than ten seconds: another"
+            " transaction holds it.",
+            "End that transaction; the finding contains the statement. Until then nothing is lost.",
+        ),
         "connection": (
             "Sessions of Londiste are neither encrypted nor local.",
             "Use sslmode=verify-full and a root certificate.",

@@ -20,6 +20,7 @@ SOURCES = (
     "monitor/alarms.py",
     "monitor/partitions.py",
     "monitor/exposure.py",
+    "monitor/lock_waits.py",
     "monitor/nodes/rules.py",
     "monitor/captures/rules.py",
     "monitor/queues/rules.py",

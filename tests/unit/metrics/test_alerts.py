@@ -13,9 +13,10 @@ import pytest
 from londiste.cascade.daemons import Life, Running
 from londiste.metrics import samples
 from londiste.metrics.collect import Cascade, Counted, NodeMeasures, only
-from londiste.monitor import catalog, verdict
+from londiste.monitor import catalog, lock_waits, verdict
 from londiste.monitor.alarms import DatabaseFacts, drift_findings
 from londiste.monitor.lag import Behind
+from londiste.monitor.lock_waits import LockWait
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.retention import Retention
 from londiste.monitor.status import NodeStatus, Status, TableCounts, Underway
@@ -46,6 +47,7 @@ def with_alarm(*alarms: Finding) -> Cascade:
 
 
 SILENT = NodeStatus("leaf", "dead", unreachable="no answer", uptodate=False)
+WAIT = LockWait("londiste worker w", 7, 60.0, None, "psql of bob", None, "select 1")
 #: By name: what is wrong.
 CAUSES = {
     "unreachable": cascade(ROOT, SILENT),
@@ -78,6 +80,7 @@ CAUSES = {
     "lag, position expired, alone": Cascade(
         Status("q", "leaf", (replace(HEALTHY, behind=None),), root_answers=True), {}
     ),
+    "lock-wait": with_alarm(*lock_waits.findings((WAIT,), "q")),
     "drift": with_alarm(*drift_findings("q", {"public.t": 2})),
     "rotation-late": with_alarm(Finding(Severity.WARNING, "rotation-late", "x", "y", "z", "q")),
 }
