@@ -96,11 +96,12 @@ def _lines(text: str | None, count: int) -> Sequence[str | None]:
 def _undecodable(event: Event, error: Malformed) -> EventError:
     return EventError(
         f"event {event.id} cannot be decoded: {error}",
+        # No data: they are values of rows, and messages go into logs and to whom they notify.
         detail=f"ev_type {shown(event.type)}, ev_extra1 {shown(event.extra1)},"
-        f" ev_data {shown(event.data)}",
+        f" ev_data {'NULL' if event.data is None else f'of {len(event.data):,} characters'}",
         hint=error.hint
-        or "find the program that wrote the event before you skip it: only triggers should write"
-        " into a replicated queue",
+        or f"londiste queue events QUEUE --id {event.id} shows the event: find the program that"
+        " wrote it before you skip it; only triggers should write into a replicated queue",
         event_id=event.id,
     )
 

@@ -127,8 +127,7 @@ class _Reader:
         self._token = match[match.lastgroup or 0]
 
     def _wrong(self) -> Malformed:
-        near = self._data[max(0, self._place - 20) : self._place + 20]
-        return Malformed("not a fragment of sqltriga near {}", quoted=near)
+        return Malformed(f"not a fragment of sqltriga at character {self._place + 1} of its data")
 
     def end(self) -> None:
         if self._kind is not None:
