@@ -196,12 +196,15 @@ def execute(
         sites.alone(at.dsn, at.name, cancel.queue)
     try:
         count = plan.execute(switch.before, sites, report)
-    except (LondisteError, psycopg.Error) as failed:
-        ours = from_database(failed)
+    except BaseException as failed:
+        # Ctrl-C, too, leaves no record behind.
+        before = from_database(failed) if isinstance(failed, psycopg.Error) else failed
         if reopen.ticket.token is not None:
             # Only an earlier try can have closed the root.
-            _undo(switch, sites, ours, closed=switch.begun)
-        raise ours from failed
+            _undo(switch, sites, before, closed=switch.begun)
+        if before is failed:
+            raise
+        raise before from failed
     closed = True
     try:
         try:

@@ -62,6 +62,20 @@ class Refused:
             conn.execute("do $$ begin raise insufficient_privilege; end $$")
 
 
+@dataclass(frozen=True)
+class Interrupted:
+    """Ctrl-C."""
+
+    def describe(self) -> str:
+        return "the operator has enough"
+
+    def done(self, sites: Connections) -> bool:
+        return False
+
+    def run(self, sites: Connections) -> None:
+        raise KeyboardInterrupt
+
+
 def _write(root: Node) -> str | None:
     try:
         root.db.execute("select pgq.insert_event(%s, 'x', 'y')", QUEUE)
@@ -95,6 +109,29 @@ def test_a_new_root_that_lags_leaves_no_record(nodes_of: Nodes) -> None:
     with pytest.raises(TransientError, match="does not have the present ticks of root") as raised:
         switchover.execute(switch, nodes_of.sites)
     assert "everything is undone" in raised.value.detail
+    for node in (root, branch):
+        assert operation_log.find(nodes_of.sites.at(node.dsn), QUEUE) is None, node.name
+    assert _write(root) is None
+
+
+def test_ctrl_c_before_writes_are_blocked_leaves_no_record(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    old, new, ticket = NodeAddress("root", root.dsn), NodeAddress("branch", branch.dsn), Ticket()
+    begins = [
+        Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        for at in (old, new)
+    ]
+    switch = switchover.Switchover(
+        before=[*begins, Interrupted()],
+        closing=[CloseRoot(old, QUEUE, ticket)],
+        promoting=Promote(new, QUEUE, ticket, lambda: 1),
+        after=(),
+        undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+        begun=False,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        switchover.execute(switch, nodes_of.sites)
     for node in (root, branch):
         assert operation_log.find(nodes_of.sites.at(node.dsn), QUEUE) is None, node.name
     assert _write(root) is None
