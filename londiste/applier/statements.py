@@ -249,12 +249,13 @@ def delete_rows_sql(shape: Relation, columns: tuple[str, ...]) -> str:
         given = f"select 0 as whole, count(*) as many from {_rows(chosen)}"
         whole = "0"
     else:
-        texts = ", ".join(f"{_value(column)}::text" for column in chosen)
+        # Each value by the output of its type: a cast to text may be code of that type's owner.
+        values = ", ".join(map(_value, chosen))
         given = (
-            f'select row({texts})::text collate "C" as whole, count(*) as many'
+            f'select row({values})::text collate "C" as whole, count(*) as many'
             f" from {_rows(chosen)} where {_kept(shape, chosen)} group by 1"
         )
-        whole = f'row({", ".join(f"t.{quote(c.name)}::text" for c in chosen)})::text collate "C"'
+        whole = f'row({", ".join(f"t.{quote(c.name)}" for c in chosen)})::text collate "C"'
     gone = (
         f"delete from {_target(shape)} t using (select f.tableoid, f.ctid from (select t.tableoid,"
         " t.ctid, g.many, row_number() over (partition by g.whole) as nr"

@@ -38,18 +38,22 @@ def bounds(
     share = min(1.0, count * blocks / max(1, info.pages))
     likely = info.rows_estimate * share
     keep = min(1.0, count * rows / likely) if likely else 1.0
-    columns = sql.SQL(", ").join(map(sql.Identifier, key))
+    # Names of columns may be ours: n, total.
+    own = [sql.Identifier(f"k{number}") for number in range(len(key))]
+    columns = sql.SQL(", ").join(own)
     statement = sql.SQL(
         "select {texts} from ("
         " select {columns}, row_number() over (order by {columns}) as n, count(*) over () as total"
-        " from (select {columns} from {table} tablesample system ({percent})"
-        " where random() < {keep}) as s) as t"
+        " from (select {key} from {table} tablesample system ({percent})"
+        " where pg_catalog.random() < {keep}) as s ({columns})) as t"
         # Where the number of the part changes; a row may be the end of more than one.
         " where n < total and n * {count} / total <> (n - 1) * {count} / total"
         " order by n"
     ).format(
-        texts=sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(k)) for k in key),
+        # A cast to text may be code of the table's owner.
+        texts=sql.SQL(", ").join(sql.SQL("pg_catalog.format('%s', {})").format(k) for k in own),
         columns=columns,
+        key=sql.SQL(", ").join(map(sql.Identifier, key)),
         table=info.name.own(tree),
         percent=sql.Literal(round(share * 100, 9)),
         keep=sql.Literal(keep if keep < 1.0 else 2.0),

@@ -113,6 +113,30 @@ def test_it_is_copied_while_it_is_written(line: Line, root: LineNode) -> None:
     assert rows(leaf) == rows(root)
 
 
+#: Of whose owner a table that is not theirs has a column; and padded, where a cast drops blanks.
+CAST = """
+    create type mood as enum ('sad', 'glad');
+    create function evil(mood) returns text language plpgsql immutable as
+        'begin raise exception ''called''; end';
+    create cast (mood as text) with function evil(mood);
+    create table felt (m mood, c char(5), t varchar(3));
+"""
+
+
+def test_a_row_is_found_without_casts_of_its_types(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema=CAST)
+    line.add(root, "felt", whole_row=True)
+    leaf = leaf_of(line, root, CAST)
+    line.add(leaf, "felt", expect_sync=True)
+    root.database.execute("insert into felt values ('sad', 'a', 'x'), ('glad', 'a', null)")
+    line.tick()
+    line.once(leaf)
+    root.database.execute("delete from felt where m = 'sad'; update felt set c = 'b', t = ''")
+    line.tick()
+    line.once(leaf)
+    assert rows(leaf, "select * from felt") == [("glad", "b    ", "")]
+
+
 def test_a_filter_keeps_its_rows(line: Line, root: LineNode) -> None:
     leaf = leaf_of(line, root)
     line.tick()

@@ -90,3 +90,36 @@ def test_ranges_of_a_copy_run_no_check(pgq_db: Database) -> None:
                 f"select count(*) from public.t where {chunk.condition or 'true'}".encode()
             )
     assert pgq_db.value(QUIET) is False
+
+
+#: A key whose columns have names that a query would give its own, and a cast of the owner.
+CAST = f"""
+    create sequence public.as_another;
+    create type public.mood as enum ('sad', 'glad');
+    create function public.evil(public.mood) returns text language plpgsql immutable as $t$
+    begin
+        perform nextval('public.as_another');
+        return 'sad';
+    end $t$;
+    create cast (public.mood as text) with function public.evil(public.mood);
+    create table public.t (n int, total public.mood, k1 int, primary key (n, total, k1));
+    alter table public.t owner to {OWNER};
+    insert into public.t select i, 'glad', i from generate_series(1, 20000) i;
+    analyze public.t;
+"""
+
+
+def test_ranges_call_no_cast_and_a_key_may_have_any_names(pgq_db: Database) -> None:
+    make_owner(pgq_db)
+    pgq_db.execute(CAST)
+    table = TableName("public", "t")
+    with pgq_db.connect() as conn:
+        info = catalog.info(conn, table)
+        assert info is not None
+        chunks = split_by_key(conn, info, catalog.columns(conn, table, info), chunk_bytes=100_000)
+        counts = [
+            pgq_db.value(f"select count(*) from public.t where {chunk.condition}")
+            for chunk in chunks
+        ]
+    assert len(counts) > 2 and sum(counts) == 20000
+    assert pgq_db.value(QUIET) is False

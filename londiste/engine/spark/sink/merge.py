@@ -186,7 +186,7 @@ class _Part:
         )
         same = " and ".join(f"a.c{n} = b.c{n}" for n, _ in self._key())
         whole = [
-            f"row({', '.join(f'{one}.c{n}::text' for n in range(len(self.columns)))})"
+            f"row({', '.join(f'{one}.c{n}' for n in range(len(self.columns)))})::text"
             for one in "ab"
         ]
         # With an order, a delete and an insert of one place are an update.
