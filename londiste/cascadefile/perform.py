@@ -156,7 +156,7 @@ class Performer:
         given = dict(action.values)
         values = {key: config.value(key, text) for key, text in given.items()}
         with conn.transaction():
-            for change in admin.configuring(self.file.queue, values):
+            for change in admin.configuring(conn, self.file.queue, values):
                 change.act(conn)
         return len(values)
 

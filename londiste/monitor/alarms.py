@@ -81,17 +81,30 @@ def external_findings(facts: DatabaseFacts) -> list[Finding]:
     """Pure: about a root whose queue waits for ticks of another database: none come."""
     if not facts.is_root or facts.queues is None:
         return []
+    found = [one for one in facts.queues.queues if one.name == facts.queue and one.external_ticker]
+    if not found:
+        return []
+    if found[0].disable_insert:
+        # As a change of the cascade and a fence leave it: to open it would make a second root.
+        return [
+            Finding(
+                Severity.CRITICAL,
+                "root-closed",
+                f"queue {facts.queue}: this root is closed, it takes no events and no ticks",
+                "a change of the cascade is unfinished, or another node has replaced this root",
+                "finish that change: londiste status; or, if it was replaced: londiste resurrect",
+                facts.queue,
+            )
+        ]
     return [
         Finding(
             Severity.CRITICAL,
             "external-ticker-silent",
-            f"queue {queue.name}: external_ticker is set on the root, no ticker creates its ticks",
+            f"queue {facts.queue}: external_ticker is set on the root, no ticker creates its ticks",
             "no other database sends ticks to a root: its subscribers get no events",
-            f"londiste queue config {argument(queue.name)} external_ticker=no",
-            queue.name,
+            f"londiste queue config {argument(facts.queue)} external_ticker=no",
+            facts.queue,
         )
-        for queue in facts.queues.queues
-        if queue.external_ticker and queue.name == facts.queue
     ]
 
 

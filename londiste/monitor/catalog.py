@@ -267,7 +267,15 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "external-ticker-silent": (
             "The queue gets its ticks from another database, and gets none.",
             "Check the worker of this node, and the ticker of the root: londiste status. On a root"
-            " the parameter is a mistake: londiste queue config QUEUE external_ticker=no.",
+            " the parameter is a mistake, unless disable_insert is set, too (root-closed):"
+            " londiste queue config QUEUE external_ticker=no.",
+        ),
+        "root-closed": (
+            "The root takes no events and no ticks: a switchover is unfinished, or another node has"
+            " replaced this root.",
+            "londiste status names the unfinished change. Without one: londiste resurrect makes the"
+            " node a branch. Do not set the parameters of its queue: the cascade would have two"
+            " roots.",
         ),
         "restored": (
             "The database was restored from another server: its transaction ids do not fit.",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.names import word
+from londiste.db.names import argument, word
 from londiste.db.queries import first, savepoint, tuples
 from londiste.errors import (
     AccessDenied,
@@ -99,7 +99,7 @@ def creating(
     consumers: Sequence[str] = (),
 ) -> list[QueueChange]:
     """Creates a queue with these parameters and consumers; an existing queue only gets those."""
-    settings = configuring(name, values or {})
+    settings = configuring(conn, name, values or {})
     if queues.get_queue_info(conn, name):
         found = [one for consumer in consumers for one in registering(conn, name, consumer)]
         return [*settings, *found]
@@ -135,8 +135,16 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Que
     ]
 
 
-def configuring(queue: str, values: Mapping[str, str | None]) -> list[QueueChange]:
-    """Sets parameters of a queue; ``config.value`` has checked them."""
+def configuring(
+    conn: Connection, queue: str, values: Mapping[str, str | None]
+) -> list[QueueChange]:
+    """Sets parameters of a queue; ``config.value`` has checked them.
+
+    Raises StateError for those that would open a queue which the cascade has closed.
+    """
+    opened = [key for key in ("external_ticker", "disable_insert") if values.get(key) == "false"]
+    if opened:
+        _require_open(conn, queue, opened[0])
     return [
         QueueChange(
             f"set {key} of queue {queue} to {'null' if text is None else text}",
@@ -354,6 +362,30 @@ def _node(conn: Connection, queue: str) -> tuple[str, str] | None:
         return None
     row = first(conn, "queue_node", queue=queue)
     return None if row is None else (str(row[0]), str(row[1]))
+
+
+def _require_open(conn: Connection, queue: str, parameter: str) -> None:
+    """Raises StateError for the queue of a node that takes its events and ticks from another one,
+    and of a root that was closed or replaced: a second root would take writes."""
+    now = {one.name: one.value for one in queues.get_queue_config(conn, queue)}
+    if (now["external_ticker"], now["disable_insert"]) != ("true", "true"):
+        return
+    node = _node(conn, queue)
+    if node is None:
+        return
+    name, kind = node
+    if kind == "root":
+        raise StateError(
+            f"queue {queue} of root {name} is closed: {parameter} stays",
+            detail="a change of the cascade has closed it, or another node has replaced this root",
+            hint="londiste status names the change to finish; a root that was replaced:"
+            f" londiste resurrect --node {argument(name)}",
+        )
+    raise StateError(
+        f"queue {queue} belongs to {kind} {name}: {parameter} stays",
+        detail="its events and ticks come from its provider",
+        hint=f"write on the root; or make this node the root: londiste switchover {argument(name)}",
+    )
 
 
 def _require_tick(conn: Connection, queue: str, tick: int) -> None:

@@ -31,8 +31,9 @@ def alter_queue(session: Session, queue: str, settings: dict[str, str]) -> Resul
     for name, text in settings.items():
         key = config.parameter(name)
         values[key] = config.value(key, text)
-    names = admin.find_queues(session.conn, [queue])
-    return session.change([change for one in names for change in admin.configuring(one, values)])
+    conn = session.conn
+    names = admin.find_queues(conn, [queue])
+    return session.change([one for name in names for one in admin.configuring(conn, name, values)])
 
 
 @FORMS.statement("show queue [<queue*:queue>]", "list queues, or show the parameters of one")

@@ -52,7 +52,7 @@ def config(
     with opened(ctx, db) as conn:
         names = admin.find_queues(conn, [name or "*"], every=every)
         if values:
-            changes = [change for one in names for change in admin.configuring(one, values)]
+            changes = [change for one in names for change in admin.configuring(conn, one, values)]
             execute_changes(conn, changes, options.Execution(explain, as_json))
             return
         known = parameters.read(conn)

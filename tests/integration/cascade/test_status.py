@@ -23,6 +23,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
 from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
+from londiste.errors import StateError
 from londiste.monitor import status
 from londiste.replication import sqlapi as tables
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
@@ -372,3 +373,20 @@ def test_a_root_that_waits_for_ticks_of_another_database_is_critical(
     assert shown.code == 2 and "external_ticker is set on the root" in shown.out
     assert londiste(root.db, "queue", "config", QUEUE, "external_ticker=no").code == 0
     assert "external_ticker" not in londiste(root.db, "status", "--check").out
+
+
+def test_nobody_is_advised_to_open_a_closed_root_and_nobody_can(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    root.db.execute(f"select pgq_node.fence_root('{QUEUE}')")
+    shown = londiste(root.db, "status", "--check").out
+    assert "this root is closed" in shown and "external_ticker" not in shown
+    for parameter in ("external_ticker", "disable_insert"):
+        for node, hint in ((root, "londiste resurrect --node root"), (branch, "switchover branch")):
+            refused = londiste(node.db, "queue", "config", QUEUE, f"{parameter}=no")
+            assert refused.code == StateError("").exit_code, str(refused)
+            assert f"{parameter} stays" in refused.err and hint in refused.err
+    assert root.db.value("select queue_disable_insert from pgq.queue")
+    assert londiste(root.db, "queue", "config", QUEUE, "ticker_max_lag=2s").code == 0

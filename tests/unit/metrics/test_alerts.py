@@ -81,6 +81,7 @@ CAUSES = {
         Status("q", "leaf", (replace(HEALTHY, behind=None),), root_answers=True), {}
     ),
     "lock-wait": with_alarm(*lock_waits.findings((WAIT,), "q")),
+    "root-closed": with_alarm(Finding(Severity.CRITICAL, "root-closed", "x", "y", "z", "q")),
     "drift": with_alarm(*drift_findings("q", {"public.t": 2})),
     "rotation-late": with_alarm(Finding(Severity.WARNING, "rotation-late", "x", "y", "z", "q")),
 }
