@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
-from londiste.wording import first_line
+from londiste.wording import connection_hint, first_line
 
 if TYPE_CHECKING:
     import psycopg
@@ -396,15 +396,6 @@ _STARTING = re.compile(
 )
 
 
-_SERVER = "check that the server runs and that host and port are right"
-#: Messages of pgbouncer whose connections are all in use.
-_POOL_SIGNS = re.compile(r"query_wait_timeout|no more connections allowed")
-_POOL = (
-    "the pool of pgbouncer has no free connection: raise pool_size or max_client_conn; a worker"
-    " needs three sessions, and two for each copy: docs/howto/poolers.md"
-)
-
-
 def _from_connection(place: str, message: str, detail: str, hint: str) -> LondisteError:
     """The error of a failed connection: libpq reports a refused login without SQLSTATE."""
     lowered = message.lower()
@@ -438,7 +429,7 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
     return NodeUnreachable(
         place + message,
         detail=detail,
-        hint=hint or (_POOL if _POOL_SIGNS.search(lowered) else _SERVER),
+        hint=hint or connection_hint(lowered),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -27,3 +28,24 @@ def first_line(text: str) -> str:
         if line.strip():
             return line.strip()
     return ""
+
+
+#: Messages where all connections are in use, and the hints: of pgbouncer, and of a server.
+_IN_USE = (
+    (
+        re.compile(r"query_wait_timeout|no more connections allowed"),
+        "the pool of pgbouncer has no free connection: raise pool_size or max_client_conn; a worker"
+        " needs three sessions, and two for each copy: docs/howto/poolers.md",
+    ),
+    (
+        re.compile(r"too many (clients|connections)|connection slots are reserved"),
+        "all connections are in use: end idle sessions, or raise max_connections or the connection"
+        " limit of this role or database",
+    ),
+)
+
+
+def connection_hint(message: str) -> str:
+    """What to do about a server that cannot be reached, by its message in lower case."""
+    server = "check that the server runs and that host and port are right"
+    return next((hint for sign, hint in _IN_USE if sign.search(message)), server)

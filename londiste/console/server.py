@@ -106,8 +106,8 @@ def url(listener: socket.socket) -> str:
 def serving(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     """Answers requests in the with block, in a thread."""
     for name in ("uvicorn", "uvicorn.error"):
-        # Its messages are about itself.
-        logging.getLogger(name).setLevel(logging.WARNING)
+        # Its messages are about itself, and any client makes it warn.
+        logging.getLogger(name).setLevel(logging.ERROR)
     server = uvicorn.Server(
         uvicorn.Config(
             app,

@@ -1,13 +1,15 @@
 """Endpoint: a small HTTP server in threads of a daemon, for ``/metrics`` and health checks.
 
 It answers GET and HEAD of known paths, repeats nothing of a request, and holds a bounded number of
-clients for a bounded time.
+clients for a bounded time.  Slow clients keep no other one out: one that has not sent its request
+yet gives its place to the next client.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import logging
 import socket
 import socketserver
@@ -27,8 +29,10 @@ log = logging.getLogger(__name__)
 
 #: Clients at the same time; others are disconnected.
 MOST_CLIENTS = 16
-#: Seconds for which a client may be silent.
+#: Seconds that a client has to send its request, and then to take the answer.
 CLIENT_SECONDS = 5.0
+#: Seconds until a thread whose client was disconnected has ended.
+_LEAVE_SECONDS = 1.0
 #: Seconds until the next attempt after the system had no room for a client.
 _NO_ROOM_SECONDS = 1.0
 
@@ -114,6 +118,8 @@ class _Server(socketserver.ThreadingMixIn, socketserver.BaseServer):
         super().__init__(listener.getsockname(), Handler)
         self.socket = listener
         self._places = threading.BoundedSemaphore(MOST_CLIENTS)
+        #: Clients that have not sent their whole request, the oldest first.
+        self.asking: dict[socket.socket, None] = {}
 
     def accept_all(self) -> None:
         """Accepts clients until the socket is closed; does not wake up between them."""
@@ -135,19 +141,30 @@ class _Server(socketserver.ThreadingMixIn, socketserver.BaseServer):
                 self.shutdown_request(request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
+        if not self._places.acquire(blocking=False) and not self._make_room():
             self.shutdown_request(request)
             return
+        self.asking[request] = None
         try:
             super().process_request(request, client_address)
         except BaseException:
+            self.asking.pop(request, None)
             self._places.release()
             raise
+
+    def _make_room(self) -> bool:
+        """Disconnects the client that has been sending its request for the longest time."""
+        for slow in list(self.asking):
+            with contextlib.suppress(OSError):
+                slow.shutdown(socket.SHUT_RDWR)
+            return self._places.acquire(timeout=_LEAVE_SECONDS)
+        return False
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.asking.pop(request, None)
             self._places.release()
 
     def shutdown_request(self, request: Any) -> None:
@@ -160,11 +177,32 @@ class _Server(socketserver.ThreadingMixIn, socketserver.BaseServer):
         log.debug("metrics: a request failed", exc_info=True)
 
 
+class _RequestBytes(socket.SocketIO):
+    """The bytes of a client, all within a time: not so long for each of them."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock, "r")
+        self._client = sock
+        self._end = time.monotonic() + CLIENT_SECONDS
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._client.settimeout(left)
+        return super().readinto(buffer)
+
+
 class _Handler(BaseHTTPRequestHandler):
-    timeout = CLIENT_SECONDS
     server_version = "londiste"
     sys_version = ""
     routes: ClassVar[Routes] = {}
+
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(_RequestBytes(self.connection))
 
     def do_GET(self) -> None:
         self._answer(self._response())
@@ -173,6 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self._response())
 
     def _response(self) -> Response:
+        self.server.asking.pop(self.connection, None)
         route = self.routes.get(self.path.partition("?")[0])
         if route is None:
             return Response(b"not found\n", HTTPStatus.NOT_FOUND)
@@ -183,6 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
             return Response(b"internal error\n", HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _answer(self, response: Response) -> None:
+        self.connection.settimeout(CLIENT_SECONDS)
         self.send_response(response.status)
         self.send_header("Content-Type", response.type)
         self.send_header("Content-Length", str(len(response.body)))

@@ -10,6 +10,7 @@ import click
 from londiste.cli import options, output
 from londiste.cli.setup.common import connection
 from londiste.db.connection import Connection
+from londiste.db.queries import tuples
 from londiste.errors import BadOption, InstallError
 from londiste.install import adopt as adopting
 from londiste.install import apply
@@ -107,6 +108,8 @@ def install(
         if not explain:
             steps = apply.install(conn, components, after=after)
         restored = _indexes(conn, plans, explain)
+        names = {plan.component for plan in plans}
+        is_node = "londiste" in names and not explain and bool(tuples(conn, "queues_of_nodes"))
     if explain:
         steps = [step for plan in plans for step in plan.steps]
     if as_json:
@@ -137,10 +140,13 @@ def install(
     for table in restored:
         output.message(f"index of event table {table} {'is missing' if explain else 'created'}")
     if not explain and steps:
-        output.next_step(_next({plan.component for plan in plans}, has_file=ctx.config is not None))
+        output.next_step(_next(names, has_file=ctx.config is not None, is_node=is_node))
 
 
-def _next(installed: set[str], *, has_file: bool) -> str:
+def _next(installed: set[str], *, has_file: bool, is_node: bool) -> str:
+    if is_node:
+        # An upgrade.
+        return "restart the ticker and the workers of this database; then londiste check"
     if "londiste" not in installed:
         return "londiste queue create QUEUE"
     if has_file:

@@ -194,3 +194,13 @@ def test_a_cookie_that_was_planted_is_no_session(start: Start) -> None:
     assert victim("POST", "/action/pause", form).status == 403
     victim.cookie = ""
     assert victim("POST", "/action/pause", form).status == 303
+
+
+def test_an_invalid_request_writes_nothing_into_the_log(
+    place: tuple[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    for data in (b"\x00\xff\r\n\r\n", b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"):
+        with connected(place, data) as client, contextlib.suppress(ConnectionResetError):
+            client.recv(65536)
+    assert answers_now(place)
+    assert [one.getMessage() for one in caplog.records] == []

@@ -25,6 +25,21 @@ def test_a_pool_without_connections_is_named(message: str) -> None:
     assert isinstance(found, NodeUnreachable) and "pool_size" in found.hint
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "sorry, too many clients already",
+        'too many connections for role "bob"',
+        'too many connections for database "shop"',
+        "remaining connection slots are reserved for roles with the SUPERUSER attribute",
+    ],
+)
+def test_used_up_connections_are_named(message: str) -> None:
+    found = from_database(psycopg.OperationalError(f"FATAL:  {message}"))
+    assert isinstance(found, NodeUnreachable) and "raise max_connections" in found.hint
+    assert "host and port" not in found.hint
+
+
 def test_a_lacking_right_on_the_database_names_its_grant() -> None:
     found = from_database(
         psycopg.errors.InsufficientPrivilege("permission denied for database shop")

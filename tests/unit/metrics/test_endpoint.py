@@ -84,14 +84,61 @@ def test_nothing_of_a_hostile_request_is_repeated(
     assert b"python" not in answer.lower()
 
 
-def test_clients_are_bounded(served: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    with contextlib.ExitStack() as idle:
+REQUEST = b"GET /metrics HTTP/1.0\r\n\r\n"
+
+
+def test_clients_that_are_answered_are_bounded() -> None:
+    asked, end = threading.Semaphore(0), threading.Event()
+
+    def slow() -> Response:
+        asked.release()
+        end.wait(60)
+        return Response(b"slow\n")
+
+    endpoint = Endpoint("127.0.0.1:0")
+    endpoint.serve({"/metrics": lambda: Response(b"a 1\n"), "/slow": slow})
+    place = endpoint.socket.getsockname()
+    with contextlib.ExitStack() as clients, contextlib.closing(endpoint):
+        waiting = []
         for _ in range(module.MOST_CLIENTS):
-            idle.enter_context(socket.create_connection(served, timeout=60))
-        wait_for(
-            lambda: ask(served, b"GET /metrics HTTP/1.0\r\n\r\n") == b"", what="a refused client"
-        )
-    wait_for(lambda: b"a 1" in ask(served, b"GET /metrics HTTP/1.0\r\n\r\n"), what="a free place")
+            waiting.append(clients.enter_context(socket.create_connection(place, timeout=60)))
+            waiting[-1].sendall(b"GET /slow HTTP/1.0\r\n\r\n")
+            assert asked.acquire(timeout=60)
+        assert ask(place, REQUEST) == b""
+        end.set()
+        for client in waiting:
+            assert b"slow" in client.makefile("rb").read()
+        wait_for(lambda: b"a 1" in ask(place, REQUEST), what="a free place")
+
+
+def test_slow_clients_keep_nobody_out(served: tuple[str, int]) -> None:
+    with contextlib.ExitStack() as clients:
+        slow = []
+        for _ in range(3 * module.MOST_CLIENTS):
+            slow.append(clients.enter_context(socket.create_connection(served, timeout=60)))
+            slow[-1].sendall(b"GET /metr")
+        assert b"a 1" in ask(served, REQUEST)
+        # The oldest has given its place away.
+        assert slow[0].recv(1) == b""
+
+
+def test_a_request_has_a_time_however_often_a_byte_comes(
+    served: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLIENT_SECONDS", 0.3)
+    with socket.create_connection(served, timeout=60) as client:
+
+        def dripped() -> bool:
+            try:
+                client.sendall(b"x")
+                client.settimeout(0.01)
+                return client.recv(1) == b""
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+
+        wait_for(dripped, what="the end of the connection", timeout=20)
 
 
 def test_an_address_in_use_is_one_line() -> None:
