@@ -16,6 +16,11 @@ def bounded(text: str, most: int = 2_000) -> str:
     return text if len(text) <= most else f"{text[:most]}… (of {len(text):,} characters)"
 
 
+def hint_in(text: str) -> str:
+    """The hint of an error as it is stored and logged; '' for none."""
+    return text.partition("; hint: ")[2]
+
+
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
     """The hint for a word that is none of these: the nearest of them, else ``otherwise``."""
     close = difflib.get_close_matches(word, list(known), n=1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.daemon.durations import dhms
 from londiste.db.advisory_lock import job_holder
 from londiste.db.connection import Connection
@@ -238,3 +239,28 @@ def _clock(moment: datetime) -> str:
     if local.date() == datetime.now().astimezone().date():
         return f"{local:%H:%M:%S}"
     return f"{local:%Y-%m-%d %H:%M}"
+
+
+def of_node(
+    conn: Connection, queue: str, info: NodeInfo, *, patience: float
+) -> tuple[Running, ...]:
+    """The worker, the ticker where there is a queue, and other daemons that do not run.
+
+    patience -- seconds for which a silent worker counts as running in any case.
+    """
+    found = find(conn, queue)
+    start = f"londiste -c FILE worker (settings of node {info.name})"
+    lines = [worker(conn, queue, found, name=info.worker, start=start, patience=patience)]
+    ticks = ticker(conn, found, start="londiste ticker --db DSN")
+    # Another program may create the ticks; that they come is checked by their age.
+    if info.type is not NodeType.LEAF and ticks.life not in (Life.NEVER, Life.UNKNOWN):
+        lines.append(ticks)
+    for one in found or ():
+        # A copy that has ended is started again by the worker; one that hangs is not.
+        if one.kind == "copy" and judge(one) not in (Life.GONE, Life.STOPPED):
+            lines.append(running([one], "copy"))
+        elif one.kind == STANDBY and judge(one, patience=patience).runs:
+            lines.append(replace(running([one], one.kind, patience=patience), name=one.part))
+        elif one.kind in STARTS and judge(one) is not Life.STOPPED:
+            lines.append(running([one], one.kind, start=STARTS[one.kind]))
+    return tuple(lines)

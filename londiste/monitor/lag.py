@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 import psycopg
 
@@ -53,10 +54,12 @@ class Behind:
 class Position:
     """A tick in the root's queue, in relation to its newest.
 
+    time -- when it was created: another tick of the same number has another time.
     age -- seconds since the tick.  max_lag -- the longest time an event waits for its tick.
     events -- of the queue, before the tick.
     """
 
+    time: datetime
     age: float
     behind: Behind
     max_lag: float
@@ -115,12 +118,13 @@ def positions_at(conn: Connection, queue: str, ticks: Iterable[int]) -> dict[int
     rows = tuples(conn, "tick_lags", queue=queue, ticks=list(ticks))
     return {
         int(tick): Position(
+            time,
             float(age),
             _behind(conn, queue, tick, later, events, seconds),
             float(max_lag),
             int(before),
         )
-        for tick, age, later, events, seconds, max_lag, before in rows
+        for tick, time, age, later, events, seconds, max_lag, before in rows
     }
 
 

@@ -5,6 +5,7 @@ Lag is measured by one clock, the root's.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.cascade.switching import operation_log as operation
 from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
-from londiste.errors import LondisteError
+from londiste.errors import AccessDenied, InstallError, LondisteError
 from londiste.install import ledger
 from londiste.monitor import consumers, exposure, node_errors
 from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
@@ -30,7 +31,7 @@ from londiste.monitor.node_errors import copies_paused, known
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
-from londiste.pgq import queues
+from londiste.pgq import position_check, queues
 from londiste.replication import coverage
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors as apply_errors
@@ -218,6 +219,7 @@ class _Answer:
     alarms: tuple[Finding, ...] = ()
     audit: Audited | None = None
     copies_paused: bool | None = False
+    tick_time: datetime | None = None
 
 
 #: Takes the session of a node, its name, and the facts of its database.
@@ -301,7 +303,13 @@ def collect(
             under_way,
             seen,
             sessions,
-            _daemons(conn, queue, info, large),
+            # The worker waits for the job of a large batch without a word.
+            daemons.of_node(
+                conn,
+                queue,
+                info,
+                patience=math.inf if large is not None and large.seconds is None else 0.0,
+            ),
             tuple(
                 Halted(e.address, e.consumer, e.table or "?", e.op or "", tuple(e.key or ()))
                 for e in known(missing, lambda: apply_errors.get_apply_errors(conn, queue)) or ()
@@ -310,6 +318,7 @@ def collect(
             () if limits is None or facts is None else alarms(facts, limits),
             coverage.summed(covered) if covered else None,
             paused,
+            _tick_time(conn, queue, info),
         )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
@@ -323,8 +332,14 @@ def collect(
     found = [_node(member, answers[member.name], roots) for member in members]
     met = [replace(m, name=node.name) for m, node in zip(members, found, strict=True)]
     told = _positions(found, met, dsn, local, queue, extra)
-    at = told or {}
-    placed = [n if n.tick not in at else _placed(n, at[n.tick]) for n in found]
+    placed = []
+    for member, node in zip(members, found, strict=True):
+        answer = answers[member.name]
+        time = answer.tick_time if isinstance(answer, _Answer) else None
+        position = (told or {}).get(-1 if node.tick is None else node.tick)
+        # A restored root gives the numbers of its lost ticks to others.
+        fits = position is not None and time in (None, position.time)
+        placed.append(_placed(node, position) if position is not None and fits else node)
     return Status(queue, local.name, tuple(placed), root_answers=told is not None, in_file=in_file)
 
 
@@ -378,31 +393,6 @@ def _node(member: Member, answer: _Answer | LondisteError, roots: Sequence[str])
     )
 
 
-def _daemons(
-    conn: Connection, queue: str, info: NodeInfo, large: LargeBatch | None
-) -> tuple[Running, ...]:
-    """The worker, the ticker where there is a queue, and other daemons that do not run."""
-    found = daemons.find(conn, queue)
-    # The worker waits for the job of a large batch without a word.
-    patience = math.inf if large is not None and large.seconds is None else 0.0
-    start = f"londiste -c FILE worker (settings of node {info.name})"
-    lines = [daemons.worker(conn, queue, found, name=info.worker, start=start, patience=patience)]
-    ticker = daemons.ticker(conn, found, start="londiste ticker --db DSN")
-    # Another program may create the ticks; that they come is checked by their age.
-    if info.type is not NodeType.LEAF and ticker.life not in (Life.NEVER, Life.UNKNOWN):
-        lines.append(ticker)
-    for one in found or ():
-        # A copy that has ended is started again by the worker; one that hangs is not.
-        if one.kind == "copy" and daemons.judge(one) not in (Life.GONE, Life.STOPPED):
-            lines.append(daemons.running([one], "copy"))
-        elif one.kind == daemons.STANDBY and daemons.judge(one, patience=patience).runs:
-            read = daemons.running([one], one.kind, patience=patience)
-            lines.append(replace(read, name=one.part))
-        elif one.kind in daemons.STARTS and daemons.judge(one) is not Life.STOPPED:
-            lines.append(daemons.running([one], one.kind, start=daemons.STARTS[one.kind]))
-    return tuple(lines)
-
-
 def _underway(found: Operation | None, at: str, roots: Sequence[str]) -> Underway | None:
     if found is None:
         return None
@@ -433,6 +423,17 @@ def _positions(
     if root_dsn is None:
         return None
     return positions(root_dsn, queue, [n.tick for n in found if n.tick is not None])
+
+
+def _tick_time(conn: Connection, queue: str, info: NodeInfo) -> datetime | None:
+    """When the tick of the node's position was created; None: of the root, or unknown."""
+    if info.type is NodeType.ROOT:
+        return None
+    with contextlib.suppress(InstallError, AccessDenied):
+        known = position_check.recall(conn, queue, info.worker)
+        if known is not None and known.tick == info.last_tick:
+            return known.tick_time
+    return None
 
 
 def _placed(node: NodeStatus, position: Position) -> NodeStatus:

@@ -13,6 +13,7 @@ from londiste.db.names import argument
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.status import NodeStatus, Status
+from londiste.wording import hint_in
 
 #: Findings that one line names.
 _NAMED = 3
@@ -129,7 +130,7 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         if source not in halting:
             severity = SOURCES.get(source, Severity.CRITICAL)
             kind = source if source in SOURCES else "copy" if ".copy." in source else "error"
-            do = _at(node, status, "londiste check")
+            do = hint_in(text) or _at(node, status, "londiste check")
             yield add(severity, kind, f"{source}: {text}", text, do)
     if unknown := _unknown(node):
         yield add(Severity.UNKNOWN, "unknown", f"unknown: {', '.join(unknown)}", *_OLD)

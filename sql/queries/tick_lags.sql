@@ -1,6 +1,6 @@
 /*
  * How far behind the last change positions are, by this server's clock; ticks that are gone have no
- * row.  Per tick: its age in seconds; ticks and events after it; seconds since the first tick after
+ * row.  Per tick: when it was created; its age in seconds; ticks and events after it; seconds since the first tick after
  * it that has events, or of the events without a tick what exceeds the usual time until a tick; and
  * the longest time in seconds that an event waits for its tick; and the
  * number of events of the queue before it.
@@ -9,6 +9,7 @@
  */
 select
     t.tick_id,
+    t.tick_time,
     extract(epoch from pg_catalog.clock_timestamp() - t.tick_time)::float8,
     newest.tick_id - t.tick_id,
     greatest(taken.last - t.tick_event_seq, 0),

@@ -13,6 +13,7 @@ from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication.replication_role import WHY, RoleSetting
+from londiste.wording import hint_in
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
     """Findings that ``londiste status`` shows, too: the node does not replicate, and why."""
     found = []
     for who, text in node.errors:
-        do = f"with the settings of {node.name}: londiste events show; check the log of its worker"
+        do = hint_in(text) or "londiste events show; check the log of its worker"
+        do = f"with the settings of {node.name}: {do}"
         what = f"{who} is stopped"
         found.append(_finding(Severity.CRITICAL, "error", node, what, text, do, queue))
     if node.worker is not None:

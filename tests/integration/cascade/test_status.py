@@ -27,6 +27,7 @@ from londiste.errors import StateError
 from londiste.monitor import status
 from londiste.replication import sqlapi as tables
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from tests.fixtures.line import Line
 from tests.support.waiting import readable
 
 
@@ -390,3 +391,22 @@ def test_nobody_is_advised_to_open_a_closed_root_and_nobody_can(
             assert f"{parameter} stays" in refused.err and hint in refused.err
     assert root.db.value("select queue_disable_insert from pgq.queue")
     assert londiste(root.db, "queue", "config", QUEUE, "ticker_max_lag=2s").code == 0
+
+
+def test_a_tick_of_the_same_number_and_another_time_is_another_tick(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT)
+    branch = line.node("branch", NodeType.BRANCH, root)
+    leaf = line.node("leaf", NodeType.LEAF, branch)
+    last = line.tick()
+    for node in (branch, leaf):
+        line.once(node)
+    before = json.loads(line.run(root, "status", "--json").out)["nodes"]
+    assert [one["lag"] is not None for one in before] == [True, True, True]
+    # As after a restore to an older state, and new ticks since.
+    root.database.execute("update pgq.tick set tick_time = now() where tick_id = %s", last)
+    after = json.loads(line.run(root, "status", "--json").out)["nodes"]
+    found = {one["name"]: (one["tick"], one["lag"]) for one in after}
+    assert (found["branch"], found["leaf"]) == ((last, None), (last, None))
+    shown = line.run(root, "status", "--check")
+    assert shown.code == 2
+    assert f"node leaf: its tick {last} is no longer in the root's queue" in shown.out

@@ -77,6 +77,8 @@ def test_a_worker_is_alive_hung_and_gone(line: Line, command: Command) -> None:
     assert "Lag: idle" in shown
     # Neither lag nor life depends on the age of the tick.
     root.database.execute("update pgq.tick set tick_time = tick_time - interval '1 h'")
+    older = "update pgq.known_source set ks_tick_time = ks_tick_time - interval '1 h'"
+    leaf.database.execute(older)
     assert "Lag: idle" in command(leaf, "status").out
     leaf.worker.send(signal.SIGKILL)
     leaf.worker.wait()

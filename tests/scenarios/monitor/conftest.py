@@ -59,9 +59,15 @@ class Watched:
         newest = self.root.database.value("select max(tick_id) from pgq.tick")
         move = "update pgq.tick set tick_time = tick_time - make_interval(secs => %s)"
         move += " where tick_id <= %s"
+        known = (
+            "update pgq.known_source set ks_tick_time = ks_tick_time - make_interval(secs => %s)"
+        )
+        known += " where ks_tick <= %s"
         self.root.database.execute(move, seconds, newest)
+        self.leaf.database.execute(known, seconds, newest)
         yield
         self.root.database.execute(move, -seconds, newest)
+        self.leaf.database.execute(known, -seconds, newest)
 
     def synced(self) -> None:
         """Waits until the leaf has everything."""

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 import londiste
-from londiste.monitor import catalog
+from londiste.monitor import catalog, verdict
 from londiste.monitor.doctor.checks import ALL
+from londiste.monitor.nodes import rules
+from londiste.monitor.nodes.rules import NodeFacts
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.status import NodeStatus, Status
 
 PACKAGE = Path(londiste.__file__).parent
 DOCS = PACKAGE.parent / "docs"
@@ -89,3 +92,14 @@ def test_an_alert_has_the_address_of_its_section() -> None:
         assert f"\n### `{name}`\n" in page
         anchor = url.removeprefix(f"{catalog.BASE}/reference/findings.md#")
         assert anchor in (name.lower(), "{{ $labels.kind }}")
+
+
+def test_the_remedy_of_a_stored_error_is_its_hint() -> None:
+    text = "no tick 7; detail: it was restored; hint: londiste -c FILE worker --rewind"
+    node = NodeStatus("leaf", "leaf", errors=(("w", text),))
+    found = verdict.of_node(node, Status("q", "leaf", (node,)), verdict.Allowed())
+    (of_status,) = (one for one in found if one.kind == "error")
+    facts = NodeFacts("leaf", "leaf", {}, {}, errors=(("w", text),))
+    (of_check,) = rules.findings(facts, None, "q")
+    assert of_status.do == "londiste -c FILE worker --rewind"
+    assert of_check.do == "with the settings of leaf: londiste -c FILE worker --rewind"
