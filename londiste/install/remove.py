@@ -6,7 +6,7 @@ functions. Roles stay: they belong to the whole server, and other databases may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,11 +63,11 @@ def plan(
 
 
 def blockers(
-    conn: Connection, removals: Sequence[Removal], *, dropped: str | None = None
+    conn: Connection, removals: Sequence[Removal], *, dropped: Collection[str] = ()
 ) -> list[str]:
     """Consumers, nodes, foreign keys, positions and epochs that would be lost, as sentences.
 
-    dropped -- a queue that is dropped before with its node, which restores foreign keys.
+    dropped -- queues that are dropped before with their nodes, which restores foreign keys.
     """
     schemas = {one.schema for one in removals if isinstance(one, DropSchema)}
     found: list[str] = []
@@ -76,9 +76,9 @@ def blockers(
             found += [
                 f"node {node} of queue {queue} is in this database"
                 for queue, node in conn.execute(query("uninstall_nodes"))
-                if queue != dropped
+                if queue not in dropped
             ]
-        if "londiste" in schemas and dropped is None:
+        if "londiste" in schemas and not dropped:
             found += [
                 f"foreign key {key} of table {table} is not restored after a copy: {statement};"
                 for table, key, statement in conn.execute(query("uninstall_fkeys"))
@@ -87,7 +87,7 @@ def blockers(
             found += [
                 f"queue {queue} has {count} consumer{'s' if count > 1 else ''}"
                 for queue, count in conn.execute(query("uninstall_consumers"))
-                if queue != dropped
+                if queue not in dropped
             ]
         if "pgq_ext" in schemas:
             found += [

@@ -53,8 +53,8 @@ def objects(conn: Connection) -> dict[Object, tuple[int, int]]:
     return {(str(row[0]), str(row[1])): (int(row[2]), int(row[3])) for row in rows}
 
 
-def recorded(conn: Connection, queue: str) -> list[Created]:
-    """The objects that were created in the database of a node."""
+def recorded(conn: Connection, queues: Collection[str]) -> list[Created]:
+    """The objects that were created in a database for its nodes of these queues."""
     return [
         Created(
             row["kind"],
@@ -63,6 +63,7 @@ def recorded(conn: Connection, queue: str) -> list[Created]:
             str(row["owner_now"]),
             bool(row["same_owner"]),
         )
+        for queue in queues
         for row in call.rows(conn, "londiste.created_objects", queue)
     ]
 
@@ -134,19 +135,22 @@ def drop_statements(found: Iterable[Object]) -> list[str]:
 
 
 def planned(
-    conn: Connection, side: Endpoint, queue: str
+    conn: Connection, side: Endpoint, queues: Collection[str]
 ) -> tuple[DropCreated | None, Mapping[Object, str]]:
     """The step that drops the created objects, and why others of the record are kept."""
-    drop, kept = droppable(recorded(conn, queue), objects(conn).keys())
-    return (DropCreated(side, queue, tuple(drop)) if drop else None), kept
+    drop, kept = droppable(recorded(conn, queues), objects(conn).keys())
+    return (DropCreated(side, tuple(queues), tuple(drop)) if drop else None), kept
 
 
 @dataclass(frozen=True)
 class DropCreated:
-    """Drops the objects that were created in a target, with their rows."""
+    """Drops the objects that were created in a target, with their rows.
+
+    queues -- all together: objects of one may depend on those of another one.
+    """
 
     side: Endpoint
-    queue: str
+    queues: tuple[str, ...]
     found: tuple[Object, ...]
 
     def describe(self) -> str:
@@ -180,7 +184,7 @@ class DropCreated:
 
     def _left(self, conn: Connection) -> list[Object]:
         """The objects of the step that are still those of the record."""
-        drop, _ = droppable(recorded(conn, self.queue), ())
+        drop, _ = droppable(recorded(conn, self.queues), ())
         return [one for one in drop if one in self.found]
 
 

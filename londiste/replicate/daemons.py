@@ -20,44 +20,50 @@ from londiste.settings import TickerSettings
 _KEYS = frozenset(ReplicateSettings.model_fields) | frozenset(TickerSettings.model_fields)
 
 
-def needs(replication: Replication, *, verbose: Sequence[str] = ("-q",)) -> list[Need]:
-    """The daemons that have to run."""
-    databases = {"databases": replication.source.dsn}
+def needs(replications: Sequence[Replication], *, verbose: Sequence[str] = ("-q",)) -> list[Need]:
+    """The daemons that have to run: one ticker for all queues, and the workers of each."""
+    databases = {"databases": replications[0].source.dsn}
     found = [daemons.need(TICKER, "ticker", databases, _KEYS, verbose=verbose)]
-    for one in replication.workers:
-        settings = replication.worker_settings(one)
-        values = {key: getattr(settings, key) for key in settings.model_fields_set}
-        found.append(daemons.need(one.worker, "worker", values, _KEYS, verbose=verbose))
+    for replication in replications:
+        for one in replication.workers:
+            settings = replication.worker_settings(one)
+            values = {key: getattr(settings, key) for key in settings.model_fields_set}
+            found.append(daemons.need(one.worker, "worker", values, _KEYS, verbose=verbose))
     return found
 
 
-def running(sites: Connections, replication: Replication) -> set[str]:
+def running(sites: Connections, replications: Sequence[Replication]) -> set[str]:
     """The daemons that run, started by any process."""
     found = {
-        one.worker for one in replication.all if worker_runs(sites.at(one.dsn), replication.queue)
+        one.worker
+        for replication in replications
+        for one in replication.all
+        if worker_runs(sites.at(one.dsn), replication.queue)
     }
-    if ticker_runs(sites.at(replication.source.dsn)):
+    if ticker_runs(sites.at(replications[0].source.dsn)):
         found.add(TICKER)
     return found
 
 
-def blocked(sites: Connections, replication: Replication) -> dict[str, str]:
+def blocked(sites: Connections, replications: Sequence[Replication]) -> dict[str, str]:
     """The workers that cannot run because a session of another role holds their lock, and which."""
     found = {
-        one.worker: worker_blocked(sites.at(one.dsn), replication.queue) for one in replication.all
+        one.worker: worker_blocked(sites.at(one.dsn), replication.queue)
+        for replication in replications
+        for one in replication.all
     }
     return {worker: text for worker, text in found.items() if text}
 
 
-def children(replication: Replication, *, verbose: Sequence[str] = ("-q",)) -> Daemons:
+def children(replications: Sequence[Replication], *, verbose: Sequence[str] = ("-q",)) -> Daemons:
     """The daemons as children of this process; those that run already are kept."""
 
     def look() -> set[str]:
-        with replication.sites() as sites:
-            return running(sites, replication)
+        with replications[0].sites() as sites:
+            return running(sites, replications)
 
     return Daemons(
-        needs(replication, verbose=verbose),
+        needs(replications, verbose=verbose),
         look,
         hint="check the messages above; then repeat the command",
     )

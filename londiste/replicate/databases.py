@@ -34,6 +34,8 @@ from londiste.settings import WorkerSettings
 
 NAME = "londiste replicate"
 _NAME_LENGTH = 40
+#: Each queue is a worker for each node.
+MAX_QUEUES = 32
 #: Parameters of a connection string that say which database it is.
 PLACE = ("service", "host", "port", "dbname")
 
@@ -46,6 +48,13 @@ class ReplicateSettings(WorkerSettings):
     db: str = Field("", description="Not used: the command names the databases.")
     queue_name: str = Field(
         "", description="Name of the queue (default: from the name of the source database)."
+    )
+    queues: int = Field(
+        1,
+        ge=1,
+        le=MAX_QUEUES,
+        description=f"Number of queues that share the tables, 1 to {MAX_QUEUES}. Each has workers"
+        " of its own. Existing ones are kept.",
     )
     # Nothing but this package is needed for it.
     engine: Literal["spark", "local"] = Field(
@@ -64,6 +73,7 @@ class Replication:
     """A source and its targets; the endpoints have the names of the nodes.
 
     root_worker -- the source's user may run a worker there, which publishes values of sequences.
+    first -- the queue that names the replication; '' if it is this one.
     """
 
     settings: ReplicateSettings
@@ -71,6 +81,7 @@ class Replication:
     source: Endpoint
     targets: tuple[Endpoint, ...]
     root_worker: bool = True
+    first: str = ""
 
     @property
     def all(self) -> tuple[Endpoint, ...]:
@@ -85,7 +96,7 @@ class Replication:
     @property
     def mark(self) -> str:
         """The mark of schemas that this command installs."""
-        return f"made by londiste replicate: {self.queue}"
+        return f"made by londiste replicate: {self.first or self.queue}"
 
     def sites(self) -> Connections:
         """Connections for a command, which reach all by the given connection strings."""
@@ -111,8 +122,25 @@ def free_name(wanted: str, taken: Collection[str]) -> str:
     return name
 
 
-def identify(settings: ReplicateSettings, source: str, targets: Sequence[str]) -> Replication:
+def worker_name(node: str, number: int = 1) -> str:
+    """Pure: the worker of a node in a queue of the replication.
+
+    number -- of the queue; by it a further queue is known to be one of this command.
+    """
+    return f"replicate_{node}" + (f"_queue_{number}" if number > 1 else "")
+
+
+def identify(
+    settings: ReplicateSettings,
+    source: str,
+    targets: Sequence[str],
+    *,
+    first: str = "",
+    number: int = 1,
+) -> Replication:
     """Asks all databases for their names, and for the nodes that they are already.
+
+    first, number -- for a further queue: the first one, and which one it is.
 
     Raises BadOption (one database twice), StateError (one has another place in the cascade),
     NodeUnreachable.
@@ -130,15 +158,15 @@ def identify(settings: ReplicateSettings, source: str, targets: Sequence[str]) -
         queue = settings.queue_name or clean(conn.info.dbname)
         root = _source(conn, source, queue)
         members = nodes.get_queue_locations(conn, queue) if root is not None else []
-        first = (
+        provider = (
             _endpoint(conn, source, root.name, root.worker)
             if root is not None
-            else _endpoint(conn, source, clean(conn.info.dbname), None)
+            else _new_endpoint(conn, source, clean(conn.info.dbname), number)
         )
-        found = [first]
+        found = [provider]
         for dsn in targets:
-            found.append(_target(sites.at(dsn), dsn, queue, first, found, members))
-    return Replication(settings, queue, found[0], tuple(found[1:]), _may_work(source))
+            found.append(_target(sites.at(dsn), dsn, queue, number, found, members))
+    return Replication(settings, queue, provider, tuple(found[1:]), _may_work(source), first)
 
 
 def _may_work(dsn: str) -> bool:
@@ -150,10 +178,14 @@ def _may_work(dsn: str) -> bool:
         return False
 
 
-def _endpoint(conn: Connection, dsn: str, name: str, worker: str | None) -> Endpoint:
+def _endpoint(conn: Connection, dsn: str, name: str, worker: str) -> Endpoint:
     given = parameters(dsn)
     more = {} if given.get("dbname") or given.get("service") else {"dbname": conn.info.dbname}
-    return endpoint(name, dsn, worker or f"replicate_{name}", **more)
+    return endpoint(name, dsn, worker, **more)
+
+
+def _new_endpoint(conn: Connection, dsn: str, name: str, number: int) -> Endpoint:
+    return _endpoint(conn, dsn, name, worker_name(name, number))
 
 
 def node_of(conn: Connection, queue: str) -> NodeInfo | None:
@@ -182,18 +214,21 @@ def _target(
     conn: Connection,
     dsn: str,
     queue: str,
-    source: Endpoint,
+    number: int,
     others: Sequence[Endpoint],
     members: Sequence[Member],
 ) -> Endpoint:
+    """others -- the source, and the targets before this one."""
     found = node_of(conn, queue)
+    source = others[0]
     if found is None:
-        plain = _endpoint(conn, dsn, "", None)
+        plain = _endpoint(conn, dsn, "", "")
         # An interrupted command may have registered it.
         mine = next((m.name for m in members if m.location == plain.location), None)
         taken = {one.name for one in others} | {m.name for m in members}
-        return _endpoint(conn, dsn, mine or free_name(clean(conn.info.dbname), taken), None)
-    if found.type is NodeType.ROOT or not _reads_from(found, source):
+        name = mine or free_name(clean(conn.info.dbname), taken)
+        return _new_endpoint(conn, dsn, name, number)
+    if found.type is NodeType.ROOT or not reads_from(found, source):
         raise StateError(
             f"{describe_dsn(dsn)} is node {found.name} of queue {queue} already, and does not read"
             f" from {describe_dsn(source.dsn)}",
@@ -202,23 +237,24 @@ def _target(
     return _endpoint(conn, dsn, found.name, found.worker)
 
 
-def connecting_queues(sites: Connections, replication: Replication) -> list[str]:
+def connecting_queues(sites: Connections, replications: Sequence[Replication]) -> list[str]:
     """The other queues through which a target reads from the source."""
-    source = replication.source
+    source = replications[0].source
     root = sites.at(source.dsn)
     if not install_sql.has_nodes(root):
         return []
-    of_root = {str(queue) for (queue,) in tuples(root, "queues_of_nodes")} - {replication.queue}
+    of_root = {str(queue) for (queue,) in tuples(root, "queues_of_nodes")}
+    of_root -= {one.queue for one in replications}
     found: set[str] = set()
-    for target in replication.targets:
+    for target in replications[0].targets:
         for queue in of_root - found:
             node = node_of(sites.at(target.dsn), queue)
-            if node is not None and node.type is not NodeType.ROOT and _reads_from(node, source):
+            if node is not None and node.type is not NodeType.ROOT and reads_from(node, source):
                 found.add(queue)
     return sorted(found)
 
 
-def _reads_from(node: NodeInfo, source: Endpoint) -> bool:
+def reads_from(node: NodeInfo, source: Endpoint) -> bool:
     """Whether the provider of a node is the source."""
     if node.provider_location == source.location:
         return True

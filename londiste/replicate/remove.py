@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import install_sql
@@ -21,48 +22,49 @@ from londiste.replicate.databases import Replication, node_of
 
 def targets(
     sites: Connections,
-    replication: Replication,
+    replications: Sequence[Replication],
     *,
     drop_tables: bool,
     warn: Callable[[str], None],
 ) -> list[Step]:
     """The steps that drop the targets' nodes; with ``drop_tables`` first what was created there.
 
+    The first queue is the last one: by it an interrupted removal is found again.
     warn -- called for each created object that is kept, and why.
 
     Raises StateError for a target that other nodes read from.
     """
-    queue = replication.queue
-    root = NodeAddress(replication.source.name, replication.source.dsn)
-    at_root = node_of(sites.at(root.dsn), queue)
     steps: list[Step] = []
-    for target in replication.targets:
-        conn = sites.at(target.dsn)
-        info = node_of(conn, queue)
-        if info is not None and info.type is not NodeType.LEAF:
-            below = nodes.get_subscriber_info(conn, queue)
+    for own in zip(*(one.targets for one in replications), strict=True):
+        conn = sites.at(own[0].dsn)
+        pairs = list(zip(replications, own, strict=True))
+        infos = {one.queue: node_of(conn, one.queue) for one in replications}
+        queues = [queue for queue, info in infos.items() if info is not None]
+        for replication, target in pairs:
+            info = infos[replication.queue]
+            if info is None or info.type is NodeType.LEAF:
+                continue
+            below = nodes.get_subscriber_info(conn, replication.queue)
             if below:
                 raise StateError(
                     f"node {target.name} is the provider of {', '.join(s.name for s in below)}",
                     detail="nothing was removed",
                     hint="switch them to another provider first: londiste change-provider",
                 )
-        if info is not None:
-            if drop_tables:
-                # The record goes with the node.
-                drop, kept = created.planned(conn, target, queue)
-                steps += [] if drop is None else [drop]
-                for (kind, name), why in kept.items():
-                    warn(f"{target.name}: {kind} {name} is kept: {why}")
-            steps.append(DropNode(NodeAddress(target.name, target.dsn), queue, target.name))
-        if at_root is not None:
-            steps.append(DropNode(root, queue, target.name, None, target.worker))
+        if drop_tables and queues:
+            # The record goes with the node.
+            drop, kept = created.planned(conn, own[0], queues)
+            steps += [] if drop is None else [drop]
+            for (kind, name), why in kept.items():
+                warn(f"{own[0].name}: {kind} {name} is kept: {why}")
+        for replication, target in reversed(pairs):
+            queue = replication.queue
+            root = NodeAddress(replication.source.name, replication.source.dsn)
+            if infos[queue] is not None:
+                steps.append(DropNode(NodeAddress(target.name, target.dsn), queue, target.name))
+            if node_of(sites.at(root.dsn), queue) is not None:
+                steps.append(DropNode(root, queue, target.name, None, target.worker))
     return steps
-
-
-def source(sites: Connections, replication: Replication) -> list[Step]:
-    """The steps that drop the root, unless other nodes or consumers read from it."""
-    return [] if readers(sites, replication) else _drop_root(sites, replication)
 
 
 def _drop_root(sites: Connections, replication: Replication) -> list[Step]:
@@ -84,7 +86,7 @@ def readers(sites: Connections, replication: Replication) -> list[str]:
 
 def remove(
     sites: Connections,
-    replication: Replication,
+    replications: Sequence[Replication],
     *,
     drop_tables: bool,
     quiet: Callable[[], None],
@@ -97,33 +99,46 @@ def remove(
 
     Raises NodeBusy while another command changes the cascade.
     """
-    for side in replication.all:
-        if node_of(sites.at(side.dsn), replication.queue) is not None:
-            sites.alone(side.dsn, side.name, replication.queue)
-    found = targets(sites, replication, drop_tables=drop_tables, warn=warn)
-    count = plan.execute(found, sites, report)
-    count += plan.execute(source(sites, replication), sites, report)
+    with contextlib.ExitStack() as stack:
+        for replication in replications:
+            # A session holds the lock of one queue.
+            locking = stack.enter_context(replication.sites())
+            for side in replication.all:
+                if node_of(sites.at(side.dsn), replication.queue) is not None:
+                    locking.alone(side.dsn, side.name, replication.queue)
+        found = targets(sites, replications, drop_tables=drop_tables, warn=warn)
+        count = plan.execute(found, sites, report)
+        for replication in reversed(replications):
+            # A root that other nodes or consumers read from stays.
+            if not readers(sites, replication):
+                count += plan.execute(_drop_root(sites, replication), sites, report)
     quiet()
-    return count + plan.execute(uninstalls(replication), sites, report)
+    return count + plan.execute(uninstalls(replications[0]), sites, report)
 
 
 def planned(
-    sites: Connections, replication: Replication, *, drop_tables: bool, warn: Callable[[str], None]
+    sites: Connections,
+    replications: Sequence[Replication],
+    *,
+    drop_tables: bool,
+    warn: Callable[[str], None],
 ) -> list[Step]:
     """The steps of ``remove`` that are not done, for ``--dry-run``; changes nothing."""
-    steps = plan.remaining(targets(sites, replication, drop_tables=drop_tables, warn=warn), sites)
-    dropped = {target.name for target in replication.targets}
-    if set(readers(sites, replication)) <= dropped:
-        steps += plan.remaining(_drop_root(sites, replication), sites)
-        removed = replication.all
-    else:
-        removed = replication.targets
+    steps = plan.remaining(targets(sites, replications, drop_tables=drop_tables, warn=warn), sites)
+    removed = replications[0].all
+    for replication in reversed(replications):
+        dropped = {target.name for target in replication.targets}
+        if set(readers(sites, replication)) <= dropped:
+            steps += plan.remaining(_drop_root(sites, replication), sites)
+        else:
+            removed = replication.targets
+    queues = [one.queue for one in replications]
     for side in removed:
         conn = sites.at(side.dsn)
-        if install_sql.marked(conn, replication.mark):
+        if install_sql.marked(conn, replications[0].mark):
             removals = uninstall.plan(conn)
-            if not uninstall.blockers(conn, removals, dropped=replication.queue):
-                steps.append(Uninstall(side, replication.mark))
+            if not uninstall.blockers(conn, removals, dropped=queues):
+                steps.append(Uninstall(side, replications[0].mark))
     return steps
 
 

@@ -11,7 +11,7 @@ from londiste.configfile import toml_value
 from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.replicate.databases import PLACE, Replication
-from londiste.replicate.setup import Selection
+from londiste.replicate.setup import Selection, Share
 from londiste.replication.patterns import escaped, matches
 
 
@@ -29,7 +29,7 @@ def text(replication: Replication, selection: Selection) -> str:
             lines.append(f"provider = {toml_value(source.name)}")
         lines += [f"worker = {toml_value(node.worker)}", ""]
     lines += ["[tables]", f"include = {toml_value(_include(selection))}"]
-    if selection.exclude:
+    if selection.exclude and selection.only is None:
         lines.append(f"exclude = {toml_value(selection.exclude)}")
     if selection.allow_code:
         lines.append("allow_code = true")
@@ -40,7 +40,12 @@ def text(replication: Replication, selection: Selection) -> str:
 
 
 def _include(selection: Selection) -> list[str]:
-    """Patterns of the selected tables: those of the given patterns in the given schemas."""
+    """Patterns of the selected tables: those of the given patterns in the given schemas.
+
+    The tables of one of several queues have their names: a pattern would select those of others.
+    """
+    if selection.only is not None:
+        return sorted(escaped(name) for name in selection.only)
     if not selection.schemas:
         return list(selection.patterns) or ["*.*"]
     wanted = [TableName.parse(text) for text in selection.patterns] or [TableName("*", "*")]
@@ -50,6 +55,15 @@ def _include(selection: Selection) -> list[str]:
         for schema in selection.schemas
         if matches(TableName(schema, "x"), [f"{one.schema}.x"])
     ]
+
+
+def files(path: Path, shares: Sequence[Share]) -> dict[Path, str]:
+    """Pure: the files and their contents, one for each queue: the second one is ``NAME_2.toml``."""
+    numbered = (f"{path.stem}_{n}" if n > 1 else path.stem for n in range(1, len(shares) + 1))
+    return {
+        path.with_stem(stem): text(share.replication, share.selection)
+        for stem, share in zip(numbered, shares, strict=True)
+    }
 
 
 def concerns(databases: Sequence[str], dsns: Sequence[str]) -> bool:

@@ -6,8 +6,9 @@ adds the tables that were created since.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from londiste.cascade.commands import create_node, install_sql
 from londiste.cascade.commands.create_node import NewNode
@@ -27,6 +28,7 @@ from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Later, Step
 from londiste.replicate.created import Recorded
 from londiste.replicate.databases import Replication, node_of
+from londiste.replicate.table_groups import Relation
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table
 from londiste.replication.commands.add_table_checks import LEFT_OUT, Facts, check_table, look
@@ -48,6 +50,7 @@ class Selection:
     patterns -- names and patterns; none: all tables.  exclude -- names and patterns.
     schemas -- only tables of these.  where -- SQL condition for the rows; '' for all.
     allow_code -- created tables may run code of the source.
+    only -- the tables of one of several queues; None: this is the only one.
     """
 
     patterns: tuple[str, ...] = ()
@@ -55,9 +58,19 @@ class Selection:
     schemas: tuple[str, ...] = ()
     where: str = ""
     allow_code: bool = False
+    only: frozenset[TableName] | None = None
+
+    def part(self, names: Sequence[TableName]) -> Selection:
+        """Pure: the same for some of the selected tables."""
+        patterns = tuple(
+            text for text in self.patterns if any(matches(name, [text]) for name in names)
+        )
+        return replace(self, patterns=patterns, only=frozenset(names))
 
     def wants(self, name: TableName) -> bool:
-        """Pure: whether a table is selected by ``exclude`` and ``schemas``."""
+        """Pure: whether a table is selected by ``only``, ``exclude`` and ``schemas``."""
+        if self.only is not None and name not in self.only:
+            return False
         if self.schemas and name.schema not in self.schemas:
             return False
         return not matches(name, self.exclude)
@@ -84,14 +97,44 @@ def _unknown(text: str, where: str, known: Sequence[TableName]) -> UnknownTable:
     )
 
 
-def candidates(conn: Connection, queue: str) -> list[TableName]:
+def candidates(conn: Connection, queues: Sequence[str]) -> list[TableName]:
     """The tables of the source that are or could be replicated; it may be no node yet."""
-    if node_of(conn, queue) is None:
+    existing = [queue for queue in queues if node_of(conn, queue) is not None]
+    if not existing:
         rows = conn.execute(_ALL.encode()).fetchall()
         return [TableName(str(row[0]), str(row[1])) for row in rows]
-    missing = [m for m in tables.local_show_missing(conn, queue) if m.kind == _TABLES]
-    known = [t.name for t in tables.get_table_list(conn, queue) if t.local]
-    return sorted({*known, *(TableName.parse(m.name) for m in missing)})
+    known = replicated(conn, existing)
+    missing = {
+        TableName.parse(one.name)
+        for queue in existing
+        for one in tables.local_show_missing(conn, queue)
+        if one.kind == _TABLES
+    }
+    if len(existing) > 1:
+        # A queue that has partitions one by one lists the others, and not the partitioned table.
+        missing -= {
+            one.other for one in related(conn) if one.kind == "partition" and one.one in known
+        }
+    return sorted(known | missing)
+
+
+def related(conn: Connection) -> list[Relation]:
+    """The pairs of tables of a database whose changes have an order."""
+    return [
+        Relation(TableName(s, n), TableName(t, m), kind)
+        for s, n, t, m, kind in tuples(conn, "related_tables")
+    ]
+
+
+def replicated(conn: Connection, queues: Sequence[str]) -> set[TableName]:
+    """The tables that a database has in these queues; it may be no node yet."""
+    return {
+        one.name
+        for queue in queues
+        if node_of(conn, queue) is not None
+        for one in tables.get_table_list(conn, queue)
+        if one.local
+    }
 
 
 #: As ``londiste.local_show_missing`` lists them on a root without tables.
@@ -109,13 +152,15 @@ order by 1, 2
 """
 
 
-def chosen(conn: Connection, dsn: str, queue: str, selection: Selection) -> list[TableName]:
+def chosen(
+    conn: Connection, dsn: str, queues: Sequence[str], selection: Selection
+) -> list[TableName]:
     """The tables of the source that the selection names.
 
     Raises NothingReplicated if there are none, UnknownTable.
     """
     where = describe_dsn(dsn)
-    found = selection.choose(candidates(conn, queue), where)
+    found = selection.choose(candidates(conn, queues), where)
     if not found:
         raise NothingReplicated(
             f"{where} has no table to replicate",
@@ -129,11 +174,11 @@ def chosen(conn: Connection, dsn: str, queue: str, selection: Selection) -> list
     return found
 
 
-def left_out(conn: Connection, queue: str, selection: Selection) -> list[tuple[TableName, str]]:
+def left_out(
+    conn: Connection, queues: Sequence[str], selection: Selection
+) -> list[tuple[TableName, str]]:
     """The selected tables of the source that cannot be replicated, and why."""
-    known: set[TableName] = set()
-    if node_of(conn, queue) is not None:
-        known = {t.name for t in tables.get_table_list(conn, queue) if t.local}
+    known = replicated(conn, queues)
     rows = [(TableName(s, n), LEFT_OUT[why]) for s, n, why in tuples(conn, "tables_left_out")]
     return [
         (name, why)
@@ -144,14 +189,16 @@ def left_out(conn: Connection, queue: str, selection: Selection) -> list[tuple[T
     ]
 
 
-def not_replicated(conn: Connection, queue: str, selection: Selection) -> list[TableName]:
+def not_replicated(
+    conn: Connection, queues: Sequence[str], selection: Selection
+) -> list[TableName]:
     """The selected tables of the source that its node does not replicate, for whatever reason."""
-    known = {t.name for t in tables.get_table_list(conn, queue) if t.local}
-    there = candidates(conn, queue)
+    known = replicated(conn, queues)
+    there = candidates(conn, queues)
     if selection.patterns:
         there = [name for name in there if matches(name, selection.patterns)]
     others = [name for name in there if name not in known and selection.wants(name)]
-    return sorted({*others, *(name for name, _ in left_out(conn, queue, selection))})
+    return sorted({*others, *(name for name, _ in left_out(conn, queues, selection))})
 
 
 def require_condition(conn: Connection, names: Sequence[TableName], where: str) -> None:
@@ -196,13 +243,28 @@ def first(replication: Replication) -> list[Step]:
     return [Install(one, replication.mark) for one in replication.all]
 
 
-def set_up(
-    sites: Connections, replication: Replication, selection: Selection, report: Report, warn: Warn
-) -> int:
-    """Runs the remaining steps; returns their number."""
-    count = plan.execute(first(replication), sites, report)
-    for stage in stages(replication, selection, warn):
-        count += plan.execute(stage(sites), sites, report)
+@dataclass(frozen=True)
+class Share:
+    """A queue, and the selection of its tables.
+
+    names -- the selected tables of the source that it has, or gets.
+    """
+
+    replication: Replication
+    selection: Selection
+    names: tuple[TableName, ...]
+
+
+def set_up(shares: Sequence[Share], report: Report, warn: Warn) -> int:
+    """Runs the remaining steps, the same of all queues together; returns their number."""
+    with contextlib.ExitStack() as stack:
+        # Its sessions hold the lock of one cascade.
+        sites = [stack.enter_context(one.replication.sites()) for one in shares]
+        count = plan.execute(first(shares[0].replication), sites[0], report)
+        of_queues = [stages(one.replication, one.selection, warn) for one in shares]
+        for same in zip(*of_queues, strict=True):
+            for stage, own in zip(same, sites, strict=True):
+                count += plan.execute(stage(own), own, report)
     return count
 
 
@@ -245,8 +307,9 @@ def _tables_of_root(
     source, queue = replication.source, replication.queue
     conn = sites.at(source.dsn)
     options = TableOptions(whole_row=True)
-    there = {t.name for t in tables.get_table_list(conn, queue) if t.local}
-    wanted = [n for n in chosen(conn, source.dsn, queue, selection) if n not in there]
+    there = replicated(conn, [queue])
+    named = selection.choose(candidates(conn, [queue]), describe_dsn(source.dsn))
+    wanted = [name for name in named if name not in there]
     if not selection.patterns:
         facts = look(conn, wanted)
         wanted = [n for n in wanted if _possible(conn, n, facts.get(n), options, warn)]
@@ -314,14 +377,23 @@ def _say(found: CommandPlan, warn: Warn) -> None:
         warn(line)
 
 
-def later(replication: Replication, names: Sequence[TableName]) -> list[Later]:
+def later(shares: Sequence[Share]) -> list[Later]:
     """The steps after ``first`` in words."""
-    found = [Later(f"{replication.source.name}: create root of queue {replication.queue}")]
-    for target in replication.targets:
-        text = f"{target.name}: create leaf, provider {replication.source.name}"
-        found.append(Later(text))
-    many = f"{len(names)} tables" if len(names) > 1 else f"table {names[0]}"
-    found.append(Later(f"{replication.source.name}: add {many}"))
-    for target in replication.targets:
-        found.append(Later(f"{target.name}: create if missing and add {many}, to be copied"))
-    return found
+    return [Later(text) for same in zip(*map(_words, shares), strict=True) for text in same if text]
+
+
+def _words(share: Share) -> list[str]:
+    """The steps of a queue, '' for none, in the order of ``stages``."""
+    replication, names = share.replication, share.names
+    source, targets = replication.source.name, [one.name for one in replication.targets]
+    many = f"{len(names)} tables" if len(names) != 1 else f"table {names[0]}"
+    several = share.selection.only is not None
+    many += f" to queue {replication.queue}" if several else ""
+    leaf = f"leaf of queue {replication.queue}" if several else "leaf"
+    add = [f"{source}: add {many}"]
+    add += [f"{name}: create if missing and add {many}, to be copied" for name in targets]
+    return [
+        f"{source}: create root of queue {replication.queue}",
+        *(f"{name}: create {leaf}, provider {source}" for name in targets),
+        *(add if names else [""] * len(add)),
+    ]

@@ -154,6 +154,50 @@ def _are(names: Sequence[str], one: str, many: str) -> str:
     return f"{', '.join(names)} {f'is {one}' if len(names) == 1 else f'are {many}'}"
 
 
+def look_at_all(sites: Connections, replications: Sequence[Replication]) -> list[list[NodeState]]:
+    """Asks all databases about each queue; empty when one of them is no node any more."""
+    found = [look(sites, one.queue, one.source, one.targets) for one in replications]
+    return found if all(found) else []
+
+
+def by_queue(
+    replications: Sequence[Replication], found: Sequence[Sequence[NodeState]]
+) -> list[NodeState]:
+    """Pure: the states of all queues, each with its queue if there are several."""
+    if len(found) < 2:
+        return list(*found)
+    return [
+        replace(state, name=f"{state.name}, queue {replication.queue}")
+        for replication, states in zip(replications, found, strict=True)
+        for state in states
+    ]
+
+
+def total(found: Sequence[Sequence[NodeState]]) -> list[NodeState]:
+    """Pure: a state for each database, of all its queues: sums, and the longest lag."""
+    return [_total(states) for states in zip(*found, strict=True)]
+
+
+def _total(states: Sequence[NodeState]) -> NodeState:
+    ticks = [one.ticks for one in states]
+    events = [one.events for one in states]
+    return NodeState(
+        name=states[0].name,
+        root=states[0].root,
+        tables=sum(one.tables for one in states),
+        ok=sum(one.ok for one in states),
+        # What is unknown in one queue is unknown.
+        ticks=None if None in ticks else max(filter(None, ticks), default=0),
+        events=None if None in events else sum(filter(None, events)),
+        seconds=max((one.seconds for one in states if one.seconds is not None), default=None),
+        waiting=sum(one.waiting for one in states),
+        tick_age=max(one.tick_age for one in states),
+        no_ticker=any(one.no_ticker for one in states),
+        errors=tuple(text for one in states for text in one.errors),
+        copies=tuple(copy for one in states for copy in one.copies),
+    )
+
+
 def look(
     sites: Connections, queue: str, source: Endpoint, targets: Sequence[Endpoint]
 ) -> list[NodeState]:

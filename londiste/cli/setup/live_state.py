@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 import psycopg
@@ -17,7 +17,6 @@ from londiste.compare import context as parties
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError, StateError, from_database
 from londiste.orchestration import daemons
-from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons
 from londiste.replicate import daemons as ours
 from londiste.replicate import setup, state
@@ -32,7 +31,7 @@ _NAMED = 5
 
 
 def stay(
-    replication: Replication,
+    replications: Sequence[Replication],
     signals: Signals,
     children: Daemons,
     view: SyncView,
@@ -44,14 +43,14 @@ def stay(
     until_sync -- returns when all nodes are in sync.
     """
     failing, next_watch = "", 0.0
-    sites = replication.sites()
+    sites = replications[0].sites()
     try:
         while not signals.stopping:
             if time.monotonic() >= next_watch:
                 daemons.watch(children)
                 next_watch = time.monotonic() + daemons.PERIOD
             try:
-                found = _look(sites, replication)
+                found = state.by_queue(replications, state.look_at_all(sites, replications))
                 failing = ""
             except (LondisteError, psycopg.Error) as error:
                 message = from_database(error).message
@@ -71,34 +70,33 @@ def stay(
         sites.close()
 
 
-def _look(sites: Connections, replication: Replication) -> list[state.NodeState]:
-    return state.look(sites, replication.queue, replication.source, replication.targets)
-
-
-def compare(replication: Replication, selection: setup.Selection) -> int:
+def compare(replications: Sequence[Replication], selection: setup.Selection) -> int:
     """Compares all targets with the source; the exit code.
 
     selection -- of the tables: those that are not replicated are named.
     """
+    source = replications[0].source
     rows: list[list[object]] = []
-    for target in replication.targets:
-        result = comparing.compare_tables(
-            replication.worker_settings(target),
-            parties.Asked(timeout=_COMPARE_SECONDS),
-            say=output.message,
-            done=announce,
-        )
-        rows += [[target.name, r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables]
-    output.table(
-        ["node", "table", "equal", f"rows on {replication.source.name}", "rows on the node"], rows
-    )
+    for replication in replications:
+        for target in replication.targets:
+            result = comparing.compare_tables(
+                replication.worker_settings(target),
+                parties.Asked(timeout=_COMPARE_SECONDS),
+                say=output.message,
+                done=announce,
+            )
+            rows += [
+                [target.name, r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables
+            ]
+    output.table(["node", "table", "equal", f"rows on {source.name}", "rows on the node"], rows)
     different = sum(not row[2] for row in rows)
     if different:
         output.message(f"tables that differ: {different}")
         return EXIT_DIFFERENT
-    with replication.sites() as sites:
-        conn = sites.at(replication.source.dsn)
-        left = [str(name) for name in setup.not_replicated(conn, replication.queue, selection)]
+    with replications[0].sites() as sites:
+        queues = [one.queue for one in replications]
+        conn = sites.at(source.dsn)
+        left = [str(name) for name in setup.not_replicated(conn, queues, selection)]
     if left:
         many = "1 table is" if len(left) == 1 else f"{len(left)} tables are"
         output.message(
@@ -112,14 +110,14 @@ def compare(replication: Replication, selection: setup.Selection) -> int:
 
 
 def status(
-    replication: Replication,
+    replications: Sequence[Replication],
     background: int | None,
     start: str,
     others: Mapping[str, str],
     *,
     remove: str,
 ) -> None:
-    """Prints one line per node, and which daemons do not run.
+    """Prints one line per node, then one for each of several queues, and which daemons do not run.
 
     background -- the process that keeps them running; start -- the command that starts it.
     others -- other queues that connect the databases, each with the command that shows it.
@@ -127,20 +125,23 @@ def status(
 
     Raises StateError for what an interrupted removal or set-up has left.
     """
-    with replication.sites() as sites:
-        left = state.incomplete(state.presence(sites, replication))
-        if left:
-            raise StateError(
-                f"a removal or set-up of queue {replication.queue} is unfinished: {left}",
-                detail="a root without subscribers keeps capturing changes, which takes disk space",
-                hint=f"finish the removal: {remove}; or finish the set-up: {start}",
-            )
-        found = _look(sites, replication)
-        running = ours.running(sites, replication) if found else set()
-        blocked = ours.blocked(sites, replication) if found else {}
-    for one in found:
-        click.echo(output.cell(state.line(one)))
-    missing = [need.name for need in ours.needs(replication) if need.name not in running]
+    with replications[0].sites() as sites:
+        for one in replications:
+            left = state.incomplete(state.presence(sites, one))
+            if left:
+                raise StateError(
+                    f"a removal or set-up of queue {one.queue} is unfinished: {left}",
+                    detail="a root without subscribers keeps capturing changes, which takes disk"
+                    " space",
+                    hint=f"finish the removal: {remove}; or finish the set-up: {start}",
+                )
+        found = state.look_at_all(sites, replications)
+        running = ours.running(sites, replications) if found else set()
+        blocked = ours.blocked(sites, replications) if found else {}
+    if len(replications) > 1:
+        _print(state.total(found))
+    _print(state.by_queue(replications, found))
+    missing = [need.name for need in ours.needs(replications) if need.name not in running]
     for queue, command in others.items():
         output.message(f"these databases are replicated by queue {queue}: {command}")
     if not found and not others:
@@ -153,3 +154,8 @@ def status(
         output.message(f"start: {start}")
     for worker, text in blocked.items():
         output.warning(f"{worker} cannot run: {text}")
+
+
+def _print(found: Sequence[state.NodeState]) -> None:
+    for one in found:
+        click.echo(output.cell(state.line(one)))

@@ -24,16 +24,16 @@ from londiste.errors import BadOption, StateError, TransientError
 from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
 from londiste.replicate import daemons as ours
-from londiste.replicate import remove, save, setup
+from londiste.replicate import queue_list, remove, save, setup
 from londiste.replicate.databases import (
+    MAX_QUEUES,
     ReplicateSettings,
     Replication,
     connecting_queues,
-    identify,
     require_state,
     state_file,
 )
-from londiste.replicate.setup import Selection
+from londiste.replicate.setup import Selection, Share
 from londiste.settings import databases_of
 
 #: Seconds in which workers notice that their nodes are dropped.
@@ -48,6 +48,7 @@ class Asked:
     targets: tuple[str, ...]
     queue: str | None
     selection: Selection = field(default_factory=Selection)
+    queues: int = 1
 
     def command(self, *more: str) -> str:
         """The command with other options, for the same databases; without passwords."""
@@ -64,6 +65,7 @@ class Asked:
                 words += [option, value]
         words += ["--where", chosen.where] if chosen.where else []
         words += ["--allow-code"] if chosen.allow_code else []
+        words += ["--queues", str(self.queues)] if self.queues > 1 else []
         return self._command(words, more)
 
     def of_queue(self, queue: str, *more: str) -> str:
@@ -114,6 +116,12 @@ def _printed(dsn: str) -> str:
     "--queue", metavar="NAME", help="Name of the queue (default: of the source database)."
 )
 @click.option(
+    "--queues",
+    type=click.IntRange(1, MAX_QUEUES),
+    metavar="NUMBER",
+    help=f"Split the tables over 1 to {MAX_QUEUES} queues, each with own workers. Default: 1.",
+)
+@click.option(
     "--allow-code",
     is_flag=True,
     help="Accept functions and rules of the source; they run with the rights of TARGET's user.",
@@ -151,6 +159,7 @@ def replicate(
     schemas: Sequence[str],
     where: str,
     queue: str | None,
+    queues: int | None,
     allow_code: bool,
     once: bool,
     file: Path | None,
@@ -169,9 +178,10 @@ def replicate(
     _check_options(once, detach, stop, status, removing)
     targets = [target, *also]
     context = _without_another_file(context, (source, *targets))
-    settings = context.settings(ReplicateSettings, queue_name=queue)
+    settings = context.settings(ReplicateSettings, queue_name=queue, queues=queues)
     selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)
-    asked = Asked(source, tuple(targets), settings.queue_name or None, selection)
+    name = settings.queue_name or None
+    asked = Asked(source, tuple(targets), name, selection, settings.queues)
     if drop_tables and not removing:
         raise BadOption(
             "--drop-tables requires --remove", hint=asked.command("--remove", "--drop-tables")
@@ -181,38 +191,41 @@ def replicate(
         return 0
     if removing:
         _stop(settings, asked, quiet=True)
-        replication = identify(settings, source, targets)
-        _remove(replication, asked, drop_tables=drop_tables, explain=explain)
+        found = _existing(settings, source, targets)
+        _remove(found, asked, drop_tables=drop_tables, explain=explain)
         return 0
-    replication = identify(settings, source, targets)
     if status:
+        found = _existing(settings, source, targets)
         background = pidfile.running(state_file(settings, source, targets[0], "pid"))
         live_state.status(
-            replication,
+            found,
             background,
             asked.repeated("--detach"),
-            {queue: asked.of_queue(queue, "--status") for queue in _connecting(replication)},
+            {queue: asked.of_queue(queue, "--status") for queue in _connecting(found)},
             remove=asked.command("--remove"),
         )
-        with replication.sites() as sites:
-            _warn_left_out(sites, replication, selection)
+        with found[0].sites() as sites:
+            _warn_left_out(sites, found, selection)
         return 0
+    found = queue_list.identify_all(settings, source, targets, settings.queues)
     if detach and not explain:
         require_state(*(state_file(settings, source, targets[0], s) for s in ("pid", "log")))
-    content = save.text(replication, selection)
-    if file is not None:
-        save.require_free(file, content)
+    shares = _checked(found, asked)
+    contents = save.files(file, shares) if file is not None else {}
+    for path, content in contents.items():
+        save.require_free(path, content)
+    if explain:
+        _explain(shares)
+        return 0
     try:
-        _set_up(replication, asked, explain=explain)
-        if explain:
-            return 0
+        setup.set_up(shares, lambda step: output.message(step.describe()), output.warning)
     except KeyboardInterrupt:
         _say_how_to_continue(asked)
         raise
-    if file is not None:
-        save.write(file, content)
-        output.message(f"saved {file}; it contains no password: store passwords in ~/.pgpass")
-    return _run(context, replication, asked, once=once, detach=detach)
+    for path, content in contents.items():
+        save.write(path, content)
+        output.message(f"saved {path}; it contains no password: store passwords in ~/.pgpass")
+    return _run(context, [one.replication for one in shares], asked, once=once, detach=detach)
 
 
 def _without_another_file(context: options.Context, dsns: Sequence[str]) -> options.Context:
@@ -224,9 +237,18 @@ def _without_another_file(context: options.Context, dsns: Sequence[str]) -> opti
     return replace(context, config=None)
 
 
-def _connecting(replication: Replication) -> list[str]:
-    with replication.sites() as sites:
-        return connecting_queues(sites, replication)
+def _existing(
+    settings: ReplicateSettings, source: str, targets: Sequence[str]
+) -> list[Replication]:
+    """The queues that connect these databases; the first one even if it does not exist."""
+    found = queue_list.identify_all(settings, source, targets)
+    with found[0].sites() as sites:
+        return queue_list.concerned(sites, found)
+
+
+def _connecting(replications: Sequence[Replication]) -> list[str]:
+    with replications[0].sites() as sites:
+        return connecting_queues(sites, replications)
 
 
 def _check_options(*given: bool) -> None:
@@ -238,10 +260,15 @@ def _check_options(*given: bool) -> None:
 
 
 def _run(
-    context: options.Context, replication: Replication, asked: Asked, *, once: bool, detach: bool
+    context: options.Context,
+    replications: Sequence[Replication],
+    asked: Asked,
+    *,
+    once: bool,
+    detach: bool,
 ) -> int:
     """Keeps ticker and workers running; the exit code."""
-    settings = replication.settings
+    settings = replications[0].settings
     log, pid = context.log_target(settings), settings.pidfile
     if detach:
         pid, logfile = (
@@ -271,15 +298,15 @@ def _run(
             break_off_on_second=True,
             announced=detach,
         ) as signals,
-        daemons.kept(ours.children(replication, verbose=_verbose(context))) as children,
+        daemons.kept(ours.children(replications, verbose=_verbose(context))) as children,
     ):
         with sync_view(quiet=context.quiet) as view:
-            reached = live_state.stay(replication, signals, children, view, until_sync=once)
+            reached = live_state.stay(replications, signals, children, view, until_sync=once)
         if not reached:
             output.message("the replication was removed")
             return 0
         if once and not signals.stopping:
-            return live_state.compare(replication, asked.selection)
+            return live_state.compare(replications, asked.selection)
         watched_only = not children.own
     if watched_only:
         output.message("ticker and workers continue in another process")
@@ -314,26 +341,29 @@ def _stop(settings: ReplicateSettings, asked: Asked, *, quiet: bool = False) -> 
     output.message("the source keeps the events until then, which takes disk space")
 
 
-def _remove(replication: Replication, asked: Asked, *, drop_tables: bool, explain: bool) -> None:
-    with replication.sites() as sites:
+def _remove(
+    replications: Sequence[Replication], asked: Asked, *, drop_tables: bool, explain: bool
+) -> None:
+    source = replications[0].source
+    with replications[0].sites() as sites:
         if explain:
             output.steps(
-                remove.planned(sites, replication, drop_tables=drop_tables, warn=output.warning)
+                remove.planned(sites, replications, drop_tables=drop_tables, warn=output.warning)
             )
             return
         count = remove.remove(
             sites,
-            replication,
+            replications,
             drop_tables=drop_tables,
-            quiet=lambda: _wait_for_quiet(sites, replication),
+            quiet=lambda: _wait_for_quiet(sites, replications),
             report=lambda step: output.message(step.describe()),
             warn=output.warning,
         )
-        left = remove.readers(sites, replication)
-        others = connecting_queues(sites, replication)
+        left = {name for one in replications for name in remove.readers(sites, one)}
+        others = connecting_queues(sites, replications)
     if left:
         output.message(
-            f"{replication.source.name}: kept, {', '.join(left)} read from it;"
+            f"{source.name}: kept, {', '.join(sorted(left))} read from it;"
             " londiste replicate --remove with their databases removes them"
         )
     elif not count:
@@ -349,11 +379,11 @@ def _remove(replication: Replication, asked: Asked, *, drop_tables: bool, explai
         )
 
 
-def _wait_for_quiet(sites: Connections, replication: Replication) -> None:
+def _wait_for_quiet(sites: Connections, replications: Sequence[Replication]) -> None:
     """Waits until the workers of dropped nodes have ended; warns about those that have not."""
     deadline = time.monotonic() + _QUIET_SECONDS
     with contextlib.suppress(psycopg.Error):
-        while left := ours.running(sites, replication) - {daemons.TICKER}:
+        while left := ours.running(sites, replications) - {daemons.TICKER}:
             if time.monotonic() >= deadline:
                 output.warning(f"still running: {', '.join(sorted(left))}; stop them")
                 return
@@ -365,43 +395,41 @@ def _verbose(context: options.Context) -> list[str]:
     return ["-v"] * context.verbose or ["-q"]
 
 
-def _set_up(replication: Replication, asked: Asked, *, explain: bool) -> None:
-    selection = asked.selection
-    with replication.sites() as sites:
-        source = replication.source
-        names = setup.chosen(sites.at(source.dsn), source.dsn, replication.queue, selection)
-        setup.require_condition(sites.at(source.dsn), names, selection.where)
-        setup.require_free(
-            sites,
-            replication,
-            names,
-            {queue: asked.of_queue(queue) for queue in connecting_queues(sites, replication)},
-        )
-        preflight.require(
-            preflight.preflight(sites, replication, names, allow_code=selection.allow_code)
-        )
-        _warn_left_out(sites, replication, selection)
-        if explain:
-            first: list[output.Describes] = [
-                *steps.remaining(setup.first(replication), sites),
-                *setup.later(replication, names),
-            ]
-            output.steps(first)
-            return
-        setup.set_up(
-            sites,
-            replication,
-            selection,
-            lambda step: output.message(step.describe()),
-            output.warning,
-        )
+def _checked(replications: Sequence[Replication], asked: Asked) -> list[Share]:
+    """Checks the databases and tables; the queues with the tables of each.  Changes nothing."""
+    selection, first = asked.selection, replications[0]
+    queues = [one.queue for one in replications]
+    with first.sites() as sites:
+        conn = sites.at(first.source.dsn)
+        names = setup.chosen(conn, first.source.dsn, queues, selection)
+        setup.require_condition(conn, names, selection.where)
+        shares = queue_list.shares(sites, replications, selection, names, output.warning)
+        others = {queue: asked.of_queue(queue) for queue in connecting_queues(sites, replications)}
+        for share in shares:
+            setup.require_free(sites, share.replication, share.names, others)
+        names = [name for share in shares for name in share.names]
+        preflight.require(preflight.preflight(sites, first, names, allow_code=selection.allow_code))
+        _warn_left_out(sites, replications, selection)
+    for text in queue_list.described(shares, first.settings):
+        output.message(text)
+    return shares
+
+
+def _explain(shares: Sequence[Share]) -> None:
+    first = shares[0].replication
+    with first.sites() as sites:
+        found: list[output.Describes] = [
+            *steps.remaining(setup.first(first), sites),
+            *setup.later(shares),
+        ]
+    output.steps(found)
 
 
 def _warn_left_out(
-    sites: Connections, replication: Replication, selection: setup.Selection
+    sites: Connections, replications: Sequence[Replication], selection: setup.Selection
 ) -> None:
-    conn = sites.at(replication.source.dsn)
-    for name, why in setup.left_out(conn, replication.queue, selection):
+    conn = sites.at(replications[0].source.dsn)
+    for name, why in setup.left_out(conn, [one.queue for one in replications], selection):
         output.warning(f"table {name} {why}")
 
 

@@ -78,7 +78,7 @@ def test_replicate_removes_such_a_node_in_the_same_way(
     source, target = (endpoint(one.name, one.dsn, one.worker) for one in (root, node))
     pair = Replication(ReplicateSettings(), QUEUE, source, (target,))
     with pair.sites() as sites:
-        execute(remove.targets(sites, pair, drop_tables=False, warn=pytest.fail), sites)
+        execute(remove.targets(sites, [pair], drop_tables=False, warn=pytest.fail), sites)
     assert node.db.execute(INDEXES) == [("t_pkey",), ("ti",)]
     assert node.db.execute(KEYS) == [("c_tid_fkey", False)]
 

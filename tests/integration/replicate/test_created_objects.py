@@ -49,7 +49,7 @@ def made(database: Database, sites: Connections, *names: str) -> Endpoint:
 def test_what_others_create_meanwhile_is_not_recorded(pgq_db: Database) -> None:
     with Connections(name="test") as sites:
         side = made(pgq_db, sites, "ours")
-        (one,) = recorded(sites.at(side.dsn), "q")
+        (one,) = recorded(sites.at(side.dsn), ["q"])
         assert (one.object, one.now, one.same_owner) == (
             ("table", "public.ours"),
             "public.ours",
@@ -63,7 +63,7 @@ def test_tables_that_are_not_those_of_the_record_are_kept_with_the_reason(
     with Connections(name="test") as sites:
         side = made(pgq_db, sites, *TABLES)
         conn = sites.at(side.dsn)
-        early, _ = created.planned(conn, side, "q")
+        early, _ = created.planned(conn, side, ["q"])
         pgq_db.execute(
             "create role other_owner; alter table given owner to other_owner;"
             "alter table renamed rename to moved; drop table again, filled;"
@@ -71,7 +71,7 @@ def test_tables_that_are_not_those_of_the_record_are_kept_with_the_reason(
             "insert into again values (1); insert into filled values (1)"
         )
         try:
-            step, kept = created.planned(conn, side, "q")
+            step, kept = created.planned(conn, side, ["q"])
             assert step is not None and step.found == (("table", "public.kept"),)
             assert kept == {
                 ("table", "public.again"): "it was dropped and created again since",
@@ -91,7 +91,7 @@ def test_tables_that_are_not_those_of_the_record_are_kept_with_the_reason(
             )
             # The record goes with the node.
             pgq_db.execute("delete from pgq_node.local_state; delete from pgq_node.node_info")
-            assert recorded(conn, "q") == []
+            assert recorded(conn, ["q"]) == []
         finally:
             pgq_db.execute("drop owned by other_owner; drop role other_owner")
 
@@ -122,7 +122,7 @@ def test_an_administrator_of_queues_records_no_table_of_others(pgq_db: Database)
             ).fetchone()
             assert row == (0,)
             conn.commit()
-            assert [one.name for one in recorded(sites.at(pgq_db.dsn), "q")] == ["public.ours"]
+            assert [one.name for one in recorded(sites.at(pgq_db.dsn), ["q"])] == ["public.ours"]
     finally:
         pgq_db.execute("drop owned by forger; drop role forger")
 

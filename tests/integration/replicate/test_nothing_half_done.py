@@ -99,7 +99,7 @@ def test_the_status_of_an_interrupted_removal_names_the_command_that_finishes_it
     call = ["replicate", root.dsn, leaf.dsn, "--also", other.dsn, "--queue", "q"]
     replication = identify(ReplicateSettings(queue_name="q"), root.dsn, [leaf.dsn, other.dsn])
     with replication.sites() as sites:
-        steps = removal.targets(sites, replication, drop_tables=False, warn=print)
+        steps = removal.targets(sites, [replication], drop_tables=False, warn=print)
         steps += removal._drop_root(sites, replication)
         for number, step in enumerate(steps):
             plan.execute([step], sites)

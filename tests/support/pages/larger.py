@@ -13,7 +13,8 @@ HUNDRED = "insert into orders (what) select 'x' from generate_series(1, 100)"
 
 #: A replication is in sync, and Ctrl-C ends it; then nothing is left of it.
 PAIR = "londiste replicate service=shop_old service=shop_new"
-STOP = f"until_ '{PAIR} --status | grep \"in sync, \"'\nkill -INT %%; wait %% || test $? = 130\n"
+SYNC = f"until_ '{PAIR} --status | grep \"in sync, \"'\n"
+STOP = f"{SYNC}kill -INT %%; wait %% || test $? = 130\n"
 REMOVE = f"{PAIR} --remove --drop-tables\n"
 
 #: The new server has an empty database again.
@@ -110,7 +111,7 @@ PAGES = (
         },
         stays=(
             '^londiste replicate "host',
-            r"^londiste replicate SOURCE TARGET ('sales|--exclude|--schema|--where|--also|--save)",
+            r"^londiste replicate SOURCE TARGET ('sales|--exclude|--schema|--where|--also|--queues|--save)",
         ),
         before={
             "TARGET 'sales.*' public.orders": STOP + REMOVE,
@@ -118,8 +119,9 @@ PAGES = (
             "TARGET --schema": STOP + REMOVE,
             "TARGET --where": STOP + REMOVE,
             "TARGET --also": STOP + REMOVE,
-            "TARGET --once": STOP
+            "TARGET --queues": STOP
             + REMOVE.replace(" --remove", " --also service=shop_third --remove"),
+            "TARGET --once": STOP + REMOVE,
             "TARGET --detach": STOP,
             "TARGET --remove  ": "until_ 'test -z \"$(jobs -r)\"'",
         },
@@ -127,7 +129,31 @@ PAGES = (
             "londiste demo": "takes a minute; tests/unit/demo and make demo run it",
             "create role pgq_reader": "the roles are there: the server of the tests has them",
         },
-        patience=240,
+        patience=300,
+    ),
+    Page(
+        "docs/howto/several-queues.md",
+        empty=("shop_old",),
+        elsewhere=("shop_new",),
+        given=sql(
+            "shop_old",
+            "create table orders (id int primary key); insert into orders values (1)",
+            "create table pages (id int primary key); insert into pages values (1)",
+        ),
+        names={
+            "SOURCE TARGET": PAIR.removeprefix("londiste replicate "),
+            " shop_2 ": " shop_old_2 ",
+        },
+        stays=("TARGET --queues 2 --save", r"^londiste -c shop(_2)?\.toml run"),
+        before={
+            "TARGET --status": SYNC,
+            "TARGET --stop": f"{FRESH}{PAIR} --queues 2 --detach\n",
+            "TARGET --queues 2 --save": f"{PAIR} --remove\n{FRESH}",
+            "-c shop.toml run": STOP,
+        },
+        then=f"{SYNC}psql -Xqc 'insert into orders values (2)' -c 'insert into pages values (2)'"
+        " shop_old\n"
+        "is shop_new 'select count(*) from orders' 2\nis shop_new 'select count(*) from pages' 2",
     ),
     Page(
         "docs/first-hour.md",
