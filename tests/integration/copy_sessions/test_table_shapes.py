@@ -31,7 +31,7 @@ def changing(nodes: Nodes, way: str, *statements: str) -> Stepped:
     # No other ticks than those above: the hand-over is behind all that was changed.
     nodes.root.execute(
         "update pgq.queue set queue_ticker_max_lag = '1 day', queue_ticker_idle_period = '1 day',"
-        " queue_ticker_max_count = 1000000"
+        " queue_ticker_max_count = 20000"
     )
     engine = Stepped(between)
     nodes.engine = engine
