@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -80,26 +81,53 @@ class Pair:
         return worker
 
 
+class Kept:
+    """The standby that the tests of a file have one after the other; a new one where it is lost."""
+
+    def __init__(self, primary: Cluster) -> None:
+        self._primary = primary
+        self._standby: Standby | None = None
+        self._context = contextlib.ExitStack()
+
+    def get(self, settings: dict[str, str]) -> Standby:
+        """The standby, with these settings and no others."""
+        if self._standby is None:
+            context = running_standby(self._primary, **settings)
+            self._standby = self._context.enter_context(context)
+        else:
+            self._standby.configure(settings)
+        return self._standby
+
+    def give_back(self) -> None:
+        """After a test, whose databases are still there: another one may have it."""
+        if self._standby is not None and not self._standby.restored():
+            self.close()
+
+    def close(self) -> None:
+        self._standby = None
+        self._context.close()
+
+
 @pytest.fixture(scope="module")
 def primary(own_servers: Callable[..., Cluster]) -> Cluster:
     """The server of the provider."""
-    return own_servers("primary")
+    # What a standby that is down has yet to receive.
+    return own_servers("primary", settings={"wal_keep_size": "256MB"})
+
+
+@pytest.fixture(scope="module")
+def kept(primary: Cluster) -> Iterator[Kept]:
+    """The standby of a file."""
+    made = Kept(primary)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def streaming(primary: Cluster) -> Iterator[Callable[..., Standby]]:
-    """Makes standbys of the primary; takes their settings."""
-    made = []
-
-    def make(**settings: str) -> Standby:
-        context = running_standby(primary, **settings)
-        standby = context.__enter__()
-        made.append(context)
-        return standby
-
-    yield make
-    for context in made:
-        context.__exit__(None, None, None)
+def streaming(kept: Kept) -> Iterator[Callable[..., Standby]]:
+    """Gives the standby of the primary; takes its settings."""
+    yield lambda **settings: kept.get(settings)
+    kept.give_back()
 
 
 @pytest.fixture

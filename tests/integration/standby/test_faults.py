@@ -21,7 +21,7 @@ update pgq.queue set queue_rotation_period = '0', queue_switch_time = now() - in
 _READ = "select dm_worked from pgq.daemon where dm_kind = 'standby'"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_rows_stay_the_same_whatever_the_standby_does(pair: Make, seed: int) -> None:
     chance = random.Random(seed)
     found = pair(

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Standby:
         self.place = place
         self.data = place / "data"
         self._options = server_account().popen_options()
+        self._made_with = ""
 
     def dsn(self, dbname: str) -> str:
         """A connection string of the superuser."""
@@ -40,6 +41,29 @@ class Standby:
         with psycopg.connect(self.dsn("postgres"), autocommit=True) as conn:
             cursor = conn.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Gives it these settings besides those of the primary, and no others."""
+        lines = [f"{name} = '{value}'" for name, value in settings.items()]
+        file = self.data / "postgresql.auto.conf"
+        file.write_text("\n".join([self._made_with, *lines, ""]))
+        if self.running():
+            self._run("pg_ctl", "-D", self.data, "reload")
+
+    def running(self) -> bool:
+        """Whether its first process lives."""
+        with contextlib.suppress(OSError, ValueError):
+            return Path(f"/proc/{self.pid()}/stat").exists()
+        return False
+
+    def restored(self) -> bool:
+        """Makes it replay again, whatever a test has done; False where it is a primary now."""
+        if not self.running():
+            self.start()
+        if not self.execute("select pg_is_in_recovery()")[0][0]:
+            return False
+        self.resume()
+        return True
 
     def start(self) -> None:
         """Starts it; returns when it can be read."""
@@ -103,6 +127,7 @@ class Standby:
         self._run(
             "pg_basebackup", "-D", self.data, "-R", "-c", "fast", "-d", self.primary.dsn("postgres")
         )
+        self._made_with = (self.data / "postgresql.auto.conf").read_text()
 
     def _run(self, name: str, *args: object) -> None:
         said = self.place / "said"
@@ -128,8 +153,7 @@ def running_standby(primary: Cluster, **settings: str) -> Iterator[Standby]:
     standby = Standby(primary, place)
     try:
         standby.make()
-        with (standby.data / "postgresql.auto.conf").open("a") as file:
-            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        standby.configure(settings)
         standby.start()
         yield standby
     finally:
