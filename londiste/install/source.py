@@ -6,6 +6,7 @@ Folders without that file are not components (for example ``queries``).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import tomllib
@@ -85,9 +86,18 @@ class Component:
 def load(root: Path | None = None) -> dict[str, Component]:
     """All components below ``root`` (default: the SQL of this program), required ones first.
 
-    Raises InstallError for a folder that cannot be used.
+    Those of this program are read once: several hundred files.  Raises InstallError for a folder
+    that cannot be used.
     """
-    root = root or sql_root()
+    return _load(root) if root is not None else dict(_own(sql_root()))
+
+
+@functools.cache
+def _own(root: Path) -> dict[str, Component]:
+    return _load(root)
+
+
+def _load(root: Path) -> dict[str, Component]:
     found = {
         folder.name: _component(folder)
         for folder in sorted(root.iterdir())

@@ -41,8 +41,10 @@ from typing import Any, NoReturn
 
 import londiste.cli
 from londiste.daemon import child
+from londiste.install import source
 from londiste.pgq import liveness
 from londiste.replication.worker import connections
+from londiste.settings.fields import Settings
 from tests.support.programs import forked, quick
 from tests.support.programs.forked import die_with_parent
 
@@ -71,10 +73,19 @@ def main() -> None:
     for module in (*(found.name for found in commands), *LIBRARIES):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
+    _build(Settings)
+    source.load()
     quick.shorten()
     gc.collect()
     gc.freeze()
     _serve(channel, _room())
+
+
+def _build(kind: type[Settings]) -> None:
+    """The validators of all kinds of settings, and with ``load`` the SQL: once, not by each fork."""
+    kind.model_rebuild()
+    for more in kind.__subclasses__():
+        _build(more)
 
 
 def _serve(channel: socket.socket, room: tuple[int, int, int, int]) -> None:
