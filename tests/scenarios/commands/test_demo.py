@@ -16,6 +16,7 @@ import pytest
 from tests.support.hints import plain
 from tests.support.pages.demo_picture import demo_picture
 from tests.support.scenarios.harness import Cascade
+from tests.support.scenarios.processes import Process
 
 
 @pytest.mark.slow
@@ -64,26 +65,13 @@ def test_kept_servers_are_reached_and_stopped_as_it_says(cascade: Cascade, tempo
     cascade.wait(lambda: not list(temporary.glob("*/*/data/postmaster.pid")), "their end")
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGKILL,
-        # By default the demo with the console ends by SIGINT.
-        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
-    ],
-)
-def test_a_demo_that_is_stopped_leaves_nothing(
-    number: signal.Signals, cascade: Cascade, temporary: Path
-) -> None:
-    demo = cascade.processes.start(
-        "demo",
-        cascade.command(None, "demo", "--engine", "local"),
-        {"TMPDIR": str(temporary)},
-    )
-    cascade.wait(lambda: "londiste -c leaf.toml worker" in demo.said(), "its worker")
-    demo.send(number)
-    assert demo.wait(30) == (130 if number == signal.SIGINT else -number)
+def started(cascade: Cascade, temporary: Path, *words: str) -> Process:
+    """A demo on this host."""
+    argv = cascade.command(None, "demo", *words, "--engine", "local")
+    return cascade.processes.start("demo", argv, {"TMPDIR": str(temporary)})
+
+
+def nothing_left(cascade: Cascade, temporary: Path) -> None:
     cascade.wait(lambda: cascade.processes.living() == {}, "the end of its processes")
     cascade.wait(
         lambda: not [path for path in temporary.iterdir() if path.name.startswith("londiste-")],
@@ -91,17 +79,21 @@ def test_a_demo_that_is_stopped_leaves_nothing(
     )
 
 
-def test_the_console_of_the_demo_answers_and_ends_with_it(
-    cascade: Cascade, temporary: Path
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
+def test_the_console_of_a_demo_answers_and_the_demo_leaves_nothing_when_it_is_stopped(
+    number: signal.Signals, cascade: Cascade, temporary: Path
 ) -> None:
     pytest.importorskip("starlette", reason="needs the extra web")
-    demo = cascade.processes.start(
-        "demo",
-        cascade.command(None, "demo", "--web", "--engine", "local"),
-        {"TMPDIR": str(temporary)},
-    )
+    demo = started(cascade, temporary, "--web")
     pattern = r"console: (http://127\.0\.0\.1:\d+)"
-    address = cascade.wait(lambda: re.search(pattern, demo.said()), "its console")[1]
+    address = cascade.wait(lambda: re.search(pattern, demo.said()), "its console", 120)[1]
 
     def read(page: str) -> str:
         with urllib.request.urlopen(f"{address}/{page}", timeout=20) as answer:
@@ -111,10 +103,21 @@ def test_the_console_of_the_demo_answers_and_ends_with_it(
     assert nodes == {"root", "leaf"}
     assert "<title>Tables" in read("tables")
     cascade.wait(lambda: "shop." in read("api/v1/tables"), "its tables")
-    demo.send(signal.SIGINT)
-    assert demo.wait(30) == 130
+    demo.send(number)
+    assert demo.wait(30) == (130 if number == signal.SIGINT else -number)
+    nothing_left(cascade, temporary)
     with pytest.raises(OSError):
         read("tables")
+
+
+def test_a_demo_that_is_interrupted_while_its_servers_start_leaves_nothing(
+    cascade: Cascade, temporary: Path
+) -> None:
+    demo = started(cascade, temporary)
+    cascade.wait(lambda: "starting two PostgreSQL servers" in demo.said(), "its first line")
+    demo.send(signal.SIGINT)
+    assert demo.wait(60) == 130, demo.said()
+    nothing_left(cascade, temporary)
 
 
 @pytest.fixture
