@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 
 import pytest
@@ -62,26 +63,51 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize(("options", "why"), RULES.values(), ids=RULES)
-def test_a_node_with_a_rule_for_rows_stops_before_those_of_a_script(
-    tree: Tree, options: list[str], why: str
-) -> None:
-    node = part_of(tree, *options)
-    before = node.database.execute(EVERY)
-    error = stopped(tree, node, "d.sql", "insert into f values (9, 'us', 'clear')")
-    assert "table public.f" in error
-    assert why in error
-    assert node.database.execute(EVERY) == before
-    # A script without rows is for this node, too.
-    assert commands_of(error)[0] == ["execute", "mark-done", "d.sql"]
-    assert tree.run(node, "execute", "mark-done", "d.sql").code == 0
-    tree.fine("c.sql", "alter table f add column n int default 7; create index on f (n)")
+def parts_of(tree: Tree, options: dict[str, list[str]]) -> LineNode:
+    """A leaf of the root with a table like f for each set of options, named by its key."""
+    made = "; ".join(MAKE.replace(" f ", f" f_{name} ") for name in options)
+    node = tree.line.node("part", NodeType.LEAF, tree.root, schema=made, obfuscator_key="k" * 32)
+    tree.root.database.execute(made)
+    tree.line.add(tree.root, *(f"public.f_{name}" for name in options))
     tree.line.tick()
     tree.once(node)
-    assert "n" in node.database.value(
-        "select string_agg(attname, ' ') from pg_attribute"
-        " where attrelid = 'f'::regclass and attnum > 0"
+    for name, words in options.items():
+        done = tree.run(node, "add-table", f"f_{name}", "--expect-sync", *words)
+        assert done.code == 0, str(done)
+        tree.root.database.execute(ROWS.replace(" f ", f" f_{name} "))
+    tree.line.tick()
+    tree.once(node)
+    return node
+
+
+def every(node: LineNode, name: str) -> list[tuple[object, ...]]:
+    return node.database.execute(EVERY.replace(" f ", f" f_{name} "))
+
+
+def test_a_node_with_a_rule_for_rows_stops_before_those_of_a_script_whatever_the_rule_is(
+    tree: Tree,
+) -> None:
+    node = parts_of(tree, {name: options for name, (options, _) in RULES.items()})
+    for name, (_, why) in RULES.items():
+        before = every(node, name)
+        error = stopped(tree, node, f"{name}.sql", f"insert into f_{name} values (9, 'us', 'x')")
+        assert f"table public.f_{name}" in error
+        assert why in error
+        assert every(node, name) == before
+        assert commands_of(error)[0] == ["execute", "mark-done", f"{name}.sql"]
+        assert tree.run(node, "execute", "mark-done", f"{name}.sql").code == 0
+    # A script without rows is for this node, too.
+    tree.fine(
+        "c.sql",
+        "; ".join(
+            f"alter table f_{name} add column n int default 7; create index on f_{name} (n)"
+            for name in RULES
+        ),
     )
+    tree.line.tick()
+    tree.once(node)
+    columns = "select count(*) from pg_attribute where attname = 'n' and attrelid::regclass::text"
+    assert node.database.value(f"{columns} ~ '^f_[a-z]+$'") == len(RULES)
 
 
 def test_the_hint_of_a_filtered_table_leads_to_the_rows_of_the_root(tree: Tree) -> None:
@@ -207,18 +233,21 @@ RENAMES = {
 }
 
 
-@pytest.mark.parametrize(("options", "column"), RENAMES.values(), ids=RENAMES)
-def test_a_renamed_column_that_a_rule_names_stops_the_node(
-    tree: Tree, options: list[str], column: str
+def test_a_renamed_column_that_a_rule_names_stops_the_node_whatever_the_rule_is(
+    tree: Tree,
 ) -> None:
-    node = part_of(tree, *options)
-    before = node.database.execute(EVERY)
-    error = stopped(tree, node, "r.sql", f"alter table f rename column {column} to other")
-    assert f"it renames or replaces column {column}, which the rule of this node names" in error
-    assert "(column other is not named)" in error
-    assert node.database.execute(EVERY) == before
-    checked = tree.run(tree.root, "check", "--all-nodes")
-    assert f"table public.f: its rule names {column}, which node root does not have" in checked.out
+    node = parts_of(tree, {name: options for name, (options, _) in RENAMES.items()})
+    for name, (_, column) in RENAMES.items():
+        before = every(node, name)
+        text = f"alter table f_{name} rename column {column} to other"
+        error = stopped(tree, node, f"{name}.sql", text)
+        assert f"it renames or replaces column {column}, which the rule of this node names" in error
+        assert "(column other is not named)" in error
+        assert every(node, name) == before
+        checked = tree.run(tree.root, "check", "--all-nodes")
+        wrong = f"table public.f_{name}: its rule names {column}, which node root does not have"
+        assert wrong in checked.out
+        assert tree.run(node, "execute", "mark-done", f"{name}.sql").code == 0
 
 
 SWAP = (
@@ -228,30 +257,46 @@ SWAP = (
 AGAIN = "alter table f rename {0} to other; alter table f add {0} text"
 
 
-@pytest.mark.parametrize("text", [SWAP, AGAIN], ids=["swap", "again"])
-@pytest.mark.parametrize("rule", ["skip", "mask", "where"])
-def test_a_name_that_another_column_gets_stops_the_node(tree: Tree, rule: str, text: str) -> None:
-    options = {"where": ["--where", "region = 'us'"], "mask": MASKED, "skip": RENAMES["skip"][0]}
-    node = part_of(tree, *options[rule])
-    before = node.database.execute(EVERY)
-    tree.fine("r.sql", text.format("region", "v"))
+def refused(tree: Tree, node: LineNode, name: str, text: str, table: str) -> str:
+    """The error of a node that a script stops which gives a column of its rule to another one."""
+    before = node.database.execute(EVERY.replace(" f ", f" {table} "))
+    tree.fine(name, text)
     # The worker must not write this value in clear.
-    tree.root.database.execute("update f set v = 'secret', region = 'secret'")
+    tree.root.database.execute(f"update {table} set v = 'secret', region = 'secret'")
     tree.line.tick()
     done = tree.run(node, "worker", "--once")
     assert done.code == 5, str(done)
     assert "column" in done.err and "region" in done.err
     assert "which the rule of this node names" in done.err
-    assert node.database.execute(EVERY) == before
-    if rule != "where":
-        return
-    first, second = commands_of(done.err)
+    assert node.database.execute(EVERY.replace(" f ", f" {table} ")) == before
+    return done.err
+
+
+@pytest.mark.parametrize("text", [SWAP, AGAIN], ids=["swap", "again"])
+def test_a_name_that_another_column_gets_stops_a_node_with_a_row_filter(
+    tree: Tree, text: str
+) -> None:
+    node = part_of(tree, "--where", "region = 'us'")
+    first, second = commands_of(refused(tree, node, "r.sql", text.format("region", "v"), "f"))
     name = "v" if text == SWAP else "other"
     assert first == ["change-handler", "public.f", "--where", f"\"{name}\" = 'us'"]
     assert second == ["execute", "mark-done", "r.sql"]
     node.database.execute("set session_replication_role = replica; " + text.format("region", "v"))
     for words in (first, second):
         assert tree.run(node, *words).code == 0, words
+
+
+def test_a_name_that_another_column_gets_stops_a_node_that_masks_or_skips_it(tree: Tree) -> None:
+    rules = {"mask": MASKED, "skip": RENAMES["skip"][0]}
+    cases = list(itertools.product(rules, {"swap": SWAP, "again": AGAIN}.items()))
+    node = parts_of(tree, {f"{rule}_{form}": rules[rule] for rule, (form, _) in cases})
+    for rule, (form, pattern) in cases:
+        table = f"f_{rule}_{form}"
+        text = pattern.replace("table f ", f"table {table} ").format("region", "v")
+        refused(tree, node, f"{table}.sql", text, table)
+        # The next table has its turn.
+        for words in (("remove-table", table), ("execute", "mark-done", f"{table}.sql")):
+            assert tree.run(node, *words).code == 0, words
 
 
 def test_a_rule_that_names_both_columns_follows_the_script(tree: Tree) -> None:

@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _build(kind: type[Settings]) -> None:
-    """The validators of all kinds of settings, and with ``load`` the SQL: once, not by each fork."""
+    """Makes the validators of all kinds of settings: once, and not in each fork."""
     kind.model_rebuild()
     for more in kind.__subclasses__():
         _build(more)
