@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from londiste.pgq.types import Batch
 from tests.fixtures.cluster import Database
 from tests.support import coop_steps
 from tests.support.coop_steps import Warnings, batches, must_take, silent_since, take, workers
+from tests.support.programs import forked
 from tests.support.queue_steps import column, data_of, insert, queue_with_consumer, tick, value
 from tests.support.waiting import wait_for
 
@@ -126,22 +126,22 @@ def test_nobody_dies_and_every_event_is_processed_exactly_once(maintained: Datab
     assert sum(bool(taken) for taken, _ in results) > 1, "nobody shared the work"
 
 
+@pytest.mark.parametrize("rounds", [2, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", ["batches", "events"])
 def test_killed_workers_cost_time_and_no_event(
-    maintained: Database, how: str, tmp_path: Path
+    maintained: Database, how: str, rounds: int, tmp_path: Path
 ) -> None:
     """Effect and finish are one transaction, so each event has its effect exactly once."""
     conn = maintained.connect()
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: list[forked.Started] = []
     random = Random(how)
 
-    def start(name: str) -> subprocess.Popen[bytes]:
+    def start(name: str) -> forked.Started:
         with (tmp_path / "log").open("ab") as log:
-            process = subprocess.Popen(
+            process = forked.start(
                 [sys.executable, "-m", "tests.support.coop_worker", maintained.dsn, name, how],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
-                stdout=log,
-                stderr=log,
+                output=log,
             )
         processes.append(process)
         return process
@@ -163,7 +163,7 @@ def test_killed_workers_cost_time_and_no_event(
             producing = [pool.submit(produce, maintained, f"p{n}", enough) for n in range(2)]
             try:
                 living = {name: start(name) for name in ("a", "b", "c")}
-                for round_ in range(4):
+                for round_ in range(rounds):
                     progress = stored() + 20 + random.randrange(30)
                     wait_for(lambda p=progress: stored() > p, what="progress")
                     victim = random.choice(sorted(living))
