@@ -37,9 +37,8 @@ from tests.fixtures.pgbouncer import pooler  # noqa: F401
 from tests.fixtures.process import processes, program  # noqa: F401
 from tests.fixtures.shapes import server_of, shapes_on  # noqa: F401
 from tests.fixtures.stream import spark  # noqa: F401
-from tests.support import shared_pool
 from tests.support.documents import check, kinds_of
-from tests.support.programs import quick
+from tests.support.programs import quick, shared_pool
 
 # A loaded machine is no failure of a property.
 hypothesis.settings.register_profile("londiste", deadline=None)
