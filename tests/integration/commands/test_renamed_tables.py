@@ -30,7 +30,11 @@ def pair(line: Line) -> tuple[LineNode, LineNode]:
     return root, leaf
 
 
-@pytest.mark.parametrize("now", WAYS)
+@pytest.mark.parametrize(
+    "now",
+    # Another schema and another name are both in the last of them.
+    ["public.b", pytest.param("other.a", marks=pytest.mark.slow), 'other."B c"'],
+)
 def test_a_table_renamed_on_root_and_leaf_is_named_and_the_advice_brings_it_back(
     line: Line, pair: tuple[LineNode, LineNode], now: str
 ) -> None:

@@ -93,8 +93,15 @@ def test_a_killed_comparison_holds_nothing_and_goes_on(
     assert (found["ranges_known"], found["differs"]) == (0, 3)
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize(
+    ("stop", "options"),
+    [
+        (signal.SIGINT, ()),
+        (signal.SIGTERM, ("--json",)),
+        pytest.param(signal.SIGINT, ("--json",), marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, (), marks=pytest.mark.slow),
+    ],
+)
 def test_an_audit_that_is_stopped_does_not_say_that_all_rows_are_equal(
     line: Line, pair: tuple[LineNode, LineNode], stop: signal.Signals, options: tuple[str, ...]
 ) -> None:

@@ -179,8 +179,13 @@ def _place(table: str, period: str, mode: str) -> Callable[[datetime, datetime, 
     return place
 
 
+@pytest.mark.parametrize(
+    "batches", [(200, 20, 150), pytest.param((400, 20, 300), marks=pytest.mark.slow)], ids=str
+)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_preset_comes_to_what_the_model_says(engine: str, ends: Ends) -> None:
+def test_every_preset_comes_to_what_the_model_says(
+    engine: str, batches: tuple[int, ...], ends: Ends
+) -> None:
     models: dict[str, Model] = {}
     sections: dict[str, dict[str, str]] = {}
     for number, preset in enumerate(PRESETS):
@@ -201,7 +206,7 @@ def test_every_preset_comes_to_what_the_model_says(engine: str, ends: Ends) -> N
         engine=engine, handler="dispatch", table_mode="ignore", part_field=None, tables=sections
     )
     storm = Storm(ends, models, seed=len(engine))
-    for changes in (400, 20, 300):
+    for changes in batches:
         storm.batch(changes)
         dispatcher.run_once()
     for name, model in models.items():

@@ -142,7 +142,9 @@ def cloned(line: Line, node: LineNode, server: Cluster, directory: Path) -> Line
     return copy
 
 
-@pytest.mark.parametrize("kind", [NodeType.LEAF, NodeType.BRANCH])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(NodeType.LEAF, marks=pytest.mark.slow), NodeType.BRANCH]
+)
 def test_the_hint_for_a_copy_makes_it_a_node_of_its_own_and_the_original_continues(
     new_cluster: New, line: Line, tmp_path: Path, kind: NodeType
 ) -> None:
