@@ -14,7 +14,7 @@ from tests.nemesis.runner import live
 from tests.nemesis.stage import Stage
 
 #: Seconds after which no further life begins in the default suite.
-_ENOUGH = 12.0
+_ENOUGH = 4.0
 
 
 @pytest.fixture(scope="module")

@@ -82,14 +82,14 @@ def test_copies_give_way_while_others_write_unless_full_speed_is_wanted(
     copy: Copy,  # noqa: F811
     leaf: Connection,
 ) -> None:
-    fill(nodes, A, 1_000_000)
+    fill(nodes, A, 300_000)
     nodes.add(A)
 
     def reason() -> str | None:
         return control.get_copy_control(leaf, "q").held_reason
 
     # So the copy lasts longer than all that is looked at here.
-    control.copy_throttle(leaf, "q", 4_000_000, None)
+    control.copy_throttle(leaf, "q", 1_500_000, None)
     with writers(nodes) as end:
         nodes.start_work(process(nodes))
         found = wait_for(reason, what="the copies to give way")
@@ -103,8 +103,8 @@ def test_copies_give_way_while_others_write_unless_full_speed_is_wanted(
             in copy("throttle", "--full-speed").err
         )
         wait_for(lambda: reason() is None, what="full speed")
-        assert control.get_copy_control(leaf, "q").bytes_per_second == 4_000_000
-        control.copy_throttle(leaf, "q", 4_000_000, None, full_speed=False)
+        assert control.get_copy_control(leaf, "q").bytes_per_second == 1_500_000
+        control.copy_throttle(leaf, "q", 1_500_000, None, full_speed=False)
         wait_for(reason, what="the copies to give way again")
         end.set()
         wait_for(lambda: reason() is None, what="full speed without writers")
@@ -118,10 +118,10 @@ def test_copies_give_way_while_others_write_unless_full_speed_is_wanted(
 def test_copies_have_full_speed_where_nobody_writes_or_the_setting_wants_it(
     nodes: Nodes, leaf: Connection, caplog: pytest.LogCaptureFixture, full_speed: bool
 ) -> None:
-    fill(nodes, A, 150_000)
+    fill(nodes, A, 50_000)
     nodes.add(A)
     # Longer than the checks need.
-    control.copy_throttle(leaf, "q", 3_000_000, None)
+    control.copy_throttle(leaf, "q", 2_000_000, None)
     caplog.set_level(logging.INFO, load_throttle.__name__)
     with writers(nodes) if full_speed else contextlib.nullcontext():
         nodes.start_work(process(nodes, full_speed=full_speed))
