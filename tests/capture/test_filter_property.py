@@ -188,7 +188,7 @@ def prove(filtered: FilteredPair, examples: int, shortest: int, least: int) -> N
 
 
 def test_random_operations_in_and_out_of_a_filter_converge(filtered: FilteredPair) -> None:
-    prove(filtered, 30, 10, 600)
+    prove(filtered, 12, 10, 200)
 
 
 @pytest.mark.slow

@@ -187,29 +187,31 @@ def a_long_writer(level: int, rounds: int) -> Steps:
     return steps
 
 
-@settings(
-    max_examples=25,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+STEP_LISTS = st.lists(
+    st.tuples(st.sampled_from(STEPS), st.integers(0, SESSIONS - 1), st.integers(0, 2)),
+    min_size=10,
+    max_size=60,
 )
-@given(
-    steps=st.lists(
-        st.tuples(st.sampled_from(STEPS), st.integers(0, SESSIONS - 1), st.integers(0, 2)),
-        min_size=10,
-        max_size=60,
-    )
-)
-@example(steps=a_long_writer(0, 4))
-@example(steps=a_long_writer(1, 1))
-@example(steps=a_long_writer(1, 4))
-@example(steps=a_long_writer(2, 2))
+
+
+@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_each_batch_holds_what_was_committed_between_its_ticks(
-    pgq_db: Database, steps: Steps
+    pgq_db: Database, examples: int
 ) -> None:
-    scenario = Scenario(pgq_db)
-    try:
-        scenario.run(steps)
-    finally:
-        scenario.close()
+    @settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow])
+    @given(steps=STEP_LISTS)
+    @example(steps=a_long_writer(0, 4))
+    @example(steps=a_long_writer(1, 1))
+    @example(steps=a_long_writer(1, 4))
+    @example(steps=a_long_writer(2, 2))
+    def holds(steps: Steps) -> None:
+        scenario = Scenario(pgq_db)
+        try:
+            scenario.run(steps)
+        finally:
+            scenario.close()
+
+    holds()
 
 
 def test_tables_go_round_while_a_long_reader_of_nothing_writes_late(pgq_db: Database) -> None:

@@ -20,7 +20,8 @@ from tests.fixtures.cluster import Database
 from tests.fixtures.values import quoted, usable
 from tests.support.queue_events import Fields, as_event, take_events, writer
 
-VECTORS = 200
+#: Sets of settings by default, and in the slow run.
+VECTORS, MANY = 60, 200
 SESSIONS = 10
 
 SETTINGS: dict[str, list[str]] = {
@@ -140,7 +141,10 @@ def captured(request: pytest.FixtureRequest, pgq_db: Database) -> Iterator[Table
         yield tables
 
 
-def test_text_is_lossless_whatever_the_writers_settings(captured: Tables, pgq_db: Database) -> None:
+@pytest.mark.parametrize("vectors", [VECTORS, pytest.param(MANY, marks=pytest.mark.slow)])
+def test_text_is_lossless_whatever_the_writers_settings(
+    captured: Tables, pgq_db: Database, vectors: int
+) -> None:
     source = random.Random(20240203)
     ours = pgq_db.connect()
     names = captured.columns
@@ -148,7 +152,7 @@ def test_text_is_lossless_whatever_the_writers_settings(captured: Tables, pgq_db
     for _ in range(SESSIONS):
         # Several settings in a session: what it keeps (plans) must not depend on them either.
         with writer(pgq_db.dsn) as session:
-            for _ in range(VECTORS // SESSIONS):
+            for _ in range(vectors // SESSIONS):
                 chosen = random_settings(source, session)
                 first = source.randrange(captured.rows + 1)
                 second = source.randrange(captured.rows + 1)
