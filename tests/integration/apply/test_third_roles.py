@@ -1,4 +1,4 @@
-"""A worker that is no superuser, and tables of a role of which it is no member."""
+"""Deferred triggers on tables of third roles, for a superuser and for a worker that is none."""
 
 from __future__ import annotations
 
@@ -39,12 +39,22 @@ _FIRES = """
     alter table shop.t enable always trigger x
 """
 
+_TEMPORARY = """
+    create temp table x (id int8);
+    create function pg_temp.later() returns trigger language plpgsql as 'begin return null; end';
+    create constraint trigger x after insert on x deferrable for each row
+        execute function pg_temp.later();
+    alter table x enable always trigger x
+"""
+
 _INSERT = "insert into shop.t values (1, 'a')"
+
+ROLES = pytest.mark.parametrize("worker", ["superuser", "member"], indirect=True)
 
 
 @pytest.fixture
-def worker(pgq_db: Database) -> Iterator[Connection]:
-    """The session of such a worker; the vault is open to it."""
+def worker(pgq_db: Database, request: pytest.FixtureRequest) -> Iterator[Connection]:
+    """The session of a worker: a superuser, or a member of the owner's role.  The vault is open."""
     name, third = f"worker_{pgq_db.name}", f"third_{pgq_db.name}"
     make_scene(pgq_db)
     pgq_db.execute(
@@ -55,31 +65,105 @@ def worker(pgq_db: Database) -> Iterator[Connection]:
     )
     pgq_db.execute(_THIRD.format(third=third, owner=OWNER))
     with pgq_db.connect(autocommit=True) as conn:
-        conn.execute(f"set session authorization {name}".encode())
+        if getattr(request, "param", "member") == "member":
+            conn.execute(f"set session authorization {name}".encode())
         yield conn
     pgq_db.execute(f"drop owned by {name}, {third} cascade; drop role {name}; drop role {third}")
 
 
-def write(conn: Connection) -> None:
+def write(conn: Connection, statement: str = _INSERT) -> None:
     with conn.transaction():
         oid = shapes(conn, [T])[T].oid
-        psycopg.RawCursor(conn).execute(*guarded(conn, oid, _INSERT))
+        psycopg.RawCursor(conn).execute(*guarded(conn, oid, statement))
 
 
+@ROLES
 def test_a_deferred_trigger_of_a_third_role_is_refused(
     pgq_db: Database, worker: Connection
 ) -> None:
     as_owner(pgq_db, _FIRES)
+    with pytest.raises(psycopg.Error, match=r"trigger c of table other\.c is deferrable") as caught:
+        write(worker)
+    assert proof(pgq_db) == []
+    hint = caught.value.diag.message_hint or ""
+    assert "alter table other.c enable trigger c" in hint
+
+
+@ROLES
+def test_it_is_refused_too_when_a_subtransaction_has_written(
+    pgq_db: Database, worker: Connection
+) -> None:
+    as_owner(
+        pgq_db,
+        _FIRES.replace(
+            "insert into other.c values (1);",
+            "begin lock table other.c in share row exclusive mode; insert into other.c values (1);"
+            " exception when division_by_zero then null; end;",
+        ),
+    )
+    pgq_db.execute(f"grant all on other.c to {OWNER}")
     with pytest.raises(psycopg.Error, match=r"trigger c of table other\.c is deferrable"):
         write(worker)
     assert proof(pgq_db) == []
 
 
+@ROLES
 def test_a_table_of_a_third_role_that_is_not_written_stops_nothing(
     pgq_db: Database, worker: Connection
 ) -> None:
     write(worker)
     assert pgq_db.value("select count(*) from shop.t") == 1
+
+
+@ROLES
+def test_a_table_whose_write_was_undone_stops_nothing(pgq_db: Database, worker: Connection) -> None:
+    as_owner(
+        pgq_db,
+        _FIRES.replace(
+            "insert into other.c values (1);",
+            "begin insert into other.c values (1); raise division_by_zero;"
+            " exception when division_by_zero then null; end;",
+        ),
+    )
+    write(worker)
+    assert pgq_db.value("select count(*) from shop.t") == 1
+    assert proof(pgq_db) == []
+
+
+@ROLES
+def test_a_temporary_table_of_another_session_stops_nothing(
+    pgq_db: Database, worker: Connection
+) -> None:
+    with pgq_db.connect(autocommit=True) as stranger:
+        stranger.execute(f"set session authorization third_{pgq_db.name}".encode())
+        stranger.execute(_TEMPORARY.encode())
+        write(worker)
+    assert pgq_db.value("select count(*) from shop.t") == 1
+
+
+def test_a_replicated_table_with_such_a_trigger_stops_only_what_writes_it(
+    pgq_db: Database,
+) -> None:
+    """A superuser writes it as its owner: that it is replicated makes the trigger no safer."""
+    make_scene(pgq_db)
+    make_leaf(pgq_db)
+    third = f"third_{pgq_db.name}"
+    pgq_db.execute(f"create role {third}")
+    pgq_db.execute(_THIRD.format(third=third, owner=OWNER))
+    pgq_db.execute(
+        "insert into londiste.table_info (queue_name, table_name, local) values ('q',"
+        " 'other.c', true)"
+    )
+    try:
+        with pgq_db.connect(autocommit=True) as conn:
+            write(conn)
+            as_owner(pgq_db, _FIRES)
+            with pytest.raises(psycopg.Error, match=r"trigger c of table other\.c is deferrable"):
+                write(conn, "insert into shop.t values (2, 'a')")
+    finally:
+        pgq_db.execute(f"drop owned by {third} cascade; drop role {third}")
+    assert pgq_db.value("select count(*) from shop.t") == 1
+    assert proof(pgq_db) == []
 
 
 def test_a_table_that_the_worker_replicates_as_itself_stops_nothing(

@@ -6,15 +6,20 @@ as $$
  * Restores the settings of the session after write_as_owner() has run an owner's code.
  *
  * It also checks that no deferred code waits that would run as the caller.  That may be of any role
- * that the caller must not trust.  Tables of roles of which the caller is no member count if the
- * transaction has written them, unless they are replicated: the caller itself writes those as itself.
+ * that the caller must not trust.  Only tables that the transaction has written count: an event of a
+ * trigger is queued by a write, which holds a lock of the table until the transaction ends.  (A write
+ * that is undone gives up both.)  So a trigger on a table that is not written stops nothing.  Tables
+ * of roles of which the caller is no member do not count if they are replicated: the caller itself
+ * writes those as itself.
  * The function does not pin search_path: the restored settings must outlive it.
  */
 declare
     c_role constant text := 'session_replication_role';
     v_value text;
     v_before text;
-    v_found text;
+    v_found record;
+    v_triggers oid[];
+    v_written oid[];
 begin
     reset all;
     -- The default may be anything.
@@ -45,32 +50,42 @@ begin
             detail = 'at the commit its query would run as the worker',
             hint = 'change the trigger or function of the table; run_as_owner = false trusts it';
     end if;
-    select pg_catalog.format('trigger %I of table %s', t.tgname, t.tgrelid::pg_catalog.regclass)
+    v_triggers := array(
+        select t.oid
+        from pg_catalog.pg_trigger t
+        join pg_catalog.pg_class c on c.oid = t.tgrelid
+        where t.tgdeferrable and not t.tgisinternal
+            and case when pg_catalog.current_setting('session_replication_role') = 'replica'
+                then t.tgenabled in ('A', 'R') else t.tgenabled <> 'D' end
+            and not pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER'));
+    if v_triggers = '{}' then
+        return;
+    end if;
+    -- Once, however many triggers there are: the locks of all sessions are read.
+    v_written := array(
+        select l.relation
+        from pg_catalog.pg_locks l
+        where l.pid = pg_catalog.pg_backend_pid() and l.locktype = 'relation'
+            and l.mode = 'RowExclusiveLock');
+    select t.tgname as name, t.tgrelid::pg_catalog.regclass as table
     into v_found
     from pg_catalog.pg_trigger t
     join pg_catalog.pg_class c on c.oid = t.tgrelid
-    where t.tgdeferrable and not t.tgisinternal
-        and case when pg_catalog.current_setting('session_replication_role') = 'replica'
-            then t.tgenabled in ('A', 'R') else t.tgenabled <> 'D' end
-        and not pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER')
-        and case when londiste._is_of_others(c.relowner) then true
-            when not exists (
-                select from pg_catalog.pg_locks l
-                where l.pid = pg_catalog.pg_backend_pid() and l.locktype = 'relation'
-                    and l.relation = c.oid and l.mode = 'RowExclusiveLock')
-            then false
-            else not exists (
+    where t.oid = any (v_triggers) and c.oid = any (v_written)
+        and (londiste._is_of_others(c.relowner)
+            or not exists (
                 select from londiste.table_info i
                 where i.local
-                    and coalesce(i.dest_table, i.table_name) = londiste._plain_name(c.oid))
-            end
+                    and coalesce(i.dest_table, i.table_name) = londiste._plain_name(c.oid)))
     limit 1;
-    if v_found is not null then
+    if found then
         raise exception using
             errcode = 'LD300',
-            message = v_found || ' is deferrable and fires on replicated rows',
+            message = pg_catalog.format('trigger %I of table %s is deferrable and fires on replicated rows',
+                v_found.name, v_found.table),
             detail = 'at the commit it would run as the worker and not as the owner of the table',
-            hint = 'make it not deferrable, or restrict it to writes of the application';
+            hint = pg_catalog.format('let it fire for applications only: alter table %s enable trigger %I;'
+                ' or make it not deferrable', v_found.table, v_found.name);
     end if;
 end;
 $$;
