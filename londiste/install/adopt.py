@@ -43,6 +43,12 @@ def found(conn: Connection) -> list[str]:
     return [name for name in _TAKEN if name in have]
 
 
+def require_owners(conn: Connection, extensions: Sequence[str]) -> None:
+    """Raises InstallError if a role that is not trusted could change a schema of these."""
+    if extensions:
+        apply.require_owners(conn, source.select(source.load(), extensions))
+
+
 def grants(conn: Connection, extensions: Sequence[str]) -> list[str]:
     """The GRANT statements that consumers of this database need after ``adopt``.
 
@@ -69,6 +75,8 @@ def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
         with conn.transaction():
             apply.lock(conn)
             extensions = found(conn)
+            components = source.select(source.load(root), extensions) if extensions else []
+            apply.require_owners(conn, components)
             locks.take(conn, extensions)
             samples = sampled.take_samples(conn) if extensions else []
             before = sampled.events(conn, samples)
@@ -79,7 +87,7 @@ def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
                 for extension in extensions
                 if extension != _UPGRADED
             }
-            for component in source.select(source.load(root), extensions):
+            for component in components:
                 steps = _plan(conn, component, component.name in aside)
                 apply.run(conn, component, steps)
                 ran += steps

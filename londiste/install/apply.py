@@ -12,7 +12,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import name_holder
 from londiste.db.server_text import AdvisoryKey
 from londiste.errors import InstallError, LockTimeout, LondisteError, from_database
-from londiste.install import ledger, locks, source
+from londiste.install import ledger, locks, owners, source
 from londiste.install.plan import Action, InstallPlan, PlanStep, plan
 from londiste.install.source import Component
 
@@ -30,6 +30,7 @@ WAIT_FOR_TABLE = "1s"
 #: Roles belong to the whole server: two databases installed at once can collide on them.
 _ROLE_COLLISIONS = ("40001", "XX000", "23505", "42710")
 _TRIES = 5
+_SCHEMA = "schema.sql"
 DEADLOCK = "40P01"
 NOT_LOCKED = "55P03"
 
@@ -64,11 +65,22 @@ def plan_for(
     root: Path | None = None,
 ) -> list[InstallPlan]:
     """The plan of ``install`` per component; changes nothing and takes no lock."""
+    chosen = source.select(source.load(root), components)
     with conn.transaction():
-        return [
-            plan(component, ledger.read(conn, component.name), after=after)
-            for component in source.select(source.load(root), components)
-        ]
+        plans = [plan(one, ledger.read(conn, one.name), after=after) for one in chosen]
+        require_owners(conn, chosen, installing=any(one.steps for one in plans))
+        return plans
+
+
+def require_owners(
+    conn: Connection, components: Sequence[Component], *, installing: bool = True
+) -> None:
+    """Raises InstallError if a schema of these components is open to a role that is not trusted.
+
+    installing -- a file is to run; otherwise as a daemon trusts.
+    """
+    names = [component.name for component in components]
+    owners.require(conn, owners.of_components(names), installing=installing)
 
 
 def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanStep, ...]:
@@ -77,6 +89,7 @@ def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanS
             with conn.transaction():
                 lock(conn)
                 steps = plan(component, ledger.read(conn, component.name), after=after).steps
+                require_owners(conn, [component], installing=bool(steps))
                 run(conn, component, steps, lock_all=attempt > 1)
                 if steps:
                     # What an upgrade has just dropped leaves the ledger as well.
@@ -146,6 +159,9 @@ def run(
                 conn.execute(step.text.encode())
             except psycopg.Error as error:
                 raise _FileFailed(step, error) from error
+            if step.path == _SCHEMA:
+                # It existed already if another role has made it since the first look.
+                require_owners(conn, [component])
     ledger.create(conn, component.name)
     ledger.forget(conn, component.name, [s.path for s in steps if s.action is Action.FORGET])
     ledger.remember(
@@ -166,7 +182,7 @@ class _FileFailed(Exception):
         if self.error.sqlstate in (DEADLOCK, NOT_LOCKED):
             # Those who go on working use a table that is locked by no upgrade file.
             return True
-        return self.step.path == "schema.sql" and self.error.sqlstate in _ROLE_COLLISIONS
+        return self.step.path == _SCHEMA and self.error.sqlstate in _ROLE_COLLISIONS
 
 
 def _explain(failed: _FileFailed) -> LondisteError:

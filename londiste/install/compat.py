@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from londiste.db.connection import Connection
 from londiste.errors import InstallError
-from londiste.install import ledger, source
+from londiste.install import ledger, owners, source
 from londiste.install.ledger import Installed
 from londiste.install.plan import changed, edited, pending
 from londiste.install.source import Component, FileKind, version_key
@@ -59,12 +59,15 @@ def compat(component: Component, installed: Installed) -> Compat:
 def check(conn: Connection, component: str, *, original: bool = False) -> Compat:
     """Raises InstallError with the command to run unless the component fits.
 
-    Includes all required components.  Daemons call it after every connect.
+    Includes all required components.  Daemons call it after every connect.  So it also raises if
+    another role could replace what they call (``owners``).
 
     original -- a compatible schema from another installer is accepted.
     """
     result = Compat.SAME
-    for ours in source.select(source.load(), [component]):
+    chosen = source.select(source.load(), [component])
+    owners.require(conn, owners.of_components([ours.name for ours in chosen]))
+    for ours in chosen:
         installed = ledger.read(conn, ours.name)
         result = compat(ours, installed)
         if original and (result is Compat.OWNED_BY_EXTENSION or installed.foreign):

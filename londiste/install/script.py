@@ -13,10 +13,10 @@ from pathlib import Path
 
 from psycopg import sql
 
-from londiste.install import locks, source
+from londiste.install import locks, owners, source
 from londiste.install.apply import INSTALL_LOCK, WAIT_FOR_INSTALLER, WAIT_FOR_TABLE
 from londiste.install.ledger import COMPONENT, LEDGER
-from londiste.install.source import Component, SourceFile, version_key
+from londiste.install.source import Component, FileKind, SourceFile, version_key
 
 
 def script(components: Sequence[str] | None = None, *, root: Path | None = None) -> str:
@@ -47,6 +47,7 @@ begin;
 set local client_min_messages = warning;
 set local search_path = pg_catalog, pg_temp;
 set local check_function_bodies = off;
+set local row_security = off;
 set local lock_timeout = '{WAIT_FOR_INSTALLER}';
 do $londiste$ begin perform pg_advisory_xact_lock({INSTALL_LOCK}); end $londiste$;
 set local lock_timeout = '{WAIT_FOR_TABLE}';
@@ -89,6 +90,22 @@ begin
             hint = format('use another database, or drop the schema first: DROP SCHEMA %I CASCADE',
                 {schema});
     end if;
+end
+$londiste$;
+"""
+
+# Before the first look, and after schema.sql: another role may have made the schema meanwhile.
+_OWNERS = """
+do $londiste$
+declare
+    v_doubt record;
+begin
+    for v_doubt in
+{doubts}
+    loop
+        raise exception using errcode = 'LD200', message = v_doubt.message,
+            detail = v_doubt.detail, hint = v_doubt.hint;
+    end loop;
 end
 $londiste$;
 """
@@ -230,15 +247,20 @@ def _component(component: Component) -> Iterator[str]:
                 *(_row(f.path, f.kind.value, f.sha256, f.release) for f in component.files),
             ]
         ),
+        "doubts": owners.statement(owners.of_components([component.name])),
         "locks": locks.statement([component.name]),
         "ledger": sql.SQL(LEDGER).format(schema=sql.Identifier(component.name)),
     }
     yield f"\n-- {component.name} {component.version}"
     yield _BEGIN
+    owned = sql.SQL(_OWNERS).format(**values).as_string(None)
+    yield owned
     for text in (_READ, _PLAN, _LOCK):
         yield sql.SQL(text).format(**values).as_string(None)
     for file in component.in_order():
         yield _file(component, file)
+        if file.kind is FileKind.SCHEMA:
+            yield owned
     yield sql.SQL(_REMEMBER).format(**values).as_string(None)
 
 

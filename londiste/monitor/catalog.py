@@ -92,6 +92,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             " transaction holds it.",
             "End that transaction; the finding contains the statement. Until then nothing is lost.",
         ),
+        "schema-owner": (
+            "Another role owns a schema of Londiste or an object in it, or may create objects"
+            " there. It can replace functions that daemons call, and act as their role.",
+            "The finding contains the statement that ends it. Look at the objects of the schema"
+            " first: what is not trusted is dropped.",
+        ),
         "connection": (
             "Sessions of Londiste are neither encrypted nor local.",
             "Use sslmode=verify-full and a root certificate.",

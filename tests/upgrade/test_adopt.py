@@ -143,3 +143,19 @@ def test_install_without_the_word_refuses_and_says_it(database: Database) -> Non
     with pytest.raises(InstallError, match="belongs to the extension pgq") as caught:
         apply.install(database.connect())
     assert "londiste install --adopt" in caught.value.hint
+
+
+@pytest.mark.parametrize("option", [(), ("--dry-run",)])
+def test_a_schema_of_a_stranger_is_not_filled(
+    option: tuple[str, ...], database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    role = f"stranger_{database.name}"
+    database.execute(f"create role {role}; create schema londiste_capture authorization {role}")
+    try:
+        assert run(cli, ["install", "--adopt", "--db", database.dsn, *option]) == 4
+        assert f"schema londiste_capture belongs to role {role}" in capsys.readouterr().err
+        assert {name for (name,) in database.execute("select extname from pg_extension")} > {
+            *EXTENSIONS
+        }
+    finally:
+        database.execute(f"drop owned by {role}; drop role {role}")

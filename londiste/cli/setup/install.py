@@ -162,6 +162,7 @@ def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -
     """Adopts the extensions of the database, or prints what would be done."""
     with connection(ctx, db) as conn:
         extensions = adopting.found(conn)
+        adopting.require_owners(conn, extensions)
         grants = adopting.grants(conn, extensions)
         steps = [] if explain else adopting.adopt(conn)
     if as_json:

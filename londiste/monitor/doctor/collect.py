@@ -23,7 +23,7 @@ from londiste.errors import (
     LondisteError,
     NodeUnreachable,
 )
-from londiste.install import apply, ledger, source
+from londiste.install import apply, ledger, owners, source
 from londiste.monitor.doctor.facts import (
     ColumnFacts,
     DatabaseFacts,
@@ -178,9 +178,12 @@ def _sql(conn: Connection) -> SqlState:
             londiste3=earlier, extension=all(found[n].extension is not None for n in earlier)
         )
     present = [name for name, one in found.items() if one.has_ledger]
-    if not present:
-        return SqlState()
     try:
+        # Those that would be installed.
+        missing = owners.of_components([name for name in found if name not in present])
+        owners.require(conn, missing, installing=True)
+        if not present:
+            return SqlState()
         plans = apply.plan_for(conn, present)
     except InstallError as error:
         return SqlState(refused=(error.message, error.hint))

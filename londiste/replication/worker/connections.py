@@ -22,6 +22,7 @@ from londiste.db.notify import Listener
 from londiste.db.queries import query
 from londiste.db.server_text import named
 from londiste.errors import NodeBusy, PositionLost, StateError
+from londiste.install import owners
 from londiste.orchestration.connections import reach
 from londiste.pgq import batches, position_check
 
@@ -36,7 +37,8 @@ _PROCESS = uuid.uuid4().hex[:12]
 def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connection:
     """Opens the session on the node, with the replica role and the worker lock.
 
-    Raises NodeBusy naming the other worker's session.
+    Raises NodeBusy naming the other worker's session, and InstallError when another role could
+    replace the functions that the worker calls.
     """
     name = f"londiste worker {job}"[:40] + f" {os.getpid()}@{socket.gethostname()}"
     with named(f"node database {describe_dsn(dsn)}"):
@@ -52,6 +54,7 @@ def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connecti
         # The server notices a killed worker while it still works for it, where it can.
         with contextlib.suppress(psycopg.Error):
             conn.execute("set client_connection_check_interval = '1s'")
+        owners.require(conn)
         _require_alone(conn, queue)
     except BaseException:
         conn.close()
@@ -87,6 +90,7 @@ def provider(
     try:
         limit_answers(conn, answer_seconds, unless_busy=True)
         ask_backend(conn)
+        owners.require(conn)
         answers = nodes.get_node_info(conn, queue)
         if answers.name != node:
             raise StateError(

@@ -11,7 +11,7 @@ from londiste.monitor.queues.model import Finding
 FINDINGS = {
     "sql-version": "SQL of an earlier release of Londiste",
     "londiste3": "schemas of Londiste 3 or PgQ",
-    "sql-refused": "schemas that londiste install refuses to upgrade",
+    "sql-refused": "schemas in which londiste install refuses to work",
 }
 
 
@@ -44,7 +44,7 @@ def check(pair: Situation) -> Iterator[Finding]:
             what, hint = state.refused
             yield critical(
                 "sql-refused",
-                f"the SQL of the {side} database cannot be upgraded: {what}",
+                f"the SQL of the {side} database cannot be installed or upgraded: {what}",
                 "this program needs SQL of its own release",
                 hint,
                 side=side,

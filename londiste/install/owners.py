@@ -1,0 +1,66 @@
+"""Owners of the schemas: who could replace the functions that an installer or a daemon calls.
+
+The owner of a schema may drop what another role has created in it, and create it again.  So code
+in a schema of a stranger is code of the stranger, whoever has installed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from psycopg import sql
+
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.queries import query, records
+from londiste.errors import InstallError
+
+#: Schemas of a component beside the one of its name.  londiste_apply is guarded where it is used.
+_BESIDE = {"londiste": ("londiste_capture",)}
+
+#: All schemas whose functions Londiste calls, and those of the generated captures.
+SCHEMAS = ("pgq", "pgq_node", "pgq_ext", "pgq_coop", "londiste", "londiste_capture")
+
+
+class Doubt(NamedTuple):
+    """Why the role of a session should not run code of a schema, and what helps."""
+
+    schema: str
+    message: str
+    detail: str
+    hint: str
+
+
+def of_components(names: Sequence[str]) -> list[str]:
+    """The schemas of these components."""
+    return [schema for name in names for schema in (name, *_BESIDE.get(name, ()))]
+
+
+def find(
+    conn: Connection, schemas: Sequence[str] = SCHEMAS, *, installing: bool = False
+) -> list[Doubt]:
+    """The doubts about these schemas, the worst first; schemas that do not exist have none.
+
+    installing -- the session's role is about to install: it trusts nobody who has not its rights.
+        Otherwise a role without superuser's rights trusts whom the first installer could trust.
+    """
+    return records(conn, Doubt, "schema_doubts", schemas=list(schemas), installing=installing)
+
+
+def require(
+    conn: Connection, schemas: Sequence[str] = SCHEMAS, *, installing: bool = False
+) -> None:
+    """Raises InstallError with the first doubt about these schemas."""
+    for doubt in find(conn, schemas, installing=installing):
+        raise InstallError(
+            f"{whereabouts(conn)}: {doubt.message}", detail=doubt.detail, hint=doubt.hint
+        )
+
+
+def statement(schemas: Sequence[str]) -> sql.Composed:
+    """The query of ``find`` for an installer, for a script."""
+    text = query("schema_doubts").replace("{", "{{").replace("}", "}}")
+    names = sql.SQL("array[{}]").format(sql.SQL(", ").join(map(sql.Literal, schemas)))
+    return sql.SQL(
+        text.replace("%(schemas)s", "{schemas}").replace("%(installing)s", "true")
+    ).format(schemas=names)

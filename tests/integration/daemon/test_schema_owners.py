@@ -1,0 +1,211 @@
+"""Schemas of Londiste that another role owns, or may fill: nothing is installed or run there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from londiste.cli import cli
+from londiste.cli.errors import run
+from londiste.db.connection import Connection
+from londiste.errors import InstallError
+from londiste.install import apply, compat, script
+from londiste.monitor.doctor.examine import examine
+from londiste.replication.worker import connections
+from tests.fixtures.cascade import CommandLine, Nodes
+from tests.fixtures.cluster import Database
+from tests.fixtures.sources import psql
+
+SCHEMAS = ["pgq", "pgq_node", "pgq_ext", "pgq_coop", "londiste", "londiste_capture"]
+
+
+class Roles(NamedTuple):
+    """Roles without rights: a stranger, a group, two members of the group."""
+
+    stranger: str
+    group: str
+    first: str
+    second: str
+
+
+@pytest.fixture
+def roles(pgq_db: Database, database: Database) -> Iterator[Roles]:
+    """Roles for ``database``, which has no SQL; that of pgq_db has made the group roles."""
+    made = Roles(*(f"{name}_{database.name}" for name in Roles._fields))
+    for role in made:
+        database.execute(f"create role {role} login")
+    database.execute(f"grant {made.group} to {made.first}, {made.second}")
+    database.execute(f"grant create on database {database.name} to {made.stranger}, {made.group}")
+    yield made
+    for role in made:
+        database.execute(f"drop owned by {role} cascade; drop role {role}")
+
+
+def act(database: Database, role: str, statements: str) -> None:
+    with database.connect() as conn:
+        conn.execute(f"set session authorization {role}".encode())
+        conn.execute(statements.encode())
+
+
+def _as(database: Database, role: str) -> Connection:
+    conn = database.connect()
+    conn.execute(f"set session authorization {role}".encode())
+    return conn
+
+
+def refusal(conn: Connection) -> InstallError:
+    with pytest.raises(InstallError) as caught:
+        apply.install(conn)
+    return caught.value
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_an_empty_schema_of_a_stranger_is_not_filled(
+    schema: str,
+    database: Database,
+    pgq_db: Database,
+    roles: Roles,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    act(database, roles.stranger, f"create schema {schema}")
+    for option in ([], ["--dry-run"]):
+        assert run(cli, ["install", "--db", database.dsn, *option]) == 4
+        error = capsys.readouterr().err
+        assert f"schema {schema} belongs to role {roles.stranger}" in error
+        assert f"hint: it is empty: drop schema {schema}" in error
+    done = psql(database, script.script())
+    assert done.returncode == 3
+    assert f"schema {schema} belongs to role {roles.stranger}" in done.stderr
+    (finding,) = [one for one in examine(database.dsn, pgq_db.dsn) if one.kind == "sql-refused"]
+    assert (finding.side, finding.do) == ("source", f"it is empty: drop schema {schema}")
+    # The hint is followed as printed.
+    database.execute(f"drop schema {schema}")
+    assert psql(database, script.script()).returncode == 0
+    assert apply.install(database.connect()) == []
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_schema_that_has_changed_its_owner_is_reported_everywhere(
+    schema: str, nodes_of: Nodes, londiste: CommandLine, database: Database, roles: Roles
+) -> None:
+    db = nodes_of.root().db
+    db.execute(f"alter schema {schema} owner to {roles.stranger}")
+    try:
+        answer = londiste(db, "install")
+        assert answer.code == 4
+        assert f"schema {schema} belongs to role {roles.stranger}" in answer.err
+        assert psql(db, script.script()).returncode == 3
+        found = londiste(db, "check", "--json").json["findings"]
+        (finding,) = [one for one in found if one["kind"] == "schema-owner"]
+        assert schema in finding["what"]
+        with pytest.raises(InstallError, match=roles.stranger):
+            compat.check(db.connect(), "londiste")
+            compat.check(db.connect(), "pgq_coop")
+            compat.check(db.connect(), "pgq_ext")
+        with pytest.raises(InstallError, match=roles.stranger):
+            connections.own_node(db.dsn, queue="q", job="j", lock_timeout=1)
+        with pytest.raises(InstallError, match=roles.stranger):
+            connections.provider(db.dsn, "", name="w", queue="q", node="root")
+        if schema == "pgq":
+            assert londiste(db, "ticker").code == 4
+        assert f"alter schema {schema} owner to postgres" in finding["do"]
+    finally:
+        db.execute(f"alter schema {schema} owner to postgres")
+    assert londiste(db, "install").code == 0
+    assert londiste(db, "check").code == 0
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("to", ["public", "stranger", "londiste_writer"])
+def test_a_right_to_create_is_reported(
+    schema: str, to: str, pgq_db: Database, database: Database, roles: Roles
+) -> None:
+    grantee = roles.stranger if to == "stranger" else to
+    conn = pgq_db.connect()
+    pgq_db.execute(f"grant create on schema {schema} to {grantee}")
+    try:
+        if to == "londiste_writer" and schema == "londiste_capture":
+            assert apply.install(conn) == []
+            return
+        error = refusal(conn)
+        assert f"create objects in schema {schema}" in error.message
+        assert f"revoke create on schema {schema} from {grantee}" in error.hint
+    finally:
+        if (to, schema) != ("londiste_writer", "londiste_capture"):
+            pgq_db.execute(f"revoke create on schema {schema} from {grantee}")
+    assert apply.install(conn) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        (
+            "create function pgq.ticker(int4) returns int8 language sql return 1",
+            "routine pgq.ticker(integer)",
+        ),
+        ("create table pgq.more (id int)", "table pgq.more"),
+        ("create domain pgq.odd as int", "type pgq.odd"),
+    ],
+)
+def test_an_object_of_a_stranger_is_named(
+    made: str, name: str, pgq_db: Database, database: Database, roles: Roles
+) -> None:
+    pgq_db.execute(f"grant usage, create on schema pgq to {roles.stranger}")
+    act(pgq_db, roles.stranger, made)
+    pgq_db.execute(f"revoke create on schema pgq from {roles.stranger}")
+    try:
+        error = refusal(pgq_db.connect())
+        assert f"{name} belongs to role {roles.stranger}" in error.message
+        assert f"drop {name}" in error.hint
+    finally:
+        pgq_db.execute(f"drop {name}")
+        pgq_db.execute(f"drop owned by {roles.stranger} cascade")
+    assert apply.install(pgq_db.connect()) == []
+
+
+def test_another_member_of_the_owning_group_upgrades(database: Database, roles: Roles) -> None:
+    for schema in SCHEMAS:
+        act(database, roles.first, f"set role {roles.group}; create schema {schema}")
+    # Empty, it might be of any member.
+    assert f"belongs to role {roles.group}" in refusal(_as(database, roles.first)).message
+    with _as(database, roles.first) as conn:
+        conn.execute(f"set role {roles.group}".encode())
+        assert apply.install(conn, ["pgq"])
+    assert apply.install(_as(database, roles.second), ["pgq"]) == []
+    compat.check(_as(database, roles.second), "pgq")
+
+
+def test_a_superuser_does_not_run_the_code_of_another_installer(
+    database: Database, roles: Roles
+) -> None:
+    with _as(database, roles.group) as conn:
+        assert apply.install(conn, ["pgq"])
+    assert compat.check(_as(database, roles.stranger), "pgq")
+    with pytest.raises(InstallError) as caught:
+        compat.check(database.connect(), "pgq")
+    assert caught.value.hint.startswith(f"connect as role {roles.group}")
+    assert refusal(database.connect()).message.endswith(caught.value.message.partition(": ")[2])
+    with _as(database, roles.group) as conn:
+        assert apply.install(conn, ["pgq"]) == []
+
+
+def test_a_schema_made_meanwhile_is_not_filled(
+    database: Database, roles: Roles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original: Callable[..., None] = apply.run
+
+    def late(conn: Connection, *rest: object, **options: object) -> None:
+        if database.value("select to_regnamespace('pgq') is null"):
+            act(database, roles.stranger, "create schema pgq")
+        original(conn, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "run", late)
+        error = refusal(database.connect())
+    assert f"schema pgq belongs to role {roles.stranger}" in error.message
+    assert (
+        database.value("select count(*) from pg_class where relnamespace = 'pgq'::regnamespace")
+        == 0
+    )
