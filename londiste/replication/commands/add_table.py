@@ -30,6 +30,7 @@ from londiste.replication.commands import (
     create_table,
     existing_rows,
     filter_checks,
+    merged_tables,
     registry_sync,
     root_trigger,
 )
@@ -259,6 +260,8 @@ def _below(
         whole_row = theirs_now is not None and "whole_row" in theirs_now.attrs
         opts = replace(options, whole_row=True) if whole_row else options
         step = step_of(node, dsn, table, opts, keyless=keyless, created=create)
+        if step.copied:
+            merged_tables.require_positions(local, node, dest, every=options.merge == MERGE_ALL)
         if step.with_sequences:
             mine = looks.of(there.dsn, there.table) if create else here
             names = () if mine is None else mine.sequences

@@ -18,6 +18,8 @@ from londiste.errors import StateError, TransientError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import browse
 from londiste.replication import sqlapi as tables
+from londiste.replication.commands import merged_tables
+from londiste.replication.forwarding import combined_queue
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.registration_filter import ALL, RegistrationFilter
 
@@ -82,14 +84,13 @@ def require_not_combined(local: Connection, node: NodeInfo, table: TableName) ->
     known = tables.get_table(local, combined, table)
     if known is None or not known.local or not nodes.get_subscriber_info(local, combined):
         return
+    # Beside the rows of other parts it cannot be copied alone.
+    shared = combined_queue.other_queues(local, node.queue, table, known.dest)
     raise StateError(
         f"table {table} is in combined queue {combined} already; a copy from queue {node.queue}"
         " is not possible",
         detail=f"the subscribers of {combined} would not get the copied rows; nothing was added",
-        hint=f"first, with the settings of queue {combined}: londiste remove-table"
-        f" {argument(table)}; then: londiste add-table {argument(table)} --no-merge, which adds it"
-        f" to queue {combined} too; with the settings of its subscribers: londiste add-table"
-        f" {argument(table)}",
+        hint=merged_tables.described([table], [table] if shared else [], combined, lost=False),
     )
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
+from londiste.replication.commands import merged_tables
 from londiste.replication.model import ReplicatedTable, with_copy_mode
 from londiste.replication.model import copy_mode as mode_of
 from londiste.replication.patterns import Selected, require_names, select, unknown_table
@@ -45,8 +47,8 @@ def plan(
             f"node {node.name} is the root: it has no provider to copy from",
             hint="run it on the node whose tables should be copied again",
         )
-    _require_alone(sites, dsn, node)
     mine = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
+    _require_applied(node)
 
     unknown = unknown_table(f"replicated on node {node.name}", mine)
     require_names("table", patterns, every)
@@ -61,6 +63,7 @@ def plan(
     picked = Selected(tuple(others)) if every else select(patterns, others, waiting, unknown)
     if every:
         picked = Selected(tuple(name for name in picked.chosen if mine[name].wants.stored))
+    _require_alone(local, node, [mine[name] for name in picked.chosen])
     for name in picked.chosen:
         if not mine[name].wants.stored:
             raise StateError(
@@ -79,24 +82,25 @@ def plan(
     return CommandPlan(tuple(steps), picked.already)
 
 
-def _require_alone(sites: Connections, dsn: str, node: NodeInfo) -> None:
-    """Refuses a leaf whose rows pass through the combined queue."""
-    combined = node.combined_queue
-    if combined is None:
-        return
-    if node.combined_type is NodeType.BRANCH:
+def _require_applied(node: NodeInfo) -> None:
+    """Refuses a leaf whose rows come through the combined queue."""
+    if node.combined_queue is not None and node.combined_type is NodeType.BRANCH:
         raise StateError(
-            f"queue {node.queue}: its rows reach this node through queue {combined}",
+            f"queue {node.queue}: its rows reach this node through queue {node.combined_queue}",
             detail="nothing was changed",
-            hint=f"with the settings of queue {combined}: londiste resync TABLE",
+            hint=f"with the settings of queue {node.combined_queue}: londiste resync TABLE",
         )
-    if nodes.get_subscriber_info(sites.at(dsn), combined):
+
+
+def _require_alone(local: Connection, node: NodeInfo, chosen: Sequence[ReplicatedTable]) -> None:
+    """Refuses tables whose rows subscribers of the combined queue have."""
+    combined = merged_tables.forwarded(local, node)
+    hint = None if combined is None else merged_tables.order(local, node, chosen, lost=False)
+    if hint is not None:
         raise StateError(
             f"queue {node.queue}: copied rows are not events of queue {combined}",
             detail=f"the subscribers of {combined} would not get them; nothing was changed",
-            hint=f"with the settings of queue {combined}, then of the leaf of each part: londiste"
-            " remove-table TABLE; then: londiste add-table TABLE --merge-all; with the settings of"
-            f" the subscribers of {combined}: londiste add-table TABLE",
+            hint=hint,
         )
 
 

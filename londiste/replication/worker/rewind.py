@@ -16,7 +16,7 @@ from londiste.orchestration.steps import execute
 from londiste.pgq import batches, position_check
 from londiste.pgq.position_check import KnownPosition, PositionFacts
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands import resync
+from londiste.replication.commands import merged_tables, resync
 from londiste.replication.commands.registry_sync import CopyRegistry
 from londiste.replication.ddl import sqlapi as ddl
 from londiste.replication.registration_filter import RegistrationFilter
@@ -82,11 +82,13 @@ def _rewind(
         raise connections.unregistered(state)
     obstacle = position_check.rewind_obstacle(known, facts, state.provider, tick)
     if obstacle is not None:
-        if not force_resync:
+        order = _merged(state, target)
+        if not force_resync or order is not None:
             raise PositionLost(
                 f"node {state.name}: cannot start at tick {tick} of {state.provider}",
                 detail=f"{obstacle}; rows would be missing, nothing was changed",
-                hint="copy all tables of this node again: londiste worker --rewind --force-resync",
+                hint=order
+                or "copy all tables of this node again: londiste worker --rewind --force-resync",
             )
         _copy_all(settings, state, source, target, known)
         tick = _newest(state, facts)
@@ -106,6 +108,17 @@ def _rewind(
         # The next worker would clear it; until then status and wait-sync would show it.
         nodes.set_consumer_error(target, state.queue, state.worker, None)
     return tick
+
+
+def _merged(state: WorkerState, target: Connection) -> str | None:
+    """How tables are copied again whose rows are not those of this queue alone; None: as they are.
+
+    A leaf whose rows come through a combined queue is refused later, with its reason.
+    """
+    if state.type is not NodeType.LEAF or state.combined_type is NodeType.BRANCH:
+        return None
+    mine = [t for t in tables.get_table_list(target, state.queue) if t.local]
+    return merged_tables.order(target, nodes.get_node_info(target, state.queue), mine, lost=True)
 
 
 def _newest(state: WorkerState, facts: PositionFacts) -> int:
