@@ -116,6 +116,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "An operator paused the copies of a node, and tables are not in sync.",
             "londiste copy resume, with the settings of the node.",
         ),
+        "merge-differs": (
+            "A leaf of a stand-by keeps other tables or filters than that of the combined root."
+            " After a switchover rows would be missing, so it is refused.",
+            "Run the command of the finding. A takeover of a root that does not answer cannot"
+            " compare the leaves.",
+        ),
         "capture": (
             "Changes of a table are not captured, or commands do not find it.",
             "londiste check names the table and the command that restores its capture.",

@@ -9,7 +9,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.plan_output import sites as open_sites
-from londiste.monitor import catalog, exposure, partitions, schema_owners
+from londiste.monitor import catalog, exposure, merging, partitions, schema_owners
 from londiste.monitor.captures import collect, rules
 from londiste.monitor.nodes import collect as node_facts
 from londiste.monitor.nodes import rules as node_findings
@@ -70,9 +70,11 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
                 )
                 for name, why in silent
             ]
+            found += merging.everywhere(sites, settings.db, queue)
         else:
             here = node_facts.collect(sites.at(settings.db), queue)
             found += node_findings.findings(here, None, queue)
+            found += merging.find(sites, settings.db, queue)
         found += partitions.findings(partitions.find(sites.at(settings.db), queue), queue)
         found += schema_owners.findings(sites.at(settings.db), queue)
         found += exposure.findings(exposure.find(sites.at(settings.db)), queue)

@@ -23,6 +23,8 @@ from londiste.replication.failover import reroute
 from londiste.replication.model import ReplicatedSequence, ReplicatedTable
 
 _SHOWN = 5
+#: Removes a blocker that ends by itself.
+WAIT = "wait-sync"
 _CHOICES = frozenset(
     {table_rules.HANDLER, table_rules.WHERE, table_rules.COLUMNS, table_rules.SKIP_COLUMNS}
 )
@@ -30,10 +32,19 @@ _CHOICES = frozenset(
 
 @dataclass(frozen=True)
 class PromotionBlocker:
-    """A blocker of the promotion, and the command that removes it on the node."""
+    """A blocker of the promotion, and the command that removes it on the node.
+
+    queue -- with whose settings it runs; empty: with those of the queue that gets the new root.
+    """
 
     problem: str
     mend: str
+    queue: str = ""
+
+    def remedy(self, node: str) -> str:
+        """The command, with where it runs."""
+        of = f"queue {self.queue} on {node}" if self.queue else node
+        return f"with the settings of {of}: londiste {self.mend}"
 
 
 def findings(
@@ -121,23 +132,29 @@ def part_findings(
             PromotionBlocker(
                 f"queue {part}, which merges into {combined}, has no leaf on {node}",
                 f"create-leaf --merge {combined}",
+                part,
             )
         ]
     mine = {t.name: t for t in new}
     found = []
+    kept = {t.name for t in old if t.local}
+    for name in (t.name for t in new if t.local and t.name not in kept):
+        # Later events of the source would meet none of its older rows.
+        problem = f"table {name} of queue {part} is replicated by its leaf on {node} only"
+        found.append(PromotionBlocker(problem, f"remove-table '{name}'", part))
     for table in old:
         here = mine.get(table.name)
         if not table.local:
             continue
         if here is None or not here.local:
             problem = f"table {table.name} of queue {part} is not replicated by its leaf on {node}"
-            found.append(PromotionBlocker(problem, f"add-table '{table.name}'"))
+            found.append(PromotionBlocker(problem, f"add-table '{table.name}'", part))
         elif here.dest != table.dest or _kept(here) != _kept(table):
             problem = f"table {table.name} of queue {part} has a different filter on {node}"
-            found.append(PromotionBlocker(problem, f"change-handler '{table.name}'"))
+            found.append(PromotionBlocker(problem, f"change-handler '{table.name}'", part))
         elif table.state != "ok" or here.state != "ok":
             problem = f"table {table.name} of queue {part} is not in sync"
-            found.append(PromotionBlocker(problem, "wait-sync"))
+            found.append(PromotionBlocker(problem, WAIT, part))
     return found
 
 
@@ -208,12 +225,13 @@ def check(
             " from it in these tables: londiste compare, then londiste resync there"
         )
         return
-    mends = list(dict.fromkeys(f.mend for f in found[:_SHOWN]))
+    own = list(dict.fromkeys(f.mend for f in found[:_SHOWN] if not f.queue))
+    mends = [f"with the settings of {new.name}: londiste {', londiste '.join(own)}"] if own else []
+    mends += dict.fromkeys(f.remedy(new.name) for f in found[:_SHOWN] if f.queue)
     raise StateError(
         f"node {new.name} is not ready to be the root: {shown}{more}",
         detail="nothing was changed; the missing data would no longer be replicated",
-        hint=f"with the settings of {new.name}: londiste {', londiste '.join(mends)}; or continue"
-        " without it: --allow-data-loss",
+        hint=f"{'; '.join(mends)}; or continue without it: --allow-data-loss",
     )
 
 

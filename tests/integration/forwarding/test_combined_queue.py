@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -102,6 +103,34 @@ def test_a_stand_by_without_the_same_leaves_does_not_become_the_root(
     assert "create-leaf --merge all" in said
     assert combined.kind("first") == "root"
     assert not combined.at["first"].value("select queue_disable_insert from pgq.queue")
+
+
+def test_a_table_that_only_the_leaf_of_the_stand_by_keeps_is_found(
+    combined: Combined, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    combined.merge("first")
+    combined.merge("second")
+    combined.add_tables_at("first")
+    combined.here(f"{ALL}@second", "add-table", "public.t", "public.log", "--expect-sync")
+    for part in PARTS:
+        combined.here(f"{part}@second", "add-table", *TABLES)
+    combined.here(f"{ALL}@second", "switchover", "--dry-run")
+    # The first source is no longer merged, and the stand-by is forgotten.
+    combined.here("one@first", "remove-table", "t")
+    problem = "table public.t of queue one is replicated by its leaf on second only"
+    mend = "with the settings of queue one on second: londiste remove-table 'public.t'"
+    said = refused(f"{ALL}@second", "switchover", "--dry-run")
+    assert problem in said and mend in said
+    said = refused(f"{ALL}@second", "takeover", "first", "--node", "second", "--dry-run")
+    assert problem in said and mend in said
+    for node, *how in (("one@second",), ("one@one", "--all-nodes")):
+        capsys.readouterr()
+        run_command(cli, ["-c", str(combined.config(node)), "check", "--json", *how])
+        found = json.loads(capsys.readouterr().out)["findings"]
+        (one,) = (one for one in found if one["kind"] == "merge-differs")
+        assert problem in one["what"] and one["do"] == mend
+    combined.here("one@second", "remove-table", "public.t")
+    combined.here(f"{ALL}@second", "switchover", "--dry-run")
 
 
 def test_a_part_is_not_copied_into_what_the_stand_by_may_have(

@@ -137,6 +137,10 @@ def test_a_new_root_needs_the_same_leaves_with_the_same_tables() -> None:
     assert problems(replace(here, attrs={"skip_truncate": "1"})) == []
     assert problems(here, old=replace(here, state="in-copy")) == ["wait-sync"]
     assert problems(old=replace(here, local=False)) == []
+    # Its leaf would apply events to a table that lacks the older rows of the source.
+    assert problems(here, old=replace(here, local=False)) == ["remove-table 'public.t'"]
+    (unknown,) = part_findings("n2", "one", [], [here], "all")
+    assert (unknown.mend, unknown.queue) == ("remove-table 'public.t'", "one")
     (missing,) = part_findings("n2", "one", [here], None, "all")
     assert missing.mend == "create-leaf --merge all"
 
