@@ -15,10 +15,10 @@ with place as (
         on l.relnamespace = of.oid and l.relname = 'installed_file' and l.relkind = 'r'
     where n.nspname = any (%(schemas)s::text[])
 ), item as (
-    select p.oid as place, 1 as rank, p.nspowner as role, '' as kind, '' as name
+    select p.oid as place, 1 as rank, p.nspowner as role, '' as kind, 0::oid as object
     from place p
     union all
-    select p.oid, 2, a.grantee, '', ''
+    select p.oid, 2, a.grantee, '', 0::oid
     from place p
     cross join pg_catalog.aclexplode(p.nspacl) a
     left join pg_catalog.pg_roles g on g.oid = a.grantee
@@ -31,15 +31,13 @@ with place as (
     select p.oid, 3, c.relowner,
         case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence'
             when 'f' then 'foreign table' when 'c' then 'type' else 'table' end,
-        pg_catalog.quote_ident(c.relname)
+        c.oid
     from place p
     join pg_catalog.pg_class c
         on c.relnamespace = p.oid and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f', 'c')
     where p.name <> 'londiste_capture'
     union all
-    select p.oid, 3, f.proowner, 'routine',
-        pg_catalog.quote_ident(f.proname) || '('
-            || pg_catalog.pg_get_function_identity_arguments(f.oid) || ')'
+    select p.oid, 3, f.proowner, 'routine', f.oid
     from place p
     join pg_catalog.pg_proc f on f.pronamespace = p.oid
     where p.name <> 'londiste_capture'
@@ -49,12 +47,26 @@ with place as (
                     and f.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype
                 or f.proname ~ '^_key_changed_[0-9a-f]{32}$'))
     union all
-    select p.oid, 3, t.typowner, 'type', pg_catalog.quote_ident(t.typname)
+    select p.oid, 3, t.typowner, 'domain', t.oid
     from place p
     join pg_catalog.pg_type t on t.typnamespace = p.oid and t.typrelid = 0 and t.typelem = 0
     where p.name <> 'londiste_capture'
 ), doubt as (
-    select p.name as schema, i.rank, i.kind, i.name,
+    select p.name as schema, i.rank,
+        -- Only of these: the names of hundreds of functions take longer than all the rest.
+        case i.kind
+            when '' then ''
+            when 'routine' then (
+                select 'routine ' || p.name || '.' || pg_catalog.quote_ident(f.proname) || '('
+                    || pg_catalog.pg_get_function_identity_arguments(f.oid) || ')'
+                from pg_catalog.pg_proc f where f.oid = i.object)
+            when 'domain' then (
+                select 'type ' || p.name || '.' || pg_catalog.quote_ident(t.typname)
+                from pg_catalog.pg_type t where t.oid = i.object)
+            else (
+                select i.kind || ' ' || p.name || '.' || pg_catalog.quote_ident(c.relname)
+                from pg_catalog.pg_class c where c.oid = i.object)
+        end as object,
         case i.role when 0 then 'public' else pg_catalog.quote_ident(r.rolname) end as role,
         pg_catalog.quote_ident(t.rolname) as trusting,
         -- What is installed may lack nothing.
@@ -74,7 +86,7 @@ with place as (
         or i.rank > 1 and pg_catalog.pg_has_role(i.role, p.nspowner, 'member'))
 ), named as (
     select d.schema, d.rank, d.role, d.trusting, d.empty, d.owns,
-        pg_catalog.min(d.kind || ' ' || d.schema || '.' || d.name) as object,
+        pg_catalog.min(d.object) as object,
         pg_catalog.count(*) as objects
     from doubt d
     group by d.schema, d.rank, d.role, d.trusting, d.empty, d.owns

@@ -24,6 +24,8 @@ SOURCES = (
     "monitor/partitions.py",
     "monitor/exposure.py",
     "monitor/lock_waits.py",
+    "monitor/merging.py",
+    "monitor/schema_owners.py",
     "monitor/nodes/rules.py",
     "monitor/captures/rules.py",
     "monitor/queues/rules.py",
