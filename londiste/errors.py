@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
+from londiste.error_origin import in_owner_code, raised_by_code, server_hint
 from londiste.wording import connection_hint, first_line
 
 if TYPE_CHECKING:
@@ -287,6 +288,8 @@ _GRANTS = (
     " (to consume) or pgq_admin to the user"
 )
 
+OWNER_GRANTS = "grant the missing privilege to the owner of the table: its code has no other rights"
+
 REPLICA_ROLE = "session_replication_role"
 _REPLICA_GRANT = (
     f"as an administrator: grant set on parameter {REPLICA_ROLE} to the user;"
@@ -343,6 +346,12 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
     message = (diag.message_primary or first_line(str(error))).strip() or type(error).__name__
     detail = diag.message_detail or ""
     hint = server_hint(error)
+    if in_owner_code(error):
+        detail = detail or f"SQLSTATE {state}"
+        if state == "42501":
+            return AccessDenied(place + message, detail=detail, hint=OWNER_GRANTS)
+        if raised_by_code(error) or not state.startswith(("08", "40", "53", "55P03", "57")):
+            return LondisteError(place + message, detail=detail)
     if state in LD_CLASSES:
         return LD_CLASSES[state](place + message, detail=detail, hint=hint)
     if state == "55P03":
@@ -396,18 +405,16 @@ _STARTING = re.compile(
 )
 
 
+#: Messages of a refused login.
+_REFUSED = re.compile(
+    "authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist"
+)
+
+
 def _from_connection(place: str, message: str, detail: str, hint: str) -> LondisteError:
     """The error of a failed connection: libpq reports a refused login without SQLSTATE."""
     lowered = message.lower()
-    if any(
-        sign in lowered
-        for sign in (
-            "password authentication failed",
-            "no password supplied",
-            "no pg_hba.conf entry",
-            "authentication failed",
-        )
-    ) or re.search(r"role .* does not exist", lowered):
+    if _REFUSED.search(lowered):
         return AccessDenied(
             place + message, detail=detail, hint=hint or "check user, password and pg_hba.conf"
         )
@@ -431,9 +438,3 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
         detail=detail,
         hint=hint or connection_hint(lowered),
     )
-
-
-def server_hint(error: psycopg.Error) -> str:
-    """The server's hint, unless it recommends to drop other objects as well."""
-    hint = error.diag.message_hint or ""
-    return "" if "CASCADE" in hint else hint

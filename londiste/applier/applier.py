@@ -36,7 +36,7 @@ from psycopg.waiting import Ready, Wait
 from londiste.applier import copy_insert, statements
 from londiste.applier.conflict_log import KEEP, Conflicts
 from londiste.applier.deferred_rows import CONFLICTS
-from londiste.applier.event_errors import check_columns
+from londiste.applier.event_errors import check_columns, of_write
 from londiste.applier.plan import ReplayChanges, RowSet, TableChange, TablePlan, Verb
 from londiste.applier.row_by_row import RowWriter, must_replace
 from londiste.changes.row_values import format_error
@@ -258,9 +258,12 @@ class Applier:
             if start is not None and start.pgresult is not None and not held_all:
                 self._raise_changed(plans, error, verify)
             lost = [entry for entry in sent if entry[0].pgresult is None]
-            if known.retry or not lost:
+            if not lost or (known.retry and not held_all):
                 raise known from error
             _, table, verb, _ = lost[0]
+            known = of_write(error, self._node, table.name)
+            if known.retry:
+                raise known from error
             raise _SetFailed(table.name, error.sqlstate or "", format_error(error), verb) from error
         for cursor, table, verb, count in sent:
             hit = owner.hit(cursor) if table.of_other else cursor.rowcount
@@ -296,7 +299,7 @@ class Applier:
         except copy_insert.NotAlike as found:
             raise _NotCopied(shape.name) from found
         except psycopg.Error as error:
-            known = from_database(error, where=self._node)
+            known = of_write(error, self._node, shape.name)
             if known.retry:
                 raise known from error
             if error.sqlstate in _NOT_COPIED:

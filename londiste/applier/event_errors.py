@@ -20,7 +20,15 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.db.queries import query
 from londiste.db.relation import Relation
-from londiste.errors import ApplyError, EventError, from_database
+from londiste.error_origin import in_owner_code, raised_by_code, server_hint
+from londiste.errors import (
+    LD_CLASSES,
+    OWNER_GRANTS,
+    ApplyError,
+    EventError,
+    LondisteError,
+    from_database,
+)
 
 
 class EventErrors:
@@ -41,7 +49,7 @@ class EventErrors:
         exists: bool = False,
     ) -> Exception:
         """The error for a statement that the server refused."""
-        known = from_database(error, where=self._node)
+        known = of_write(error, self._node, shape.name)
         if known.retry:
             return known
         state = error.sqlstate or ""
@@ -55,7 +63,7 @@ class EventErrors:
             # Of the 22 class it may be the key itself that is no value of its type.
             detail=f"{'' if state.startswith('22') else key_of(change)}SQLSTATE {state},"
             f" SQL: {statement}",
-            hint=hint_for(state, shape.name),
+            hint=_hint_of(error, shape.name),
             kind="exists" if exists else kind_of(state),
             statement=statement,
             sqlstate=state,
@@ -191,6 +199,37 @@ def key_of(change: TableChange) -> str:
         return ""
     values = ", ".join(str(change.image.get(name)) for name in change.key)
     return f"key ({', '.join(change.key)}) = ({values[:200]}), " if change.key else ""
+
+
+def of_write(error: psycopg.Error, node: str, table: TableName | None = None) -> LondisteError:
+    """The error of a statement that writes a table; ``retry``: it is temporary.
+
+    What code of the table raises is not, whatever SQLSTATE it chose: its event is named.  An error
+    that is temporary names the table, because another session may hold it.
+
+    table -- None: one of several.
+    """
+    known = from_database(error, where=node)
+    if known.retry and raised_by_code(error):
+        state = error.sqlstate or ""
+        known = LondisteError(known.message, detail=known.detail or f"SQLSTATE {state}")
+        known.sqlstate = state
+    elif known.retry and table is not None and error.diag.severity_nonlocalized == "ERROR":
+        known.say_more(f"while table {table} was written")
+    return known
+
+
+def _hint_of(error: psycopg.Error, table: TableName) -> str:
+    """The hint for an error of the server about a row."""
+    state = error.sqlstate or ""
+    if in_owner_code(error):
+        if state == "42501":
+            return OWNER_GRANTS
+    elif state in LD_CLASSES:
+        return server_hint(error) or hint_for(state, table)
+    if raised_by_code(error):
+        return f"change the trigger or function of {table} that raises the error"
+    return hint_for(state, table)
 
 
 def hint_for(state: str, table: TableName) -> str:

@@ -24,14 +24,14 @@ from londiste.applier.deferred_rows import (
     Row,
     follow,
 )
-from londiste.applier.event_errors import EventErrors, key_of
+from londiste.applier.event_errors import EventErrors, key_of, of_write
 from londiste.applier.plan import ReplayChanges, TableChange, Verb
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.ddl import literal
 from londiste.db.relation import Relation
-from londiste.errors import ApplyError, EventError, from_database
+from londiste.errors import ApplyError, EventError
 
 #: Statements that are under way together.
 PIPELINE_ROWS = 500
@@ -109,7 +109,7 @@ class RowWriter:
         except _Wrong:
             return False
         except psycopg.Error as error:
-            known = from_database(error, where=self._node)
+            known = of_write(error, self._node)
             if known.retry:
                 raise known from error
             return False

@@ -24,13 +24,13 @@ from londiste.db.connection import (
 )
 from londiste.db.names import TableName, argument
 from londiste.db.queries import savepoint, tuples
+from londiste.error_origin import server_hint
 from londiste.errors import (
     BadOption,
     ScriptFailed,
     StateError,
     TransientError,
     from_database,
-    server_hint,
 )
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import rows

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 import psycopg
 
 from londiste.applier import statements
+from londiste.applier.event_errors import of_write
 from londiste.applier.plan import Verb
 from londiste.changes.row_values import format_error
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.relation import Relation, hold
-from londiste.errors import from_database
 from londiste.replication.parallel.slices import TRUNCATE, SliceChunk
 
 
@@ -70,7 +70,7 @@ class Merger:
                 self._cursor.execute(self._text(shape, chunk), place)
                 hit = self._cursor.rowcount
         except psycopg.Error as error:
-            known = from_database(error, where=self._node)
+            known = of_write(error, self._node, chunk.table)
             if known.retry:
                 raise known from error
             reason = f"{format_error(error)} (SQLSTATE {error.sqlstate})"

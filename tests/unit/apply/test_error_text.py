@@ -56,7 +56,7 @@ def test_what_a_task_of_another_process_refused_has_no_value_either() -> None:
         class diag:  # noqa: N801 - the driver's name
             message_primary = 'malformed array literal: "secret"'
             message_detail = 'Token "secret" is invalid.'
-            message_hint = None
+            message_hint = context = None
 
     # The cause of an error stays in the process of the task.
     error = pickle.loads(pickle.dumps(from_database(Refused(), where="here")))

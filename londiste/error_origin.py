@@ -1,0 +1,48 @@
+"""Where an error of the server comes from: the server itself, Londiste's SQL, or code of a table.
+
+Code of a table (triggers, checks, defaults, domains) can raise any SQLSTATE, with any hint.  So an
+SQLSTATE alone does not show that the server shuts down, and a hint may be that of the owner of a
+table and not one of the server.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psycopg
+
+#: Line of the context while a statement runs as the owner of a table; each has its own function.
+_AS_OWNER = "londiste_apply.write_as_"
+#: Functions of the server that raise for RAISE of PL/pgSQL, and for PL/Python.
+_RAISING = {"exec_stmt_raise", "PLy_output", "PLy_elog_impl"}
+_OURS = re.compile(r'^[^"]*\b(pgq|pgq_\w+|londiste)\.\w+\(')
+
+
+def in_owner_code(error: psycopg.Error) -> bool:
+    """Pure: whether the error comes from a statement that runs as the owner of a table.
+
+    The server adds that line to the context; code of the owner cannot remove it.
+    """
+    return _AS_OWNER in (error.diag.context or "")
+
+
+def raised_by_code(error: psycopg.Error) -> bool:
+    """Pure: whether code of the database raised the error, and neither the server nor Londiste.
+
+    A server that ends a session does so with FATAL, without a context.  With ERROR, classes 08 and
+    57P are those of another server which code has called, or those of a RAISE.
+    """
+    diag = error.diag
+    context = diag.context or ""
+    if diag.severity_nonlocalized != "ERROR" or not context or _OURS.match(context.split("\n")[0]):
+        return False
+    state = error.sqlstate or ""
+    return diag.source_function in _RAISING or state.startswith(("08", "57P"))
+
+
+def server_hint(error: psycopg.Error) -> str:
+    """The server's hint; '' if an owner's code may have written it, or if it drops more objects."""
+    hint = "" if in_owner_code(error) else error.diag.message_hint or ""
+    return "" if "CASCADE" in hint else hint
