@@ -39,6 +39,7 @@ from londiste.cascade.switching.steps.readers import (
     Unsubscribe,
     UnsubscribeMoved,
 )
+from londiste.db.names import argument
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -115,7 +116,17 @@ def change_provider(
         timeout=timeout,
         warn=warn,
     )
+    undo = "" if noted is None else _undo(name, new)
+    for step in steps:
+        # Before anything is recorded or paused.
+        if isinstance(step, Subscribe):
+            step.refuse_other_history(sites, undo)
     return [*steps, *_moved_away(sites, scene, info, warn)]
+
+
+def _undo(name: str, new: str) -> str:
+    """The command that undoes a change of provider that has begun."""
+    return f"londiste change-provider --node {argument(name)} --provider {argument(new)} --rollback"
 
 
 def without_end(scene: ClusterState, name: str, wanted: str = "") -> Operation | None:
@@ -341,7 +352,7 @@ def _steps(
         kind = OperationKind.CHANGE_PROVIDER
         steps += [
             Begin(place, queue, kind, info.name, new, ticket, old, resume, replaces),
-            *_move(sites, scene, info, new, again, timeout),
+            *_move(sites, scene, info, new, again, timeout, _undo(info.name, new)),
         ]
     if resume:
         steps.append(SetPaused(place, queue, info.worker, False, timeout))
@@ -355,6 +366,7 @@ def _move(
     new: str,
     again: Sequence[Step],
     timeout: float,
+    undo: str = "",
 ) -> list[Step]:
     place, queue = scene.place(info.name), scene.queue
     original.require_adopted(sites.at(scene.place(new).dsn), new)
@@ -362,7 +374,7 @@ def _move(
         known_at(scene, info.name, new),
         SetPaused(place, queue, info.worker, True, timeout),
         *again,
-        *_subscription(sites, scene, info, new, timeout),
+        *_subscription(sites, scene, info, new, timeout, undo),
         ChangeProvider(place, queue, info.worker, new),
     ]
 
@@ -385,7 +397,12 @@ def _leave(scene: ClusterState, old: str, name: str, warn: Warn) -> list[Step]:
 
 
 def _subscription(
-    sites: Connections, scene: ClusterState, info: NodeInfo, provider: str, timeout: float
+    sites: Connections,
+    scene: ClusterState,
+    info: NodeInfo,
+    provider: str,
+    timeout: float,
+    undo: str = "",
 ) -> list[Step]:
     place, queue = scene.place(info.name), scene.queue
     target = scene.place(provider)
@@ -412,5 +429,6 @@ def _subscription(
             tick,
             timeout,
             lambda: position_check.recall(sites.at(place.dsn), queue, info.worker),
+            undo,
         ),
     ]

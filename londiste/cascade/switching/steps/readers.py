@@ -48,6 +48,7 @@ class Subscribe(AtNode):
     """Registers a node as subscriber of ``at``, from the tick that ``tick`` returns.
 
     known -- what the node has stored of that tick, if there is a record.
+    undo -- the command that undoes the change that this step is part of.
     """
 
     node: str
@@ -55,6 +56,7 @@ class Subscribe(AtNode):
     tick: Callable[[], int]
     timeout: float
     known: Callable[[], KnownPosition | None] = lambda: None
+    undo: str = ""
 
     def describe(self) -> str:
         return f"{self.at.name}: register {self.node} as subscriber, with worker {self.worker}"
@@ -66,9 +68,8 @@ class Subscribe(AtNode):
 
     def run(self, sites: Connections) -> None:
         conn = sites.at(self.at.dsn)
-        tick, newest = self.tick(), newest_tick(conn, self.queue)
-        if tick > newest and nodes.is_root_node(conn, self.queue):
-            raise self._diverged(tick, f"the newest tick of the root is {newest}")
+        tick = self.tick()
+        self._require_same_history(conn, tick, self.undo)
         if not wait_until(
             lambda: newest_tick(conn, self.queue) >= tick, self.timeout, poll=POLL_SECONDS
         ):
@@ -78,9 +79,7 @@ class Subscribe(AtNode):
                 detail=f"it is at tick {newest_tick(conn, self.queue)}",
                 hint="find the cause with londiste status, then repeat the command",
             )
-        other = other_history(conn, self.queue, self.worker, self.known(), tick)
-        if other is not None:
-            raise self._diverged(tick, other)
+        self._require_same_history(conn, tick, self.undo)
         with sites.transaction(self.at.dsn) as conn:
             refuse_taken_name(conn, self.queue, self.at.name, self.node, self.worker)
             try:
@@ -93,14 +92,29 @@ class Subscribe(AtNode):
                 )
                 raise
 
+    def refuse_other_history(self, sites: Connections, undo: str = "") -> None:
+        """Raises StateError when the node has events that ``at`` does not have.
+
+        undo -- the command that undoes a change that has begun.
+        """
+        self._require_same_history(sites.at(self.at.dsn), self.tick(), undo)
+
+    def _require_same_history(self, conn: Connection, tick: int, undo: str) -> None:
+        newest = newest_tick(conn, self.queue)
+        if tick > newest and nodes.is_root_node(conn, self.queue):
+            raise self._diverged(tick, f"the newest tick of the root is {newest}", undo)
+        other = other_history(conn, self.queue, self.worker, self.known(), tick)
+        if other is not None:
+            raise self._diverged(tick, other, undo)
+
     def _again(self) -> str:
         return f"create it again: londiste drop-node {self.node}, then create-leaf or create-branch"
 
-    def _diverged(self, tick: int, reason: str) -> StateError:
+    def _diverged(self, tick: int, reason: str, undo: str) -> StateError:
         return StateError(
             f"node {self.node} is at tick {tick} and has events that {self.at.name} does not have",
             detail=reason,
-            hint=self._again(),
+            hint=f"{undo}; then {self._again()}" if undo else self._again(),
         )
 
 

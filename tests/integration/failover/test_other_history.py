@@ -1,0 +1,70 @@
+"""A change to a provider with another history is refused before its first step."""
+
+from __future__ import annotations
+
+from londiste.cascade.model import NodeType
+from tests.fixtures.line import Line, LineNode
+from tests.support.scenarios.processes import Done
+
+MADE = "create table a (id int primary key)"
+
+
+def _cascade(line: Line) -> tuple[LineNode, LineNode, LineNode]:
+    root = line.node("root", NodeType.ROOT, schema=MADE)
+    branch = line.node("branch", NodeType.BRANCH, root, schema=MADE)
+    leaf = line.node("leaf", NodeType.LEAF, branch, schema=MADE)
+    for _ in range(2):
+        line.tick()
+        line.once(branch)
+        line.once(leaf)
+    return root, branch, leaf
+
+
+def _change(line: Line, leaf: LineNode, *more: str) -> Done:
+    return line.run(leaf, "change-provider", "--node", "leaf", "--provider", "root", *more)
+
+
+def _another_history(line: Line, root: LineNode, leaf: LineNode) -> None:
+    """The root as after a restore, when it has created other ticks since."""
+    root.database.execute(
+        "update pgq.tick set tick_time = tick_time - interval '1 s' where tick_id >= %s",
+        line.position(leaf),
+    )
+
+
+def test_it_is_refused_before_anything_is_recorded(line: Line) -> None:
+    root, _branch, leaf = _cascade(line)
+    _another_history(line, root, leaf)
+    for more in (("--dry-run",), ()):
+        refused = _change(line, leaf, *more)
+        assert refused.code == 3, str(refused)
+        assert "has events that root does not have" in refused.err
+        assert "is another tick" in refused.err
+        assert "--rollback" not in refused.err
+        state = "select paused from pgq_node.local_state where consumer_name = 'leaf_worker'"
+        assert leaf.database.value(state) is False
+    # The command of the hint is not refused for a change that is under way.
+    dropped = line.run(leaf, "drop-node", "leaf")
+    assert dropped.code == 0, str(dropped)
+
+
+def test_a_root_that_is_older_is_refused_at_once(line: Line) -> None:
+    root, _branch, leaf = _cascade(line)
+    root.database.execute("delete from pgq.tick where tick_id >= %s", line.position(leaf))
+    refused = _change(line, leaf, "--dry-run")
+    assert refused.code == 3 and "the newest tick of the root is" in refused.err, str(refused)
+
+
+def test_a_change_that_had_begun_is_undone_first(line: Line) -> None:
+    root, _branch, leaf = _cascade(line)
+    # Its worker does not run, and does not answer.
+    begun = _change(line, leaf, "--timeout", "0.1")
+    assert begun.code == 6, str(begun)
+    _another_history(line, root, leaf)
+    refused = _change(line, leaf)
+    assert refused.code == 3 and "is another tick" in refused.err, str(refused)
+    (hint,) = (one for one in refused.err.splitlines() if one.startswith("hint: "))
+    assert hint.index("--rollback") < hint.index("drop-node")
+    undone = _change(line, leaf, "--rollback", "--timeout", "0")
+    assert undone.code == 0, str(undone)
+    assert line.run(leaf, "drop-node", "leaf").code == 0
