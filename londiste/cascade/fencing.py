@@ -138,6 +138,26 @@ def _report(conn: Connection, info: NodeInfo, name: str, location: str) -> Repor
     )
 
 
+def combined_anew(conn: Connection, queue: str) -> str:
+    """How a combined root that was replaced becomes a stand-by, as a hint; empty for other nodes.
+
+    conn -- on its database.
+    """
+    info = nodes.get_node_info(conn, queue)
+    leaves = {part: nodes.get_node_info(conn, part).name for part in info.target_for}
+    if not leaves:
+        return ""
+    drops = [
+        f"with the settings of queue {part}: londiste drop-node {argument(leaf)}"
+        for part, leaf in leaves.items()
+    ]
+    return (
+        f"{'; '.join(drops)}; with the settings of queue {queue}: londiste drop-node"
+        f" {argument(info.name)}, and londiste create-branch; with the settings of each leaf:"
+        f" londiste create-leaf --merge {argument(queue)}, and londiste add-table"
+    )
+
+
 class Fence:
     """Checks periodically whether a root was replaced."""
 
@@ -160,6 +180,12 @@ class Fence:
         self._next = 0.0
         operation_log.fence_root(conn, queue)
         ours, kept = argument(name), f"events that only {name} has are kept"
+        if anew := combined_anew(conn, queue):
+            raise StateError(
+                f"root {name} of queue {queue} was replaced by {other.name}: writes are refused",
+                detail=f"{kept} until it is dropped; a combined root cannot rejoin with them",
+                hint=anew,
+            )
         if not other.keeps:
             # The command drop-node would drop a new node of that name everywhere.
             raise StateError(

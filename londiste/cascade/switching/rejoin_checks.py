@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.fencing import combined_anew
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching.cluster_state import ClusterState
@@ -65,7 +66,7 @@ def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
         raise StateError(
             f"node {name}: queue {scene.queue} is a combined queue and cannot rejoin",
             detail="events that its parts have written since the failover cannot be undone alone",
-            hint=ANEW.format(name),
+            hint=combined_anew(sites.at(scene.place(name).dsn), scene.queue),
         )
     keeper, tick = _keeper(sites, scene, info, noted)
     busy = scene.operations.get(keeper.name)

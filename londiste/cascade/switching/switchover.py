@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from londiste.cascade.fencing import combined_anew
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import change_provider, operation_log
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
@@ -358,7 +359,8 @@ def _refuse_closed(sites: Connections, scene: ClusterState, root: NodeInfo) -> N
         raise StateError(
             f"root {root.name} was replaced and takes no events",
             detail=f"roots that answer: {', '.join(scene.topology.roots)}",
-            hint=f"londiste resurrect --node {root.name} makes it a branch; then switchover",
+            hint=combined_anew(conn, scene.queue)
+            or f"londiste resurrect --node {root.name} makes it a branch; then switchover",
         )
 
 

@@ -1,0 +1,55 @@
+"""A combined root that was replaced names at once how it becomes a stand-by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from londiste.cli import cli
+from londiste.cli.errors import run as run_command
+from tests.fixtures.cascade import closed
+from tests.fixtures.cluster import Database
+from tests.support.scenarios.combined_cascade import ALL, PARTS, TABLES, Combined
+
+
+@pytest.fixture
+def combined(tmp_path: Path, new_database: Callable[..., Database]) -> Iterator[Combined]:
+    made = Combined(tmp_path, new_database, rows=3)
+    yield made
+    made.close()
+
+
+def test_its_hint_can_be_followed(combined: Combined, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in ("first", "second"):
+        combined.merge(place)
+    combined.add_tables_at("first")
+    combined.here(f"{ALL}@second", "add-table", *TABLES, "--expect-sync")
+    for part in PARTS:
+        combined.here(f"{part}@second", "add-table", *TABLES)
+    with closed(combined.at["first"]):
+        combined.here(f"{ALL}@second", "takeover", "first", "--failover", "--timeout", "0")
+    config = str(combined.config(f"{ALL}@first"))
+    said = []
+    for args in (("worker", "--once"), ("resurrect", "--node", "first")):
+        capsys.readouterr()
+        assert run_command(cli, ["-c", config, *args]) == 3
+        said.append(capsys.readouterr().err.partition("hint: ")[2].splitlines()[0])
+    plain = [text.replace(f" -c {config}", "") for text in said]
+    assert plain[0] == plain[1]
+    assert plain[0].split("; ") == [
+        *(f"with the settings of queue {part}: londiste drop-node first" for part in PARTS),
+        f"with the settings of queue {ALL}: londiste drop-node first, and londiste create-branch",
+        "with the settings of each leaf: londiste create-leaf --merge all, and londiste add-table",
+    ]
+    first = combined.at["first"].dsn
+    for part in PARTS:
+        combined.here(f"{part}@first", "drop-node", "first")
+    combined.here(f"{ALL}@first", "drop-node", "first")
+    above = ("--provider", combined.at["second"].dsn)
+    combined.here(f"{ALL}@first", "create-branch", "first", first, *above)
+    for part in PARTS:
+        above = ("--provider", combined.at[part].dsn)
+        combined.here(f"{part}@first", "create-leaf", "first", first, "--merge", ALL, *above)
+    assert (combined.kind("first"), combined.kind("second")) == ("branch", "root")
