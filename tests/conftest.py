@@ -38,14 +38,13 @@ from tests.fixtures.process import processes, program  # noqa: F401
 from tests.fixtures.shapes import server_of, shapes_on  # noqa: F401
 from tests.fixtures.stream import spark  # noqa: F401
 from tests.support.documents import check, kinds_of
-from tests.support.programs import quick, shared_pool
+from tests.support.programs import quick
 
 # A loaded machine is no failure of a property.
 hypothesis.settings.register_profile("londiste", deadline=None)
 hypothesis.settings.load_profile("londiste")
 
 quick.shorten()
-shared_pool.share()
 
 # The user's libpq settings must not decide where a test connects, and how.
 for _name in [name for name in os.environ if name.startswith("PG")]:

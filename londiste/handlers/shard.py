@@ -72,14 +72,4 @@ class Shard(Handler):
         column = quote(self.key or self.hash_key)
         if self.hash_func:
             return f"{self.hash_func}({column})"
-        # A cast of another type to text may be code of its owner, so format calls the output of the
-        # type.  Of these three the cast gives another text, and existing parts are made by it.
-        # coalesce: as the type below a domain.
-        value = f"coalesce({column}, null)"
-        text = (
-            f"case when {column} is null then null when pg_catalog.pg_typeof({value})"
-            " in ('boolean'::pg_catalog.regtype, 'character'::pg_catalog.regtype,"
-            f" 'inet'::pg_catalog.regtype) then {value}::text"
-            f" else pg_catalog.format('%s', {value}) end"
-        )
-        return f'hashtextextended({text} collate "C", 0)'
+        return f'hashtextextended({column}::text collate "C", 0)'

@@ -197,7 +197,7 @@ def execute(
         sites.alone(at.dsn, at.name, cancel.queue)
     try:
         count = plan.execute(switch.before, sites, report)
-    except BaseException as failed:
+    except (LondisteError, psycopg.Error, KeyboardInterrupt) as failed:
         # Ctrl-C, too, leaves no record behind.
         before = from_database(failed) if isinstance(failed, psycopg.Error) else failed
         if reopen.ticket.token is not None:
