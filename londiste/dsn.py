@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import psycopg
@@ -24,15 +25,19 @@ SECRETS = (
 
 
 def may_show_password(dsn: str) -> bool:
-    """Pure: whether libpq may take a part of the password of a URI for the host or the database.
+    """Pure: whether libpq may take a part of the password of a URI for host, port or database.
 
-    It ends the password at the first ``@`` or ``/``; in a password both are written as %40 and %2F.
+    It ends the password at the first ``@`` before a ``/``, and without one takes it for the port;
+    in a password both are written as %40 and %2F.
     """
     scheme, mark, rest = dsn.partition("://")
     if not mark or scheme.strip() not in ("postgresql", "postgres"):
         return False
-    authority, _, path = rest.partition("?")[0].partition("/")
-    return authority.count("@") > 1 or "@" in path
+    after = rest.partition("@")[2] if "@" in rest.partition("/")[0] else rest
+    place = after.partition("?")[0]
+    hosts = place.partition("/")[0].split(",")
+    ports = [host.rpartition("]")[2].partition(":")[2] for host in hosts]
+    return "@" in place or not all(re.fullmatch("[0-9]*", port) for port in ports)
 
 
 def parsed(dsn: str) -> dict[str, Any]:
@@ -42,7 +47,7 @@ def parsed(dsn: str) -> dict[str, Any]:
     """
     if may_show_password(dsn):
         raise BadOption(
-            "a connection string has an @ that belongs to no host",
+            "a connection string has an @ that belongs to no host, or a port that is no number",
             hint="in a password write @ as %40 and / as %2F; or use the form host=… password=…",
         )
     try:

@@ -53,6 +53,8 @@ def test_a_uri_shows_no_password(secret: str) -> None:
 @example("ZQXZQX@VWYKJ")
 @example("ZQXZQX/VWYKJ")
 @example("ZQXZQX?VWYKJ")
+@example("?@J:JJJ")
+@example("ZQXZQX?host=b/VWYKJ")
 def test_a_uri_with_an_unescaped_password_shows_no_part_of_it(secret: str) -> None:
     dsn = f"postgresql://user:{secret}@/db?host=/nowhere"
     shown = masked(dsn) + describe_dsn(dsn)
