@@ -12,7 +12,7 @@ from psycopg import conninfo, pq
 from londiste.cascade.commands.location_check import check_location
 from londiste.daemon.loop import describe
 from londiste.db.connection import connect, describe_dsn, masked
-from londiste.dsn import SECRETS, secrets_of, without_secrets
+from londiste.dsn import SECRETS, may_show_password, secrets_of, without_secrets
 from londiste.errors import BadOption, LondisteError
 
 # Letters that occur nowhere else in the strings, so that finding one of them is a leak.
@@ -87,3 +87,25 @@ def test_each_secret_of_libpq_is_one(key: str) -> None:
     assert conninfo.conninfo_to_dict(secrets_of(dsn)) == {key: "geheim"}
     with pytest.raises(BadOption, match=key):
         check_location(dsn)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "may"),
+    [
+        ("postgresql:///db?host=/tmp", False),
+        ("postgresql://u@/db", False),
+        ("postgresql://u:p@h1:1,h2:2/db", False),
+        ("postgresql://u:p@[::1]:5432/db", False),
+        ("postgresql://h/db?application_name=a@b", False),
+        ("postgresql://u:p%40x@h/db", False),
+        ("postgresql://%2Ftmp/db", False),
+        ("host=h password=a@b", False),
+        ("postgresql://u:ZQ@X@h/db", True),
+        ("postgresql://u:ZQ/X@h/db", True),
+        ("postgresql://u:ZQ?@X:Y@h/db", True),
+        ("postgresql://u:ZQ?host=b/X@h/db", True),
+        ("postgresql://h:abc/db", True),
+    ],
+)
+def test_where_libpq_may_take_a_password_for_something_else(dsn: str, may: bool) -> None:
+    assert may_show_password(dsn) is may
