@@ -216,9 +216,12 @@ def report(error: LondisteError, trouble: Trouble | None = None) -> None:
 
 def describe(error: LondisteError) -> str:
     """Message, detail and hint in one line; long texts are cut."""
-    text = bounded(error.message)
-    if error.detail:
-        text += f"; detail: {bounded(error.detail)}"
+    # What code of a table says is no hint of ours (``wording.hint_in``).
+    text, detail = (
+        bounded(part).replace("; hint: ", ", hint: ") for part in (error.message, error.detail)
+    )
+    if detail:
+        text += f"; detail: {detail}"
     if error.hint:
         text += f"; hint: {error.hint}"
     return text

@@ -130,7 +130,9 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
         if source not in halting:
             severity = SOURCES.get(source, Severity.CRITICAL)
             kind = source if source in SOURCES else "copy" if ".copy." in source else "error"
-            do = hint_in(text) or _at(node, status, "londiste check")
+            # Others are not stored errors, and may have names of tables in them.
+            own = hint_in(text) if kind == "error" else ""
+            do = own or _at(node, status, "londiste check")
             yield add(severity, kind, f"{source}: {text}", text, do)
     if unknown := _unknown(node):
         yield add(Severity.UNKNOWN, "unknown", f"unknown: {', '.join(unknown)}", *_OLD)

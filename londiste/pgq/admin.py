@@ -99,14 +99,14 @@ def creating(
     consumers: Sequence[str] = (),
 ) -> list[QueueChange]:
     """Creates a queue with these parameters and consumers; an existing queue only gets those."""
-    settings = configuring(conn, name, values or {})
     if queues.get_queue_info(conn, name):
+        settings = configuring(conn, name, values or {})
         found = [one for consumer in consumers for one in registering(conn, name, consumer)]
         return [*settings, *found]
     new_name("queue", name)
     create = QueueChange(f"create queue {name}", functools.partial(queues.create_queue, queue=name))
     register = [_register(name, new_name("consumer", one), None) for one in consumers]
-    return [create, *settings, *register]
+    return [create, *_settings(name, values or {}), *register]
 
 
 def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[QueueChange]:
@@ -145,6 +145,10 @@ def configuring(
     opened = [key for key in ("external_ticker", "disable_insert") if values.get(key) == "false"]
     if opened:
         _require_open(conn, queue, opened[0])
+    return _settings(queue, values)
+
+
+def _settings(queue: str, values: Mapping[str, str | None]) -> list[QueueChange]:
     return [
         QueueChange(
             f"set {key} of queue {queue} to {'null' if text is None else text}",

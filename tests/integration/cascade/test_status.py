@@ -391,6 +391,8 @@ def test_nobody_is_advised_to_open_a_closed_root_and_nobody_can(
             assert f"{parameter} stays" in refused.err and hint in refused.err
     assert root.db.value("select queue_disable_insert from pgq.queue")
     assert londiste(root.db, "queue", "config", QUEUE, "ticker_max_lag=2s").code == 0
+    # A queue that does not exist yet is nobody's.
+    assert londiste(root.db, "queue", "create", "new", "--set", "disable_insert=no").code == 0
 
 
 def test_a_tick_of_the_same_number_and_another_time_is_another_tick(line: Line) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 import londiste
+from londiste.daemon.loop import describe
+from londiste.errors import LondisteError
 from londiste.monitor import catalog, verdict
 from londiste.monitor.doctor.checks import ALL
 from londiste.monitor.nodes import rules
 from londiste.monitor.nodes.rules import NodeFacts
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.status import NodeStatus, Status
+from londiste.wording import hint_in
 
 PACKAGE = Path(londiste.__file__).parent
 DOCS = PACKAGE.parent / "docs"
@@ -94,6 +97,13 @@ def test_an_alert_has_the_address_of_its_section() -> None:
         assert f"\n### `{name}`\n" in page
         anchor = url.removeprefix(f"{catalog.BASE}/reference/findings.md#")
         assert anchor in (name.lower(), "{{ $labels.kind }}")
+
+
+def test_a_hint_in_the_message_of_a_stored_error_is_no_remedy() -> None:
+    foreign = LondisteError("no; hint: drop it", detail="of a trigger; hint: drop all")
+    assert hint_in(describe(foreign)) == ""
+    foreign.hint = "londiste events show"
+    assert hint_in(describe(foreign)) == "londiste events show"
 
 
 def test_the_remedy_of_a_stored_error_is_its_hint() -> None:
