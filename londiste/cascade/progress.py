@@ -20,7 +20,7 @@ from londiste.pgq.types import Batch
 POSITION_LOST_HINT = (
     "londiste worker -s stops the worker; then londiste worker --rewind compares, and moves the"
     " provider's consumer to the tick of this database if the provider has the same one; otherwise"
-    " --force-resync copies all tables again; then start the worker"
+    " it prints the command that copies the rows again; then start the worker"
 )
 
 

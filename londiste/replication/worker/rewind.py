@@ -37,8 +37,8 @@ def rewind(settings: WorkerSettings, *, force_resync: bool = False) -> int:
     force_resync -- where the provider does not have this node's tick, or a different one of that
         number: all tables of the node are copied again, and it starts at the newest tick.
 
-    Raises PositionLost when the tick is not the same on both and ``force_resync`` is false,
-    StateError on a root, and for a branch that would have to be copied again.
+    Raises PositionLost when the tick is not the same on both and ``force_resync`` is false, or does
+    not suffice for this node, as for a branch; StateError on a root.
     """
     with contextlib.closing(
         connections.own_node(
@@ -82,12 +82,12 @@ def _rewind(
         raise connections.unregistered(state)
     obstacle = position_check.rewind_obstacle(known, facts, state.provider, tick)
     if obstacle is not None:
-        order = _merged(state, target)
-        if not force_resync or order is not None:
+        way = _other_way(state, target)
+        if not force_resync or way is not None:
             raise PositionLost(
                 f"node {state.name}: cannot start at tick {tick} of {state.provider}",
                 detail=f"{obstacle}; rows would be missing, nothing was changed",
-                hint=order
+                hint=way
                 or "copy all tables of this node again: londiste worker --rewind --force-resync",
             )
         _copy_all(settings, state, source, target, known)
@@ -110,11 +110,18 @@ def _rewind(
     return tick
 
 
-def _merged(state: WorkerState, target: Connection) -> str | None:
-    """How tables are copied again whose rows are not those of this queue alone; None: as they are.
+def _other_way(state: WorkerState, target: Connection) -> str | None:
+    """How a node gets its rows for which a copy of all tables is not enough; None: it is.
 
-    A leaf whose rows come through a combined queue is refused later, with its reason.
+    The queue of a branch has events that its provider lost, and its subscribers may have applied
+    them.  A leaf may have tables whose rows are not those of this queue alone; one whose rows come
+    through a combined queue is refused later, with its reason.
     """
+    if state.type is NodeType.BRANCH:
+        return (
+            "switch its subscribers to another provider (londiste change-provider), then londiste"
+            " drop-node and londiste create-branch"
+        )
     if state.type is not NodeType.LEAF or state.combined_type is NodeType.BRANCH:
         return None
     mine = [t for t in tables.get_table_list(target, state.queue) if t.local]
@@ -141,13 +148,6 @@ def _copy_all(
 
     The events between are never read: what they say about tables and sequences is asked for.
     """
-    if state.type is NodeType.BRANCH:
-        raise StateError(
-            f"node {state.name} is a branch: its queue has events that {state.provider} lost",
-            detail="its subscribers may have applied them; nothing was changed",
-            hint="switch them to another provider (londiste change-provider), then londiste"
-            " drop-node and londiste create-branch",
-        )
     _refuse_removed(state, source, target)
     scripts = _not_run(state, source, target, known)
     with Connections(

@@ -276,7 +276,7 @@ def test_a_node_that_is_ahead_of_the_new_root_never_reads_from_it(line: Line) ->
         leaf.database.execute(
             "select pgq_node.change_consumer_provider(%s, 'leaf_worker', 'branch')", QUEUE
         )
-        refused(line, leaf, "is another tick", "--force-resync")
+        refused(line, leaf, "is another tick")
     assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
 
 

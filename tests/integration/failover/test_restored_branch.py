@@ -1,0 +1,82 @@
+"""A branch that was restored, or whose provider was, and the leaf below it."""
+
+from __future__ import annotations
+
+from londiste.cascade.model import NodeType
+from tests.fixtures.line import Line, LineNode
+from tests.support.scenarios.processes import Done
+
+MADE = "create table a (id int primary key)"
+ROWS = "select id from a order by id"
+
+
+def _cascade(line: Line) -> tuple[LineNode, LineNode, LineNode]:
+    root = line.node("root", NodeType.ROOT, schema=MADE)
+    line.add(root, "public.a")
+    branch = line.node("branch", NodeType.BRANCH, root, schema=MADE)
+    leaf = line.node("leaf", NodeType.LEAF, branch, schema=MADE)
+    for node in (branch, leaf):
+        _pass(line, branch, leaf)
+        line.add(node, "public.a")
+    _written(line, root, branch, leaf, 1)
+    return root, branch, leaf
+
+
+def _pass(line: Line, *nodes: LineNode) -> None:
+    line.tick()
+    for node in nodes:
+        line.once(node)
+
+
+def _written(line: Line, root: LineNode, branch: LineNode, leaf: LineNode, number: int) -> None:
+    root.database.execute("insert into a values (%s)", number)
+    _pass(line, branch, leaf)
+
+
+def _refused(line: Line, node: LineNode, *more: str) -> Done:
+    done = line.run(node, "worker", *more)
+    assert done.code == 3, str(done)
+    return done
+
+
+def _hint(done: Done) -> str:
+    (found,) = (one for one in done.err.splitlines() if one.startswith("hint: "))
+    return found
+
+
+def test_a_leaf_below_a_branch_from_its_backup_continues_without_a_copy(line: Line) -> None:
+    root, branch, leaf = _cascade(line)
+    backup = f"{branch.database.name}_backup"
+    branch.database.clone(backup)
+    _written(line, root, branch, leaf, 2)
+    branch.database.cluster.drop_database(branch.database.name)
+    branch.database.cluster.create_database(branch.database.name, template=backup)
+    branch.database.cluster.drop_database(backup)
+    # The leaf is ahead of its provider for now.
+    assert "it is older than the data" in _refused(line, leaf, "--once").err
+    assert "--rewind" in _hint(_refused(line, branch, "--once"))
+    rewound = line.run(branch, "worker", "--rewind")
+    assert rewound.code == 0, str(rewound)
+    line.once(branch)
+    assert "worker --rewind" in _hint(_refused(line, leaf, "--once"))
+    rewound = line.run(leaf, "worker", "--rewind")
+    assert rewound.code == 0, str(rewound)
+    _written(line, root, branch, leaf, 3)
+    for node in (branch, leaf):
+        assert node.database.execute(ROWS) == [(1,), (2,), (3,)]
+
+
+def test_a_branch_with_another_history_is_told_to_be_created_again(line: Line) -> None:
+    root, branch, _leaf = _cascade(line)
+    root.database.execute(
+        "update pgq.tick set tick_time = tick_time - interval '1 s' where tick_id >= %s",
+        line.position(branch),
+    )
+    assert "--force-resync" not in _hint(_refused(line, branch, "--once"))
+    refused = _refused(line, branch, "--rewind")
+    assert "is another tick" in refused.err
+    # The order that a branch refuses is nobody's advice.
+    assert "--force-resync" not in _hint(refused)
+    assert "londiste create-branch" in _hint(refused)
+    assert _hint(_refused(line, branch, "--rewind", "--force-resync")) == _hint(refused)
+    assert branch.database.execute(ROWS) == [(1,)]
