@@ -26,7 +26,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import fetch
 from londiste.errors import LondisteError
 from londiste.monitor import apply_errors, operator_log
-from londiste.monitor.apply_errors import Halted
+from londiste.monitor.apply_errors import StoredError
 from londiste.monitor.operator_log import LoggedAction
 from londiste.monitor.queues import collect as queues
 from londiste.monitor.queues.model import ConsumerFacts, MonitorFacts
@@ -82,7 +82,7 @@ class SlowFacts:
 
     estimates: dict[TableName, Estimate]
     audit: tuple[Coverage, ...] = ()
-    decided: tuple[Halted, ...] = ()
+    decided: tuple[StoredError, ...] = ()
     scripts: tuple[Script, ...] = ()
     actions: tuple[LoggedAction, ...] = ()
 
@@ -100,7 +100,7 @@ class NodeFacts:
     queues: MonitorFacts | None = None
     slow: SlowFacts | None = None
     copies: CopyStatus | None = None
-    failed: tuple[Halted, ...] = ()
+    failed: tuple[StoredError, ...] = ()
     waiting: tuple[WaitingEvent, ...] = ()
     operation: Operation | None = None
 
@@ -180,11 +180,11 @@ def without_errors(copies: CopyStatus) -> CopyStatus:
     return dataclasses.replace(copies, tables=rows)
 
 
-def without_row(error: errors.ApplyError, queue: str) -> Halted:
+def without_row(error: errors.ApplyError, queue: str) -> StoredError:
     """Pure: a failed event without its row and its message, which contains the key."""
     plain = dataclasses.replace(error, image=None, here=None, statement=None, message="")
     choices = tuple(apply_errors.choices(error, queue)) if error.state == "halted" else ()
-    return Halted(plain, None, choices)
+    return StoredError(plain, None, choices)
 
 
 def _waiting(conn: Connection, one: ConsumerFacts, *, values: bool) -> list[WaitingEvent]:

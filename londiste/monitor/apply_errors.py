@@ -68,7 +68,7 @@ class FailedEvent(TypedDict):
 
 
 @dataclass(frozen=True)
-class Halted:
+class StoredError:
     """An event that could not be applied.
 
     now -- the present target row, as JSON; None: there is none, or its key is unknown.
@@ -109,11 +109,11 @@ class Halted:
         }
 
 
-def look(conn: Connection, queue: str, *, every: bool = False) -> list[Halted]:
+def look(conn: Connection, queue: str, *, every: bool = False) -> list[StoredError]:
     """The failed events of the node of ``conn``; with ``every`` the history, too."""
     found = errors.get_apply_errors(conn, queue, every=every)
     return [
-        Halted(
+        StoredError(
             error,
             _now(conn, error) if error.state == "halted" else None,
             tuple(choices(error, queue)) if error.state == "halted" else (),

@@ -179,7 +179,11 @@ def left_out(
 ) -> list[tuple[TableName, str]]:
     """The selected tables of the source that cannot be replicated, and why."""
     known = replicated(conn, queues)
-    rows = [(TableName(s, n), LEFT_OUT[why]) for s, n, why in tuples(conn, "tables_left_out")]
+    rows = [
+        (TableName(schema, name), LEFT_OUT[why])
+        for kind, schema, name, why in tuples(conn, "left_out")
+        if kind == "r"
+    ]
     return [
         (name, why)
         for name, why in rows

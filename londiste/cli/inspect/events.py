@@ -20,7 +20,7 @@ from londiste.db.connection import Connection, session
 from londiste.errors import UsageError
 from londiste.handlers.table_rules import resolution
 from londiste.monitor import apply_errors
-from londiste.monitor.apply_errors import Halted
+from londiste.monitor.apply_errors import StoredError
 from londiste.replication.apply import errors
 from londiste.settings import NodeSettings
 
@@ -57,7 +57,7 @@ def show(context: options.Context, every: bool, as_json: bool) -> None:
         _print(one)
 
 
-def _print(one: Halted) -> None:
+def _print(one: StoredError) -> None:
     error = one.error
     op = f"{error.op} of " if error.op else ""
     lines = [

@@ -71,9 +71,12 @@ def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
             for m in found
         ]
         if on_root:
+            local = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
+            known = {name for t in local for name in (t.name, t.dest)}
             rows += [
-                Missing(kind=_kind(kind), name=name, why=LEFT_OUT[reason])
-                for kind, name, reason in tuples(conn, "left_out", queue=settings.queue_name)
+                Missing(kind=_kind(kind), name=f"{schema}.{name}", why=LEFT_OUT[reason])
+                for kind, schema, name, reason in tuples(conn, "left_out")
+                if kind == "S" or "." in schema or TableName(schema, name) not in known
             ]
     output.show(
         MISSING,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from londiste.console.pages import common
 from londiste.console.pages.common import Page, Request
-from londiste.monitor.apply_errors import Decision, Halted
+from londiste.monitor.apply_errors import Decision, StoredError
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def build(request: Request) -> FailedPage:
     )
 
 
-def _row(node: str, one: Halted) -> FailedRow:
+def _row(node: str, one: StoredError) -> FailedRow:
     error = one.error
     return FailedRow(
         node=node,

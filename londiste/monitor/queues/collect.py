@@ -8,7 +8,7 @@ from londiste.cascade.own_consumers import find_subscribers, own_consumer
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import fetch
 from londiste.errors import LondisteError
-from londiste.monitor.queues.model import ConsumerFacts, Holder, MonitorFacts, QueueFacts
+from londiste.monitor.queues.model import ConsumerFacts, HorizonHolder, MonitorFacts, QueueFacts
 from londiste.pgq import admin, counting, dead_letters, delayed, event_indexes
 from londiste.pgq.consumers import get_paused_consumers
 from londiste.ticker.maintenance import blocked_rotations
@@ -23,12 +23,12 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
         admin.find_queue(conn, queue)
     (server,) = fetch(conn, "ticker_sessions")
     unseen: list[str] = []
-    holders: list[Holder] = []
+    holders: list[HorizonHolder] = []
     for row in fetch(conn, "queue_holders"):
         if row.pop("kind") == "hidden":
             unseen.append("transactions of other users")
             break
-        holders.append(Holder(**row))
+        holders.append(HorizonHolder(**row))
     waiting: dict[tuple[str, str], tuple[int, int, float]] = {}
     try:
         for one in dead_letters.get_waiting_info(conn, queue):

@@ -106,7 +106,7 @@ class ConsumerFacts:
 
 
 @dataclass(frozen=True)
-class Holder:
+class HorizonHolder:
     """A transaction or slot that keeps old snapshots alive.
 
     age -- seconds; None: unknown.  xids -- transactions since its start.
@@ -131,7 +131,7 @@ class MonitorFacts:
     database: str
     queues: tuple[QueueFacts, ...] = ()
     consumers: tuple[ConsumerFacts, ...] = ()
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[HorizonHolder, ...] = ()
     ticker_sessions: int = 1
     unseen: tuple[str, ...] = ()
 

@@ -22,7 +22,7 @@ from londiste.replication.patterns import (
     table_meant,
 )
 
-#: Why ``sql/queries/left_out.sql`` and ``tables_left_out.sql`` exclude a table or sequence.
+#: Why ``sql/queries/left_out.sql`` excludes a table or sequence.
 LEFT_OUT = {
     "schema": "cannot be replicated: the name of its schema has a dot, and in a queue the first"
     " dot ends the schema; alter schema … rename to …",

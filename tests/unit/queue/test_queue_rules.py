@@ -9,7 +9,7 @@ import pytest
 from londiste.monitor.queues.model import (
     ConsumerFacts,
     Finding,
-    Holder,
+    HorizonHolder,
     MonitorFacts,
     QueueFacts,
     Severity,
@@ -118,8 +118,10 @@ def test_the_consumer_that_pins_rotation_is_named_with_what_it_holds() -> None:
 
 
 def test_a_transaction_that_holds_rotation_is_named() -> None:
-    old = Holder("psql of ann, process 7", 5 * HOUR, 900, True, "select pg_terminate_backend(7)")
-    reader = Holder("pg_dump of bob, process 8", 2 * HOUR, 90, False, "select …")
+    old = HorizonHolder(
+        "psql of ann, process 7", 5 * HOUR, 900, True, "select pg_terminate_backend(7)"
+    )
+    reader = HorizonHolder("pg_dump of bob, process 8", 2 * HOUR, 90, False, "select …")
     queue = replace(Q, switch_age=5 * HOUR, tick_xmin=99)
     found = judged(queue, holders=(old, reader))
     assert kinds(found) == [
@@ -133,7 +135,7 @@ def test_a_transaction_that_holds_rotation_is_named() -> None:
 
 
 def test_a_replication_slot_counts_by_transactions() -> None:
-    slot = Holder("standby", None, 20_000_000, False, "select …")
+    slot = HorizonHolder("standby", None, 20_000_000, False, "select …")
     assert kinds(judged(Q, holders=(slot,))) == [("snapshot-held", "warning")]
     assert judged(Q, holders=(replace(slot, xids=5),)) == []
 
