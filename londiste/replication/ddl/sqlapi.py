@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.errors import StateError, UsageError
 from londiste.replication.ddl.classify import StatementTiming
 from londiste.replication.ddl.header import Condition
 
@@ -127,7 +128,11 @@ def decide_script(conn: Connection, queue: str, name: str, decision: str) -> str
 
     Raises StateError when there is nothing to decide, UsageError for an unknown script.
     """
-    return call.ret(conn, "londiste.decide_script", queue, name, decision).note
+    try:
+        return call.ret(conn, "londiste.decide_script", queue, name, decision).note
+    except (StateError, UsageError) as error:
+        error.hint = error.hint or "londiste execute status lists the scripts and their states"
+        raise
 
 
 def script_has(conn: Connection, queue: str, condition: Condition, value: str) -> bool:

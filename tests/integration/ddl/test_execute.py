@@ -111,6 +111,9 @@ def test_a_script_that_fails_on_a_node_waits_for_a_person(tree: Tree) -> None:
     tree.catch_up()
     assert tree.rows("select * from t") == [(1, "x", 1, 2)]
     assert tree.states("c.sql") == ["done", "done", "done"]
+    for script in ("c.sql", "never-seen.sql"):
+        refused = tree.run(tree.leaf, "execute", "retry", script)
+        assert refused.code == 2 and "hint: londiste execute status" in refused.err, str(refused)
 
 
 @pytest.mark.parametrize("decision", ["skip", "mark-done"])
