@@ -41,6 +41,8 @@ TEXT_SETTINGS: dict[str, str] = {
     "client_encoding": "UTF8",
     "search_path": "pg_catalog, pg_temp",
     "row_security": "off",
+    # Another value makes a scan of a GIN index return some of its rows.
+    "gin_fuzzy_search_limit": "0",
 }
 
 #: In the options of a connection string: its sessions write every table as themselves.
@@ -175,7 +177,7 @@ def connect(
     conn.settings |= settings
     settings = conn.settings
     try:
-        _set_all(conn, settings, params)
+        conn.backend = pooler.pin(conn, settings, lambda: _probe(params), conn.place)
         if synchronous:
             conn.execute(
                 "select pg_catalog.set_config('synchronous_commit', 'on', false)"
@@ -200,6 +202,13 @@ around_exchange: Callable[[], AbstractContextManager[None]] = contextlib.nullcon
 _warned: set[str] = set()
 
 
+def _probe(params: dict[str, Any]) -> _Patient:
+    """A second session with the same parameters, which a pooler may keep waiting."""
+    probe = _Patient.connect(**{**params, "connect_timeout": "2"})
+    probe.answer_seconds = _PROBE_SECONDS
+    return probe
+
+
 def _warn_of_exposure(conn: _Patient) -> None:
     """Warns that a session is neither encrypted nor local."""
     address = conn.info.hostaddr
@@ -212,32 +221,6 @@ def _warn_of_exposure(conn: _Patient) -> None:
         " docs/howto/tls.md",
         conn.place,
     )
-
-
-def _set_all(conn: _Patient, settings: dict[str, str], params: dict[str, Any]) -> None:
-    """Sets all for the session, if its backend is its own.  Raises SharedBackend."""
-    names, values = list(settings), list(settings.values())
-    statement = (
-        "select pg_catalog.set_config(n, v, false), pg_catalog.pg_backend_pid()"
-        " from unnest(%s::text[], %s::text[]) as s(n, v)"
-    )
-    # Where the server answers by the id that it gave at the start, nobody is in between.
-    row = conn.execute(
-        statement + " where pg_catalog.pg_backend_pid() = %s",
-        [names, values, conn.info.backend_pid],
-    ).fetchone()
-    if row is not None:
-        return
-
-    def another() -> _Patient:
-        probe = _Patient.connect(**{**params, "connect_timeout": "2"})
-        probe.answer_seconds = _PROBE_SECONDS
-        return probe
-
-    if not pooler.keeps_backend(conn, another):
-        raise pooler.refusal(conn.place)
-    row = conn.execute(statement, [names, values]).fetchone()
-    conn.backend = row[1] if row is not None else None
 
 
 class _Patient(psycopg.Connection[TupleRow]):

@@ -1,4 +1,4 @@
-"""Pooler detection: whether a session keeps its backend.
+"""First statements of a session: settings, where the session keeps its backend.
 
 What a session sets, locks or listens to belongs to its backend.  Behind a pooler in transaction
 mode all of it stays in a backend that serves other programs next.  So a session of ours is refused
@@ -12,7 +12,8 @@ session whether the first one's backend is given away while the first one is ope
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 import psycopg
@@ -20,13 +21,92 @@ from psycopg.rows import TupleRow
 
 from londiste.errors import SharedBackend
 
+log = logging.getLogger(__name__)
+
 #: Process id of a backend, and the time when its server was started: two servers may have one id.
 Backend: TypeAlias = tuple[int, str]
 
 #: Rounds of looking: a pooler takes the backend that was used last, or the one that rested longest.
 ROUNDS = 3
 
-_BACKEND = "select pg_catalog.pg_backend_pid(), pg_catalog.pg_postmaster_start_time()::text"
+#: With the schema of each name: the session has the path of the database yet.
+_BACKEND = (
+    "select pg_catalog.pg_backend_pid(), pg_catalog.pg_postmaster_start_time()::pg_catalog.text"
+)
+
+
+#: Whether the database sets a role, and the role that connects sets none itself.
+_BY_DATABASE = """
+select bool_or(s.setrole = 0) and not bool_or(s.setrole <> 0)
+from pg_catalog.pg_db_role_setting as s, unnest(s.setconfig) as c
+where starts_with(c, 'role=')
+    and (s.setrole = 0 and s.setdatabase <> 0
+        or s.setrole = (select r.oid from pg_catalog.pg_roles as r where r.rolname = session_user))
+    and s.setdatabase in (
+        0, (select d.oid from pg_catalog.pg_database as d where d.datname = current_database()))
+"""
+
+#: Places whose role was given up with a warning: once in a process is enough.
+_warned: set[str] = set()
+
+
+def pin(
+    conn: psycopg.Connection[TupleRow],
+    settings: Mapping[str, str],
+    other: Callable[[], psycopg.Connection[TupleRow]],
+    where: str,
+) -> int | None:
+    """Sets all for a session whose backend is its own; its process id if a pooler tells another.
+
+    Until then the path is that of the database, whose owner need not be trusted: what the statement
+    names has its schema, operators and types too.  (unnest of several arrays is a part of the
+    grammar.)
+
+    other -- as ``keeps_backend``; where -- it leads, without secrets.
+
+    Raises SharedBackend, and psycopg.Error.
+    """
+    names, values = list(settings), list(settings.values())
+    statement = (
+        "select pg_catalog.set_config(n, v, false), pg_catalog.pg_backend_pid(),"
+        " pg_catalog.current_setting('role')"
+        " from unnest(%s::pg_catalog.text[], %s::pg_catalog.text[]) as s(n, v)"
+    )
+    # Where the server answers by the id that it gave at the start, nobody is in between.
+    row = conn.execute(
+        statement + " where pg_catalog.pg_backend_pid() operator(pg_catalog.=) %s::pg_catalog.int4",
+        [names, values, conn.info.backend_pid],
+    ).fetchone()
+    backend = None
+    if row is None:
+        if not keeps_backend(conn, other):
+            raise refusal(where)
+        row = conn.execute(statement, [names, values]).fetchone()
+        assert row is not None
+        backend = int(row[1])
+    if row[2] != "none":
+        _leave_role_of_database(conn, row[2], where)
+    return backend
+
+
+def _leave_role_of_database(conn: psycopg.Connection[TupleRow], role: str, where: str) -> None:
+    """Gives up a role that the owner of the database has chosen for every session.
+
+    Code of that role would run with the rights of who connects: ``set role`` leads back to them.
+    A role that the connection string names, or the role that connects, stays.
+    """
+    if "role" in conn.info.options or conn.execute(_BY_DATABASE).fetchone() != (True,):
+        return
+    conn.execute("set role none")
+    if where not in _warned:
+        _warned.add(where)
+        log.warning(
+            "%s: role %s, which is set for the database, is not used; hint: to work as that role,"
+            " add to the connection string: options='-c role=%s'",
+            where,
+            role,
+            role,
+        )
 
 
 def shared(first: Backend, second: Backend | None, again: Backend) -> bool:

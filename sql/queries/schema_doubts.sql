@@ -2,13 +2,16 @@
 -- Who owns a schema can drop what is in it and create it again.  So its owner must have all rights
 -- of the role that trusts it, and so must the owners of what is in it, and who may create there.
 -- That role is the one of this session if it installs (%(installing)s) or is a superuser, else the
--- owner of the ledger.  An installer may also use the rights of the owner of what is installed.
+-- owner of the ledger.  A superuser who has connected as another role stays one: set role leads
+-- back.  An installer may also use the rights of the owner of what is installed.
 --   schema, message, detail, hint   of the doubt
 with place as (
     select n.oid, n.nspname::text as name, n.nspowner, n.nspacl, l.oid is not null as installed,
         case when me.rolsuper or %(installing)s then me.oid else l.relowner end as trusting
     from pg_catalog.pg_namespace n
-    join pg_catalog.pg_roles me on me.rolname = current_user
+    join pg_catalog.pg_roles me on me.rolname = (
+        select case when r.rolsuper then session_user else current_user end
+        from pg_catalog.pg_roles r where r.rolname = session_user)
     left join pg_catalog.pg_namespace of on of.nspname =
         case n.nspname when 'londiste_capture' then 'londiste' else n.nspname end
     left join pg_catalog.pg_class l

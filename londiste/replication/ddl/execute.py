@@ -253,7 +253,8 @@ def _session(conn: Connection, lock_timeout: float) -> Iterator[None]:
     yield
     conn.execute("reset role")
     conn.execute(
-        "select pg_catalog.set_config(n, v, false) from unnest(%s::text[], %s::text[]) as s(n, v)",
+        "select pg_catalog.set_config(n, v, false)"
+        " from unnest(%s::pg_catalog.text[], %s::pg_catalog.text[]) as s(n, v)",
         [names, values],
     )
 
