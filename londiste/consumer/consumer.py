@@ -28,7 +28,7 @@ from londiste import settings as settings_module
 from londiste.consumer import factory
 from londiste.consumer.context import Context
 from londiste.consumer.delivery import Delivery
-from londiste.consumer.event_loop import format_error, raised_at
+from londiste.consumer.event_loop import ends_fail, format_error, raised_at
 from londiste.consumer.event_stream import Events
 from londiste.consumer.runner import Runner
 from londiste.daemon.logcontext import bound
@@ -347,7 +347,8 @@ class Consumer:
 
     def _startup(self) -> None:
         try:
-            self.startup()
+            with ends_fail():
+                self.startup()
         except (LondisteError, psycopg.Error):
             raise
         except Exception as error:

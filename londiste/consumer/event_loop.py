@@ -34,6 +34,7 @@ from londiste.errors import (
     from_database,
 )
 from londiste.pgq.types import Batch, Event
+from londiste.wording import bounded
 
 #: One event through the user's function; the difference is in transactions and marks.
 One = Callable[[Event, EventFunction, Context], None]
@@ -52,6 +53,24 @@ class NeedsSavepoints(BaseException):
 
     Not an Exception, which a function may catch around ``ctx.each``.
     """
+
+
+class EndedProgram(Exception):
+    """The user's code raised what ends a program; ``__cause__`` is that."""
+
+
+@contextmanager
+def ends_fail() -> Iterator[None]:
+    """Around the user's code: SystemExit and the like are failures and no orderly stop.
+
+    Ctrl-C, which also breaks off a unit of work, and our own signals pass.  Raises EndedProgram.
+    """
+    try:
+        yield
+    except (Exception, KeyboardInterrupt, NeedsSavepoints):
+        raise
+    except BaseException as error:
+        raise EndedProgram from error
 
 
 @dataclass(frozen=True)
@@ -152,7 +171,8 @@ def _not_unique(event: Event, batch: Batch) -> StateError:
 
 def _call(function: EventFunction, event: Event, ctx: Context) -> None:
     try:
-        require_done(function(event, ctx))
+        with ends_fail():
+            require_done(function(event, ctx))
     except psycopg.Rollback as error:
         # It would end our transaction as if all were well.
         raise StateError(
@@ -216,7 +236,8 @@ def whole(ctx: Context) -> Iterator[None]:
     """
     batch = ctx.batch
     try:
-        yield
+        with ends_fail():
+            yield
     except Exception as error:
         if ctx.half_done and transient(error) is None:
             raise NeedsSavepoints from error
@@ -252,10 +273,20 @@ def _raise_transient(error: Exception) -> None:
         raise again from error
 
 
-def format_error(error: Exception) -> str:
-    """An exception in one line."""
-    text = " ".join(str(error).split())
+def format_error(error: BaseException) -> str:
+    """An exception in one line, of at most some thousand characters."""
+    error = _raised(error)
+    try:
+        text = bounded(" ".join(str(error).split()))
+    except Exception:
+        # Its ``__str__`` fails, too.
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _raised(error: BaseException) -> BaseException:
+    """What the user's code raised."""
+    return error.__cause__ or error if isinstance(error, EndedProgram) else error
 
 
 def raised_at(error: BaseException) -> str:
@@ -265,7 +296,7 @@ def raised_at(error: BaseException) -> str:
     """
     own = [
         f"; raised at {frame.filename}:{frame.lineno}, in {frame.name}"
-        for frame in traceback.extract_tb(error.__traceback__)
+        for frame in traceback.extract_tb(_raised(error).__traceback__)
         if not Path(frame.filename).is_relative_to(_PACKAGE)
         and not _LIBRARIES.intersection(Path(frame.filename).parts)
         and not Path(frame.filename).is_relative_to(_STDLIB)

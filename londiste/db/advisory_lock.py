@@ -9,7 +9,7 @@ from psycopg.rows import dict_row
 
 from londiste.db.connection import Connection
 from londiste.db.queries import query, translated
-from londiste.db.server_text import AdvisoryKey, LockHolder, holder_of
+from londiste.db.server_text import AdvisoryHolder, AdvisoryKey, holder_of
 
 #: Seconds to wait for the session of a process that was killed a moment ago.
 PATIENCE = 3.0
@@ -38,7 +38,7 @@ def acquire_singleton_lock(
     return "its session ended just now" if holder is None else holder.text
 
 
-def job_holder(conn: Connection, job: str) -> LockHolder | None:
+def job_holder(conn: Connection, job: str) -> AdvisoryHolder | None:
     """The session that holds the lock of a job in this database; None: none."""
     with translated(conn), conn.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(query("advisory_lock_holder"), vars(AdvisoryKey(job=job))).fetchone()

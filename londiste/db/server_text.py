@@ -43,7 +43,7 @@ def named(what: str, *, replaced: str = "") -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class LockHolder:
+class AdvisoryHolder:
     """The session that holds an advisory lock.
 
     entitled -- its role may run a worker; every role can take the lock.
@@ -61,13 +61,13 @@ class LockHolder:
         return f"wait until it ends, or {end}" if self.entitled else end
 
 
-def holder_of(row: Mapping[str, Any]) -> LockHolder:
+def holder_of(row: Mapping[str, Any]) -> AdvisoryHolder:
     """The holder in a row of ``advisory_lock_holder``."""
     text = (
         f"server process {row['pid']} of role {row['usename']}, from {row['client']},"
         f" application {row['application_name']}, since {row['backend_start']:%F %T%z}"
     )
-    return LockHolder(int(row["pid"]), str(row["usename"]), bool(row["entitled"]), text)
+    return AdvisoryHolder(int(row["pid"]), str(row["usename"]), bool(row["entitled"]), text)
 
 
 @dataclass(frozen=True)

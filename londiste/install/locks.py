@@ -67,12 +67,25 @@ begin
                     raise exception using errcode = 'lock_not_available',
                         message = format('table %s stays locked', v_table),
                         hint = coalesce((
-                            select 'end the transaction: ' || string_agg(
-                                format('select pg_terminate_backend(%s)', l.pid), '; ')
+                            -- Those that have held it all the time; who may not see that sees all.
+                            select 'end the transaction: ' || string_agg(h.how, '; ' order by h.how)
                                 || '; then run the command again'
-                            from pg_locks as l
-                            where l.locktype = 'relation' and l.granted and l.relation = v_table
-                                and l.pid <> pg_backend_pid()), 'run the command again');
+                            from (
+                                select format('select pg_terminate_backend(%s)', l.pid)
+                                from pg_locks as l
+                                left join pg_stat_activity as a on a.pid = l.pid
+                                where l.locktype = 'relation' and l.granted
+                                    and l.relation = v_table and l.pid <> pg_backend_pid()
+                                    and coalesce(a.xact_start <= now(), true)
+                                union
+                                select format('rollback prepared %L', p.gid)
+                                from pg_locks as l
+                                join pg_locks as x on x.locktype = 'transactionid' and x.pid is null
+                                    and x.virtualtransaction = l.virtualtransaction
+                                join pg_prepared_xacts as p on p.transaction = x.transactionid
+                                where l.locktype = 'relation' and l.granted
+                                    and l.relation = v_table and l.pid is null
+                            ) as h(how)), 'run the command again');
                 end if;
                 v_first := v_table;
         end;

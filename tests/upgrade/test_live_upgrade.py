@@ -173,9 +173,26 @@ def test_a_change_that_never_gets_its_lock_ends_and_has_changed_nothing(
     apply.install(database.connect(), root=FROZEN / "4.0.0")
     database.execute("select pgq.create_queue('q')")
     held = database.connect(autocommit=False)
+    held.tpc_begin(held.xid(1, database.name, "b"))
+    held.execute("select pgq.insert_event('q', 't', 'v')")
+    held.tpc_prepare()
+    (gid,) = database.execute(
+        "select gid from pg_prepared_xacts where database = current_database()"
+    )[0]
+    held.close()
+    held = database.connect(autocommit=False)
     held.execute("select pgq.insert_event('q', 't', 'v')")
     before = apply.plan_for(database.connect())
     with pytest.raises(LockTimeout, match=r"table pgq\.queue stays locked") as refused:
         apply.install(database.connect())
-    assert f"select pg_terminate_backend({held.info.backend_pid})" in refused.value.hint
+    held.rollback()
+    ends = [
+        f"rollback prepared '{gid}'",
+        f"select pg_terminate_backend({held.info.backend_pid})",
+    ]
+    assert (
+        refused.value.hint == f"end the transaction: {'; '.join(ends)}; then run the command again"
+    )
     assert apply.plan_for(database.connect()) == before
+    database.execute(ends[0])
+    assert apply.install(database.connect())
