@@ -72,6 +72,9 @@ COMMANDS: dict[str, Entry] = {
     "resurrect": Entry("cascade.resurrect", "Rejoin a failed root as a branch.", NODES),
     "drop-node": Entry("cascade.drop_node", "Remove a node from the cascade.", NODES),
     "rename-node": Entry("cascade.rename_node", "Rename a node on all nodes.", NODES),
+    "move-node": Entry(
+        "cascade.move_node", "Store a node's new connection string on all nodes.", NODES
+    ),
     "tag-dead": Entry("cascade.tag_dead", "Mark a node as failed.", NODES),
     "tag-alive": Entry("cascade.tag_dead", "Clear the failed mark of a node.", NODES),
     "sync-watermark": Entry(

@@ -33,8 +33,8 @@ DEFAULT_FILE = Path("londiste.toml")
 #: Commands that change or show the whole cascade: without ``--node`` they start at its root.
 ANYWHERE = frozenset({
     "change-provider", "drop-node", "execute", "execute run", "execute status", "export",
-    "members", "metrics", "rename-node", "show-handlers", "status", "switchover", "tag-alive",
-    "tag-dead", "web",
+    "members", "metrics", "move-node", "rename-node", "show-handlers", "status", "switchover",
+    "tag-alive", "tag-dead", "web",
 })  # fmt: skip
 
 

@@ -19,7 +19,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Nodes": {
         "unreachable": (
             "A node does not answer. It is a warning if the node is marked as failed.",
-            "Start its server. If it is lost: londiste tag-dead NODE, then takeover or drop-node.",
+            "Start its server. If it has another address: londiste move-node NODE CONNECTION."
+            " If it is lost: londiste tag-dead NODE, then takeover or drop-node.",
         ),
         "no-root": (
             "No root answers: new changes do not arrive, and lag is unknown.",

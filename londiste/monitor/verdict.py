@@ -101,6 +101,15 @@ _ORDER = {
 }
 
 
+def for_silent(name: str) -> str:
+    """Pure: what to do about a node that does not answer."""
+    node = argument(name)
+    return (
+        f"start its server; if it has another address: londiste move-node {node} CONNECTION; if it"
+        f" is lost: londiste tag-dead {node}, and takeover or drop-node"
+    )
+
+
 def _finding(
     severity: Severity, kind: str, what: str, why: str, do: str, queue: str, node: str = ""
 ) -> Finding:
@@ -116,8 +125,7 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
 
     if node.unreachable:
         severity = Severity.WARNING if node.tagged_dead else Severity.CRITICAL
-        tag = f"londiste tag-dead {argument(node.name)}"
-        do = f"start its server; or {tag}, and takeover or drop-node"
+        do = for_silent(node.name)
         what = "is marked as failed" if node.tagged_dead else f"does not answer: {node.unreachable}"
         yield add(severity, "unreachable", what, node.unreachable, do)
         return

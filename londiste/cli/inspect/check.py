@@ -15,6 +15,7 @@ from londiste.monitor.nodes import collect as node_facts
 from londiste.monitor.nodes import rules as node_findings
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.queues.rules import worst
+from londiste.monitor.verdict import for_silent
 from londiste.replication.commands import root_trigger
 from londiste.settings import NodeSettings
 
@@ -65,7 +66,7 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
                     "unreachable",
                     f"node {name} was not checked",
                     why,
-                    f"londiste -c FILE check on node {name}",
+                    for_silent(name),
                     queue,
                 )
                 for name, why in silent

@@ -1,0 +1,122 @@
+"""``move-node``: the node has another connection string; each node of the cascade learns it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands.create_node import RegisterLocation
+from londiste.cascade.commands.location_check import check_location
+from londiste.cascade.model import Member
+from londiste.db.advisory_lock import same_database
+from londiste.db.connection import describe_dsn
+from londiste.db.names import argument
+from londiste.errors import LondisteError, NodeUnreachable, StateError, UnknownNode, UsageError
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
+
+
+@dataclass(frozen=True)
+class Move:
+    """What is to do.
+
+    steps -- for the nodes that answer; silent -- the others, which are not marked as failed.
+    """
+
+    steps: list[Step]
+    silent: tuple[str, ...]
+
+
+def plan(sites: Connections, dsn: str, queue: str, name: str, location: str) -> Move:
+    """The steps that store the new location of node ``name`` on every node that answers.
+
+    dsn -- of any node of the queue; location -- how other nodes reach the node now, no password.
+
+    Raises BadOption for the location, UnknownNode, UsageError if it leads to another node,
+    NodeUnreachable, and StateError for a copy of a node that still answers, or a node that is
+    marked as failed.
+    """
+    check_location(location)
+    here = sites.at(dsn)
+    nodes.get_node_info(here, queue)
+    known = {m.name: m for m in nodes.get_queue_locations(here, queue)}
+    if name not in known:
+        raise UnknownNode(
+            f"queue {queue} has no node {name}", hint="londiste members lists the nodes"
+        )
+    new = sites.reach(location)
+    found = nodes.find_node_info(sites.at(new), queue)
+    if found is None or found.name != name:
+        what = "no node" if found is None else f"node {found.name}"
+        raise UsageError(
+            f"{describe_dsn(new)} is {what} of queue {queue}, not node {name}",
+            hint="correct the connection string; for the name of a node: londiste rename-node",
+        )
+    # The node itself may know nodes that are not known here.
+    known |= {m.name: m for m in nodes.get_queue_locations(sites.at(new), queue)}
+    if known[name].dead:
+        raise StateError(
+            f"node {name} is marked as failed",
+            hint=f"if nothing has replaced it: londiste tag-alive {argument(name)}",
+        )
+    _refuse_copy(sites, queue, known[name], location, new)
+    return _at_each(sites, queue, name, location, known, {name: new})
+
+
+def _refuse_copy(sites: Connections, queue: str, old: Member, location: str, new: str) -> None:
+    """Raises StateError when the node answers at its old location, and that is another database."""
+    if old.location == location:
+        return
+    try:
+        before = sites.at(sites.reach(old.location))
+        still = nodes.find_node_info(before, queue)
+    except (LondisteError, psycopg.Error):
+        return
+    if still is None or still.name != old.name or same_database(before, sites.at(new)):
+        return
+    raise StateError(
+        f"node {old.name} still answers at its old location: {describe_dsn(old.location)}",
+        detail=f"{describe_dsn(new)} is a copy of it, and both would take part in the cascade",
+        hint="stop the old server for good, and repeat the command",
+    )
+
+
+def _at_each(
+    sites: Connections,
+    queue: str,
+    name: str,
+    location: str,
+    known: Mapping[str, Member],
+    reached: dict[str, str],
+) -> Move:
+    silent = []
+    for member in known.values():
+        if member.name == name or member.dead:
+            continue
+        at = sites.reach(member.location)
+        try:
+            info = nodes.find_node_info(sites.at(at), queue)
+        except (LondisteError, psycopg.Error):
+            info = None
+        if info is None or info.name != member.name:
+            silent.append(member.name)
+        else:
+            reached[member.name] = at
+    steps: list[Step] = [
+        RegisterLocation(node, at, queue, name, location) for node, at in sorted(reached.items())
+    ]
+    return Move(steps, tuple(sorted(silent)))
+
+
+def refuse_silent(move: Move, name: str, location: str) -> None:
+    """Raises NodeUnreachable when a node still has the old location."""
+    if move.silent:
+        raise NodeUnreachable(
+            f"node {', '.join(move.silent)} did not answer and may have the old location of {name}",
+            detail="the other nodes have the new one",
+            hint="repeat the command when they answer, or run it with their settings: londiste"
+            f" move-node {argument(name)} {argument(location)}",
+        )
