@@ -39,6 +39,7 @@ from tests.fixtures.shapes import server_of, shapes_on  # noqa: F401
 from tests.fixtures.stream import spark  # noqa: F401
 from tests.support.documents import check, kinds_of
 from tests.support.programs import quick
+from tests.support.servers.kept_nodes import kept_worlds  # noqa: F401
 
 # A loaded machine is no failure of a property.
 hypothesis.settings.register_profile("londiste", deadline=None)

@@ -17,7 +17,10 @@ from londiste.errors import EventError, LondisteError
 from londiste.replication.worker.sessions import Sessions
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
+from tests.engine.conftest import LOCAL_FIRST
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
+from tests.support.suite.slow import first
 
 SCHEMA = """
 create table fruit (id int8 primary key, name text, price numeric, doc json, at timestamptz);
@@ -75,6 +78,7 @@ def once(node: LineNode, carrier: Any, **keys: Any) -> None:
         Worker(lambda: settings, signals, sessions=lambda _: sessions).run_once()
 
 
+@kept_nodes
 def a_pair(line: Line, carrier: Any) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
@@ -130,6 +134,7 @@ def test_a_batch_that_only_looks_large_by_its_ticks_starts_nothing(line: Line) -
     assert leaf.database.execute("select * from londiste.large_batch") == []
 
 
+@LOCAL_FIRST
 def test_a_truncate_between_other_changes_keeps_its_place(line: Line, carrier: Engine) -> None:
     root, leaf = a_pair(line, carrier)
     root.database.execute(SOME_CHANGES)
@@ -143,6 +148,7 @@ def test_a_truncate_between_other_changes_keeps_its_place(line: Line, carrier: E
     assert way(leaf) == ("job", "")
 
 
+@LOCAL_FIRST
 def test_a_table_whose_keys_have_no_one_text_goes_the_ordinary_way_alone(
     line: Line, carrier: Engine
 ) -> None:
@@ -160,6 +166,7 @@ def test_a_table_whose_keys_have_no_one_text_goes_the_ordinary_way_alone(
     assert "fruit" not in way(leaf)[1]
 
 
+@LOCAL_FIRST
 def test_unique_values_handed_on_between_rows_are_no_obstacle(line: Line, carrier: Engine) -> None:
     root, leaf = a_pair(line, carrier)
     root.database.execute(SOME_CHANGES)
@@ -176,6 +183,7 @@ def test_unique_values_handed_on_between_rows_are_no_obstacle(line: Line, carrie
     assert "duplicate key" in way(leaf)[1]
 
 
+@LOCAL_FIRST
 def test_a_row_that_is_missing_here_stops_the_batch_and_names_the_event(
     line: Line, carrier: Engine
 ) -> None:
@@ -198,6 +206,7 @@ def test_a_row_that_is_missing_here_stops_the_batch_and_names_the_event(
     assert contents(leaf) == contents(root)
 
 
+@LOCAL_FIRST
 def test_an_event_that_cannot_be_decoded_is_reported_as_in_a_small_batch(
     line: Line, carrier: Engine
 ) -> None:
@@ -256,6 +265,7 @@ def test_an_event_table_that_is_rewritten_meanwhile_costs_time_and_nothing_else(
     assert contents(leaf) == contents(root)
 
 
+@LOCAL_FIRST
 def test_messages_of_the_cascade_in_a_large_batch_are_followed(line: Line, carrier: Engine) -> None:
     root, leaf = a_pair(line, carrier)
     root.database.execute("create table late (id int primary key); create sequence counter")
@@ -270,6 +280,7 @@ def test_messages_of_the_cascade_in_a_large_batch_are_followed(line: Line, carri
     assert contents(leaf) == contents(root)
 
 
+@LOCAL_FIRST
 def test_a_branch_hands_every_event_on_and_says_why_it_reads_them_itself(
     line: Line, carrier: Engine
 ) -> None:
@@ -291,6 +302,7 @@ def test_a_branch_hands_every_event_on_and_says_why_it_reads_them_itself(
     assert way(leaf) == ("job", "")
 
 
+@LOCAL_FIRST
 def test_what_a_dead_attempt_has_staged_is_swept_by_the_next(line: Line, carrier: Engine) -> None:
     root, leaf = a_pair(line, carrier)
     leaf.database.execute(
@@ -305,7 +317,7 @@ def test_what_a_dead_attempt_has_staged_is_swept_by_the_next(line: Line, carrier
     assert contents(leaf) == contents(root)
 
 
-@pytest.mark.parametrize("which", ["source", "target"])
+@pytest.mark.parametrize("which", first(["source", "target"]))
 def test_a_server_that_crashes_meanwhile_costs_time_and_nothing_else(
     which: str, new_cluster: Callable[..., Cluster], line: Line, tmp_path: Path
 ) -> None:

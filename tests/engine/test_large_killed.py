@@ -22,6 +22,7 @@ from tests.engine.test_large_batches import (
 )
 from tests.fixtures.line import Line, LineNode
 from tests.fixtures.spark import SparkCluster, end, standing, task_standing
+from tests.support.servers.kept_nodes import kept_nodes
 
 #: Where the worker dies with all that it has started.
 WORKER = (
@@ -38,9 +39,10 @@ WORKER = (
 #: Where a task dies, and the worker lives on.
 TASK = ("large.mid-slice", "large.after-slice")
 BY_SPARK = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
-QUICK = ("large.begun", "worker.before-commit", "worker.after-commit")
+QUICK = ("large.begun", "worker.before-commit")
 
 
+@kept_nodes
 def waiting(line: Line, engine: str) -> tuple[LineNode, LineNode, int]:
     """A root, a leaf for which a large batch waits, and its tick."""
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)

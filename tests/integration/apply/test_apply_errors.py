@@ -13,6 +13,7 @@ import pytest
 from londiste.cascade.model import NodeType
 from londiste.db.names import escaped, quote
 from tests.fixtures.line import Command, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = """
 create table t (id int primary key, v text, n int not null default 0);
@@ -22,6 +23,7 @@ REPLICA = "set session_replication_role = replica; "
 
 
 @pytest.fixture(params=["folded", pytest.param("job", marks=pytest.mark.slow)])
+@kept_nodes
 def nodes(request: pytest.FixtureRequest, line: Line) -> tuple[LineNode, LineNode]:
     """A root with 30 rows and a leaf that has them, too; of batches of two events a job is made."""
     large = {"parallel_apply_min_events": 2} if request.param == "job" else {}

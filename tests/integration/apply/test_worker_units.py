@@ -23,6 +23,7 @@ from londiste.replication.worker.provider import Source
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = "create table t (id int primary key, v text)"
 
@@ -55,8 +56,8 @@ class Bench:
             pass
 
 
-@pytest.fixture
-def bench(line: Line) -> Iterator[Bench]:
+@kept_nodes
+def _pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
     line.add(root, "public.t")
@@ -64,6 +65,12 @@ def bench(line: Line) -> Iterator[Bench]:
     line.once(leaf)
     line.add(leaf, "public.t")
     root.database.execute("select pgq.set_queue_config(%s, 'ticker_max_count', '1')", QUEUE)
+    return root, leaf
+
+
+@pytest.fixture
+def bench(line: Line) -> Iterator[Bench]:
+    root, leaf = _pair(line)
     with closing(Signals()) as signals:
         worker = Worker(
             lambda: load(WorkerSettings, leaf.config), signals, copy_argv=[sys.executable, "-c", ""]

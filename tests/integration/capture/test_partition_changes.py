@@ -6,6 +6,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = """
     create table m (id int, at int, primary key (id, at)) partition by range (at);
@@ -15,6 +16,7 @@ CHANGES = "select partition, wrong from londiste.partition_changes('line')"
 
 
 @pytest.fixture
+@kept_nodes
 def root(line: Line) -> LineNode:
     node = line.node("root", NodeType.ROOT, schema=SCHEMA)
     line.add(node, "public.m")

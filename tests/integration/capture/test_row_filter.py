@@ -8,6 +8,8 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
+from tests.support.suite.slow import first
 
 SCHEMA = """
 create table t (
@@ -28,6 +30,7 @@ def wanted(root: LineNode, where: str = WHERE) -> list[Any]:
 
 
 @pytest.fixture
+@kept_nodes
 def nodes(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, parallel_apply_min_events=2500)
@@ -56,7 +59,7 @@ def in_step(line: Line, leaf: LineNode) -> None:
     line.wait_position(leaf, line.tick())
 
 
-@pytest.mark.parametrize("mode", ["snapshot", "resumable"])
+@pytest.mark.parametrize("mode", first(["resumable", "snapshot"]))
 def test_rows_enter_and_leave_the_filter(
     line: Line, nodes: tuple[LineNode, LineNode], mode: str
 ) -> None:

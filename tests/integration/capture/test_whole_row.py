@@ -9,6 +9,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = """
 create table w (v text, n numeric, doc json, at point, b bytea, half float8, gen int generated
@@ -23,6 +24,7 @@ def rows(node: LineNode, query: str = ROWS) -> list[Any]:
 
 
 @pytest.fixture
+@kept_nodes
 def root(line: Line) -> LineNode:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     line.add(root, "w", whole_row=True)

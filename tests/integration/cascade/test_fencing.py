@@ -10,10 +10,12 @@ from londiste.cascade.fencing import Report, Successor, replaced_by, successor
 from londiste.cascade.model import NodeType
 from tests.fixtures.cascade import Node, closed, takes_events
 from tests.fixtures.line import QUEUE, Command, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 TAKE = ("takeover", "root", "--failover", "--timeout", "0")
 
 
+@kept_nodes
 def _pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT)
     return root, line.node("one", NodeType.BRANCH, root)

@@ -9,11 +9,13 @@ import pytest
 from londiste.cascade.model import NodeType
 from londiste.handlers import registry
 from tests.fixtures.line import Command, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = "create table a (id int primary key, v text); create table b (id int primary key);"
 
 
 @pytest.fixture
+@kept_nodes
 def nodes(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)

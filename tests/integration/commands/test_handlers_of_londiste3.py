@@ -9,11 +9,23 @@ from __future__ import annotations
 import pytest
 
 from londiste.cascade.model import NodeType
-from tests.fixtures.line import Line
+from tests.fixtures.line import Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = "create table people (id int8 primary key, mail text, pay int)"
 SECRET = "ada@example.org"
 ATTRS = ["handler=obfuscate", "handler=shard&key=id", "handler=part&key=id", "handler=unheard"]
+
+
+@kept_nodes
+def _pair(line: Line) -> tuple[LineNode, LineNode]:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
+    line.add(root, "people")
+    line.add(branch, "people")
+    line.tick()
+    line.once(branch)
+    return root, branch
 
 
 @pytest.mark.parametrize("attrs", ATTRS)
@@ -21,12 +33,7 @@ ATTRS = ["handler=obfuscate", "handler=shard&key=id", "handler=part&key=id", "ha
 def test_no_value_passes_by_a_handler_whose_options_are_not_known(
     line: Line, attrs: str, state: str
 ) -> None:
-    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
-    line.add(root, "people")
-    line.add(branch, "people")
-    line.tick()
-    line.once(branch)
+    root, branch = _pair(line)
     branch.database.execute(
         "update londiste.table_info set table_attrs = %s, merge_state = %s",
         attrs,

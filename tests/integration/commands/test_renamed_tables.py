@@ -6,6 +6,8 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
+from tests.support.suite.slow import first
 
 SCHEMA = "create schema other; create table public.a (id int primary key, v text)"
 #: The old name; the new one, and the statements of the application.
@@ -24,6 +26,7 @@ def typed(database: object, advice: str) -> None:
 
 
 @pytest.fixture
+@kept_nodes
 def pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
@@ -33,7 +36,7 @@ def pair(line: Line) -> tuple[LineNode, LineNode]:
 @pytest.mark.parametrize(
     "now",
     # Another schema and another name are both in the last of them.
-    ["public.b", pytest.param("other.a", marks=pytest.mark.slow), 'other."B c"'],
+    first(['other."B c"', "public.b", "other.a"]),
 )
 def test_a_table_renamed_on_root_and_leaf_is_named_and_the_advice_brings_it_back(
     line: Line, pair: tuple[LineNode, LineNode], now: str

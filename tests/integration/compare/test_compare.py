@@ -15,6 +15,7 @@ from londiste.compare import compare as run
 from londiste.compare.result import TableResult
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.waiting import wait_for
 
 SCHEMA = """
@@ -24,16 +25,23 @@ create table other (id int primary key);
 FILL = "insert into t select i, 'x' || i, i / 7.0, '\\x00' from generate_series(1, 200) i"
 
 
-@pytest.fixture
-def pair(line: Line) -> tuple[LineNode, LineNode]:
-    """Root and leaf in step, with a running worker."""
+@kept_nodes
+def _pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
     line.add(root, "t", "other")
     line.add(leaf, "t", "other")
     root.database.execute(FILL)
+    line.tick()
+    line.once(leaf)
+    return root, leaf
+
+
+@pytest.fixture
+def pair(line: Line) -> tuple[LineNode, LineNode]:
+    """Root and leaf in step, with a running worker."""
+    root, leaf = _pair(line)
     line.start(leaf)
-    line.wait_position(leaf, line.tick())
     return root, leaf
 
 

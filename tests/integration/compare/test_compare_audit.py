@@ -23,6 +23,7 @@ from londiste.settings import WorkerSettings
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.integration.compare.test_compare import damage
 from tests.support.scenarios.processes import is_stopped
+from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.waiting import written_meanwhile
 
 SCHEMA = """
@@ -37,16 +38,23 @@ analyze big;
 """
 
 
-@pytest.fixture
-def pair(line: Line) -> tuple[LineNode, LineNode]:
-    """Root and leaf with the same rows, one table of some ranges, and a running worker."""
+@kept_nodes
+def _pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
     for node in (root, leaf):
         node.database.execute(FILL)
         line.add(node, "big", "small", expect_sync=True)
+    line.tick()
+    line.once(leaf)
+    return root, leaf
+
+
+@pytest.fixture
+def pair(line: Line) -> tuple[LineNode, LineNode]:
+    """Root and leaf with the same rows, one table of some ranges, and a running worker."""
+    root, leaf = _pair(line)
     line.start(leaf)
-    line.wait_position(leaf, line.tick())
     return root, leaf
 
 

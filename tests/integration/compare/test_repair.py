@@ -15,6 +15,7 @@ from londiste.compare import repair_plan
 from londiste.errors import BadOption
 from tests.fixtures.line import Command, Line, LineNode
 from tests.integration.compare.test_compare import damage
+from tests.support.servers.kept_nodes import kept_nodes
 
 HOSTILE = 'we"ird\n-- \\ table; x'
 SCHEMA = """
@@ -67,16 +68,23 @@ update "we""ird
 """
 
 
-@pytest.fixture
-def pair(line: Line) -> tuple[LineNode, LineNode]:
-    """Root and leaf with the same rows, and a running worker."""
+@kept_nodes
+def _pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
     for node in (root, leaf):
         node.database.execute(FILL)
         line.add(node, *TABLES, insert_only=True, expect_sync=True)
+    line.tick()
+    line.once(leaf)
+    return root, leaf
+
+
+@pytest.fixture
+def pair(line: Line) -> tuple[LineNode, LineNode]:
+    """Root and leaf with the same rows, and a running worker."""
+    root, leaf = _pair(line)
     line.start(leaf)
-    line.wait_position(leaf, line.tick())
     return root, leaf
 
 

@@ -10,12 +10,14 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import Command, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 TABLE = "create table {} (id int primary key, at timestamptz not null, v text);"
 PARTS = "select tableoid::regclass::text, id, v from {} order by id, 1"
 
 
 @pytest.fixture
+@kept_nodes
 def nodes(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT)
     leaf = line.node("leaf", NodeType.LEAF, root, schema="create table done (nr serial, what text)")

@@ -8,6 +8,7 @@ import signal
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.integration.copy.test_cancel_copy import BUILDING, SLOW
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = "create table a (id int8 primary key, v text)"
 CHUNKS = "select count(*) from londiste.copy_chunk"
@@ -17,6 +18,7 @@ where datname = current_database() and application_name like 'londiste copy%'
 """
 
 
+@kept_nodes
 def pair(line: Line, extra: str = "", **keys: object) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=f"{SCHEMA};{extra}", **keys)

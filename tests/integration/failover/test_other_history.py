@@ -5,10 +5,12 @@ from __future__ import annotations
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import Line, LineNode
 from tests.support.scenarios.processes import Done
+from tests.support.servers.kept_nodes import kept_nodes
 
 MADE = "create table a (id int primary key)"
 
 
+@kept_nodes
 def _cascade(line: Line) -> tuple[LineNode, LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=MADE)
     branch = line.node("branch", NodeType.BRANCH, root, schema=MADE)

@@ -10,10 +10,12 @@ from londiste.embedded.postgres import Cluster
 from londiste.pgq import rebase
 from tests.fixtures.cascade import closed
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 CONTENTS = "select id from a order by id"
 
 
+@kept_nodes
 def pair(line: Line) -> tuple[LineNode, LineNode]:
     """A root and a leaf that has taken all there is."""
     root = line.node("root", NodeType.ROOT, schema="create table a (id int primary key)")
@@ -225,6 +227,7 @@ def test_a_provider_that_crashes_forgets_finished_batches_and_nothing_comes_twic
     assert branch.database.execute(made, ticks[0]) == root.database.execute(made, ticks[0])
 
 
+@kept_nodes
 def with_branch(line: Line) -> tuple[LineNode, LineNode, LineNode]:
     """The same, and a branch beside the leaf."""
     table = "create table a (id int primary key)"

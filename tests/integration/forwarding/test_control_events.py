@@ -10,6 +10,8 @@ import pytest
 from londiste.cascade.model import NodeType
 from tests.fixtures.cascade import Node, silent
 from tests.fixtures.line import QUEUE, Command, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
+from tests.support.suite.slow import only
 from tests.support.waiting import wait_for
 
 SCHEMA = "create table t (id int primary key, v text)"
@@ -29,10 +31,15 @@ FORGED = {
 }
 
 
+@kept_nodes
+def _root(line: Line) -> LineNode:
+    return line.node("root", NodeType.ROOT, schema=SCHEMA)
+
+
 @pytest.fixture
 def forger(line: Line) -> Iterator[str]:
     """A role, to be given rights by hand."""
-    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    root = _root(line)
     role = f"forger_{root.database.name}"
     root.database.execute(f"create role {role}")
     yield role
@@ -85,7 +92,7 @@ def halted(line: Line, node: LineNode, event: int) -> None:
     assert line.position(node) == before
 
 
-@pytest.mark.parametrize("kind", FORGED)
+@pytest.mark.parametrize("kind", only(FORGED, "EXECUTE", "londiste.add-table"))
 def test_a_forged_event_halts_a_leaf_and_a_branch(line: Line, forger: str, kind: str) -> None:
     root = line.nodes["root"]
     branch = below(line, "branch", NodeType.BRANCH, root)

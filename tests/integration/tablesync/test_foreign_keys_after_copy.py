@@ -12,6 +12,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = """
 create table a (k int primary key, id int not null);
@@ -38,16 +39,11 @@ VALID = "select convalidated from pg_constraint where conname = 'b_a'"
 PENDING = "select count(*) from londiste.pending_fkeys"
 
 
-@pytest.fixture
-def pair(line: Line) -> tuple[LineNode, LineNode]:
-    """A root with rows and a leaf that is to copy them; the foreign key is on the leaf."""
+@kept_nodes
+def _pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     # What waits for the test shall not give up on a slow machine.
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA + KEY, lock_timeout=120)
-    # The check shall read the index.
-    name = leaf.database.value("select current_database()")
-    leaf.database.execute(f"alter database {name} set enable_hashjoin = off")
-    leaf.database.execute(f"alter database {name} set enable_seqscan = off")
     root.database.execute(
         "insert into a select i, i from generate_series(1, 50) i; insert into b table a"
     )
@@ -56,6 +52,17 @@ def pair(line: Line) -> tuple[LineNode, LineNode]:
     line.once(leaf)
     line.add(leaf, "public.c")
     line.add(leaf, "public.a", "public.b", expect_sync=False)
+    return root, leaf
+
+
+@pytest.fixture
+def pair(line: Line) -> tuple[LineNode, LineNode]:
+    """A root with rows and a leaf that is to copy them; the foreign key is on the leaf."""
+    root, leaf = _pair(line)
+    # The check shall read the index.
+    name = leaf.database.value("select current_database()")
+    leaf.database.execute(f"alter database {name} set enable_hashjoin = off")
+    leaf.database.execute(f"alter database {name} set enable_seqscan = off")
     return root, leaf
 
 

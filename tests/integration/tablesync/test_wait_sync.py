@@ -13,12 +13,14 @@ from londiste.db.connection import session
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import wait
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = "create table t (id int primary key)"
 NEVER = "worker: NOT RUNNING (never reported here); start it: londiste worker"
 
 
 @pytest.fixture
+@kept_nodes
 def leaf(line: Line) -> LineNode:
     """A leaf whose table waits for its copy; no worker runs."""
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
