@@ -46,6 +46,7 @@ def test_a_few_lives(stage: Stage, tmp_path: Path) -> None:
     assert covered.transactions and covered.looks
 
 
+@pytest.mark.slow
 def test_a_life_with_a_lost_root_that_returns(stage: Stage, tmp_path: Path) -> None:
     one = plan(NEWER, wanted=[("", "return", "")], steps=1)
     assert [step["do"] for step in one.steps] == ["takeover", "return"]

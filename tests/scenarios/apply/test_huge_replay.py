@@ -77,6 +77,7 @@ def test_a_batch_of_any_number_of_rows_is_replayed_in_bounded_memory(
     assert megabytes < LIMIT_MB
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("rows", "text", "times"),

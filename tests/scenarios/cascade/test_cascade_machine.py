@@ -138,6 +138,7 @@ def test_a_lost_root_has_one_successor(stage: Stage) -> None:
         life.finish()
 
 
+@pytest.mark.slow
 def test_a_lost_root_comes_back_when_its_successor_was_replaced(stage: Stage) -> None:
     """The command, given again, made the new root's predecessor forget the events it kept."""
     life = Life(stage, collections.Counter())
@@ -157,6 +158,7 @@ def test_a_lost_root_comes_back_when_its_successor_was_replaced(stage: Stage) ->
     assert not life.ledger.away
 
 
+@pytest.mark.slow
 def test_a_lost_root_comes_back_to_nodes_with_other_names(stage: Stage) -> None:
     life = Life(stage, collections.Counter())
     life.begin()

@@ -43,6 +43,7 @@ def _sources(combined: Combined, stack: contextlib.ExitStack) -> list[Source]:
     return [stack.enter_context(Source(part, combined.at[part])) for part in PARTS]
 
 
+@pytest.mark.slow
 def test_the_combined_root_moves_there_and_back_while_the_sources_write(
     combined: Combined,
 ) -> None:

@@ -108,6 +108,7 @@ ASKING = {
 LOOKING = {"status": 0, "check": 2, "status --json": 0, "check --json": 2}
 
 
+@pytest.mark.slow
 def test_commands_end_while_the_root_is_silent(lined: Lined, bare: Database) -> None:
     cascade, root = lined.cascade, lined.lines["n1"]
     begin(lined, OPERATIONS["switchover"])

@@ -81,7 +81,6 @@ POINTS = ("plan.before-step", "plan.after-step")
 #: Operation and fault: the others are in the slow run.
 SHORT = [
     ("takeover-dead-root-behind", "command"),
-    ("switchover", "workers"),
 ]
 
 
@@ -139,6 +138,7 @@ def test_a_change_that_is_interrupted_once_at_every_step(
     print(f"{name} {fault}: {number} interruptions, {time.monotonic() - began:.0f} s")
 
 
+@pytest.mark.slow
 def test_a_second_operator_is_refused_while_the_first_one_works(four: QuickCascade) -> None:
     four.restore()
     mark = four.directory / "crashed"

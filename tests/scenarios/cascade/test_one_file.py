@@ -143,6 +143,7 @@ def exported_is_the_file(file: OneFile) -> None:
     assert found.parameters["ticker_max_lag"] == "00:00:00.01"
 
 
+@pytest.mark.slow
 def test_a_change_of_the_file_is_applied_under_writes(
     one_file: OneFile, program: Callable[..., Program]
 ) -> None:

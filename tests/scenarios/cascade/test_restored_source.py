@@ -142,6 +142,7 @@ def cloned(line: Line, node: LineNode, server: Cluster, directory: Path) -> Line
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(NodeType.LEAF, marks=pytest.mark.slow), NodeType.BRANCH]
 )

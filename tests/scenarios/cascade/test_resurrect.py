@@ -59,6 +59,7 @@ def _equal(cascade: Cascade, root: Node, tables: tuple[str, ...] = TABLES) -> No
             oracles.assert_same_rows(root.database, node.database, tables)
 
 
+@pytest.mark.slow
 def test_what_only_the_old_root_has_is_exported_then_undone_or_copied_again(
     cascade: Cascade, cluster16: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def test_chinook_and_pgbench_of_scale_10_come_into_step_while_written(
     _come_into_step(cascade, cluster16, engine=engine, scale=10, chinook=chinook)
 
 
+@pytest.mark.slow
 def test_tables_that_are_missing_on_the_leaf_are_made_like_the_provider_has_them(
     chinook: Path, cascade: Cascade, cluster16: Server
 ) -> None:

@@ -74,7 +74,8 @@ def test_replay_resumes_after_a_crash_of_the(
     assert worker.running()
 
 
-@pytest.mark.parametrize("which", ["source", pytest.param("target", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["source", "target"])
 def test_a_copy_resumes_after_a_crash_of_the(
     which: str, cascade: Cascade, crashing: Crashing
 ) -> None:

@@ -243,6 +243,7 @@ class Killing:
         return int(found)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 def test_a_copy_by_spark_gets_there_whoever_is_killed_on_its_way(

@@ -78,6 +78,7 @@ def ended(directory: Path, number: signal.Signals, seconds: float, *, jobs: int 
     return said.split("\n")[-2]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_no_process_is_left_after_the_end_of_a_program_that_starts_spark(tmp_path: Path) -> None:
     # The launcher, the boot of the JVM, and what follows.

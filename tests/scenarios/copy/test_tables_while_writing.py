@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fixtures.cluster import Server
 from tests.support.scenarios import oracles, writers
 from tests.support.scenarios.harness import Cascade
@@ -44,6 +46,7 @@ def test_tables_are_removed_added_again_and_copied_again_while_written(
     assert cascade.compare(leaf)["equal"]
 
 
+@pytest.mark.slow
 def test_a_table_that_is_resynced_in_the_middle_of_its_copy_comes_into_step(
     cascade: Cascade, cluster16: Server
 ) -> None:
@@ -70,6 +73,7 @@ def test_a_table_that_is_resynced_in_the_middle_of_its_copy_comes_into_step(
     assert oracles.applied_twice(leaf.database) == []
 
 
+@pytest.mark.slow
 def test_a_table_removed_on_the_root_is_gone_everywhere(
     cascade: Cascade, cluster16: Server
 ) -> None:
@@ -97,6 +101,7 @@ def test_a_table_removed_on_the_root_is_gone_everywhere(
     leaf.database.execute("delete from scenario.item")
 
 
+@pytest.mark.slow
 def test_columns_and_truncates_arrive_in_their_order(cascade: Cascade, cluster16: Server) -> None:
     root = cascade.root(on=cluster16, schema=writers.SCHEMA + writers.DATA)
     leaf = cascade.leaf(provider=root, schema=writers.SCHEMA)

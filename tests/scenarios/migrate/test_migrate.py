@@ -96,6 +96,7 @@ alter table app.customer drop column note;
 """
 
 
+@pytest.mark.slow
 def test_sequences_stay_unused_and_structure_is_compared_on_both_ways(
     cascade: Cascade, cluster16: Server
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fixtures.cluster import Server
 from tests.support.scenarios.harness import Cascade
 from tests.support.scenarios.relocation import Move
@@ -30,6 +32,7 @@ values ('public.lines', 'public.orders', 'lines_order_id_fkey',
 """
 
 
+@pytest.mark.slow
 def test_every_key_is_there_at_the_end(cascade: Cascade, cluster16: Server) -> None:
     old, new = cascade.make_database(on=cluster16), cascade.make_database()
     old.execute(SCHEMA)

@@ -70,6 +70,7 @@ ignore_old_events = 1
     return [sys.executable, "-m", "londiste", "-c", str(file), "dispatch", "--once"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "point"),
     [

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import londiste
 from londiste.pgq import queues
 from tests.fixtures.cluster import Database, Server
@@ -97,6 +99,7 @@ def seen(*databases: Database) -> dict[str, Counter[str]]:
     return lists
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_and_nothing_seen_twice(
     processes: Processes, new_database: Callable[..., Database], cluster16: Server, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import psycopg
+import pytest
 
 from tests.support.replicating import Replicate, catalog, wait_rows
 from tests.support.scenarios import oracles
@@ -23,6 +24,7 @@ insert into page select generate_series(1, 100);
 TABLES = ("public.customer", "public.address", "public.page", "public.visit")
 
 
+@pytest.mark.slow
 def test_two_queues_are_one_replication_until_they_are_removed_without_a_trace(
     cascade: Cascade,
 ) -> None:

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Sequence
 
 import psycopg
+import pytest
 from psycopg import conninfo
 
 from londiste.daemon.pidfile import PidFile
@@ -98,6 +99,7 @@ def test_a_database_of_another_encoding_is_replicated(cascade: Cascade, cluster:
         assert sorted(target.execute(asked)) == sorted(old.execute(asked).fetchall())
 
 
+@pytest.mark.slow
 def test_a_copy_of_another_encoding_is_compared_and_repaired(
     cascade: Cascade, cluster: Server
 ) -> None:
@@ -179,6 +181,7 @@ def _give(databases: Sequence[Database], dsns: Sequence[str]) -> None:
             database.execute(f'{statement} "{role}"')
 
 
+@pytest.mark.slow
 def test_two_targets_in_the_background_of_a_role_that_is_no_superuser(cascade: Cascade) -> None:
     # The group roles exist on the server.
     cascade.make_database(pgq=True)

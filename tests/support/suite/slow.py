@@ -1,0 +1,26 @@
+"""Values of a test of which the default suite takes some; the slow run takes all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def first(values: Iterable[Any], count: int = 1) -> list[Any]:
+    """The values, of which those behind the first ones are in the slow run only."""
+    return [value if n < count else _slow(value) for n, value in enumerate(values)]
+
+
+def only(values: Iterable[Any], *chosen: Any) -> list[Any]:
+    """The values, of which all but the chosen ones are in the slow run only."""
+    found = list(values)
+    missing = [value for value in chosen if value not in found]
+    assert not missing, missing
+    return [value if value in chosen else _slow(value) for value in found]
+
+
+def _slow(value: Any) -> Any:
+    values = value if isinstance(value, tuple) else (value,)
+    return pytest.param(*values, marks=pytest.mark.slow)
