@@ -19,6 +19,7 @@ from londiste.monitor.place import Place
 from londiste.replication.apply.routing import plan
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_leaf
+from tests.support.suite.slow import first
 
 T = TableName("public", "t")
 Rows = dict[int, int | None]
@@ -76,13 +77,14 @@ def model(rows: Rows, policy: str, op: Op, id: int, n: int | None) -> tuple[Rows
     return (rest if op is Op.DELETE else {**rest, id: n}), conflict
 
 
+@pytest.mark.parametrize("rounds", first([20, 60]))
 @pytest.mark.parametrize("policy", ["halt", "keep", "overwrite", "log"])
-def test_random_conflicts_end_as_the_model_says(target: Target, policy: str) -> None:
+def test_random_conflicts_end_as_the_model_says(target: Target, policy: str, rounds: int) -> None:
     target.database.execute("create table t (id int primary key, n int not null check (n >= 0))")
     target.database.execute("insert into t select i, i from generate_series(1, 20) i")
     chance = random.Random(policy)
     conflicts = 0
-    for _ in range(60):
+    for _ in range(rounds):
         before = rows = target.rows()
         batch, halts, expected = [], False, 0
         for id in chance.sample(range(1, 40), 8):

@@ -83,17 +83,17 @@ def test_the_worker_halts_at_an_event_by_its_id_or_passes_it(line: Line, command
     root.database.execute("insert into t values (100, 'kept')")
     line.tick()
     line.once(leaf)
-    halted = 0
+    halted, previous = 0, line.position(leaf)
     for event in HOSTILE:
         _insert(root, event)
         last = line.tick()
-        for attempt in range(3):
+        for attempt in range(4):
             done = command(leaf, "worker", "--once")
             if done.code == 0:
                 break
             halted += 1
             said = f"{event}: {done}"
-            assert attempt < 2, said
+            assert attempt < 3, said
             assert done.code != EXIT_BUG, said
             assert "unexpected" not in done.err, said
             assert "Traceback" not in done.err, said
@@ -106,7 +106,10 @@ def test_the_worker_halts_at_an_event_by_its_id_or_passes_it(line: Line, command
                 skip = ["events", "skip", number[1], "--reason", "hostile"]
             skipped = command(leaf, *skip)
             assert skipped.code == 0, f"{event}: {skipped}\n{done}"
-        assert line.position(leaf) >= last
+            if line.position(leaf) >= previous:
+                # It is passed on the way to the next one.
+                break
+        previous = last
     # Nothing of them was executed, and replication goes on.
     assert halted > 25
     root.database.execute("update t set v = 'still here' where id = 100")

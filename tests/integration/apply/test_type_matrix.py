@@ -31,6 +31,7 @@ def hostile(shapes: Shapes, seed: int) -> psycopg.Connection[tuple[object, ...]]
     return session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "here"),
     [

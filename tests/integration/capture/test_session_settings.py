@@ -19,6 +19,7 @@ from londiste.db.connection import Connection
 from tests.fixtures.cluster import Database
 from tests.fixtures.values import quoted, usable
 from tests.support.queue_events import Fields, as_event, take_events, writer
+from tests.support.suite.slow import first
 
 #: Sets of settings by default, and in the slow run.
 VECTORS, MANY = 60, 200
@@ -125,7 +126,7 @@ class Tables:
         assert cursor.rowcount == 1
 
 
-@pytest.fixture(params=["sqltriga", "logutriga", "jsontriga", "own capture"])
+@pytest.fixture(params=first(["own capture", "logutriga", "sqltriga", "jsontriga"], 2))
 def captured(request: pytest.FixtureRequest, pgq_db: Database) -> Iterator[Tables]:
     """The tables, with one form of capture on the source."""
     with writer(pgq_db.dsn) as admin:

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.support.suite.slow import first
 
 SCHEMA = """
 create table t (id int primary key, v text);
@@ -92,7 +93,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("form", ["row", "statement"])
+@pytest.mark.parametrize("form", first(["statement", "row"]))
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_native_capture_comes_back_with_all_its_options(
     nodes_of: Nodes, londiste: CommandLine, loss: str, form: str
@@ -130,7 +131,7 @@ def test_options_that_nothing_shows_any_more_are_named(
 
 
 @pytest.mark.parametrize("loss", ["alter table t disable trigger user", 'drop trigger "{}" on t'])
-@pytest.mark.parametrize("kind", ["logutriga", "jsontriga", "sqltriga"])
+@pytest.mark.parametrize("kind", first(["logutriga", "jsontriga", "sqltriga"]))
 def test_a_compatible_trigger_stays_compatible(
     nodes_of: Nodes, londiste: CommandLine, kind: str, loss: str
 ) -> None:

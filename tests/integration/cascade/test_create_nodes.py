@@ -16,6 +16,7 @@ from londiste.errors import BadOption, StateError, UnknownNode, UsageError
 from londiste.orchestration import steps as plan
 from tests.fixtures.cascade import QUEUE, CommandLine, Nodes
 from tests.fixtures.cluster import Database
+from tests.support.suite.slow import first
 
 
 def untouched(db: Database) -> bool:
@@ -90,7 +91,7 @@ def test_giving_a_command_twice_is_fine(
     assert "nothing to do" in londiste(root, "create-root", "root").err
 
 
-@pytest.mark.parametrize("kind", [NodeType.BRANCH, NodeType.LEAF])
+@pytest.mark.parametrize("kind", first([NodeType.BRANCH, NodeType.LEAF]))
 def test_interrupted_create_is_finished_by_repeating_the_command(
     nodes_of: Nodes, kind: NodeType
 ) -> None:

@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.fixtures.one_file import QUICK, OneFile
 from tests.fixtures.process import Program
 from tests.support.waiting import wait_for
@@ -33,8 +35,11 @@ def audits(node: dict[str, Any]) -> list[str]:
     return [one["life"] for one in node["daemons"] if one["kind"] == "audit"]
 
 
+@pytest.mark.parametrize(
+    "to_the_end", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["killed", "to the end"]
+)
 def test_run_audits_a_node_is_killed_and_is_switched_off(
-    one_file: OneFile, program: Callable[..., Program]
+    one_file: OneFile, program: Callable[..., Program], to_the_end: bool
 ) -> None:
     one_file.write(ROLES, FILE)
     one_file.db["n1"].execute(
@@ -67,6 +72,10 @@ def test_run_audits_a_node_is_killed_and_is_switched_off(
     assert checked.code == 2 and "table public.a: 2 rows differ from the root's" in checked.out
     assert one_file("--node", "n2", "repair", "public.a", "--apply").code == 0
     wait_for(lambda: leaf(one_file)["audit"]["differing"] == 0, what="a round after the repair")
+    if not to_the_end:
+        runs.signal(signal.SIGTERM)
+        assert runs.end(within=60) == 0
+        return
 
     # A table that it cannot compare is a finding until it can; it compares the other one.
     one_file.db["n2"].execute("alter table a rename to c")

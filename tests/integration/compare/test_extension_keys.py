@@ -12,6 +12,7 @@ from londiste.cascade.model import NodeType
 from tests.fixtures.cluster import Server
 from tests.fixtures.line import Line, LineNode
 from tests.integration.compare.test_compare import damage
+from tests.support.suite.slow import first
 
 EXTENSIONS = """
 create schema "ext ""s";
@@ -70,7 +71,7 @@ def _node(
         pytest.skip(f"no contrib modules here: {error}")
 
 
-@pytest.mark.parametrize("extensions", [False, True])
+@pytest.mark.parametrize("extensions", first([True, False]))
 def test_damaged_rows_are_found_and_repaired(
     line: Line, server_of: Callable[[int], Server], extensions: bool
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from londiste.cascade.model import NodeType
-from tests.fixtures.line import Line, LineNode
+from tests.fixtures.line import Command, Line, LineNode
 from tests.integration.compare.test_compare import damage
 
 #: By table: type on the root, type on the node, a value, what the node has of it, one that fits.
@@ -40,9 +40,9 @@ def pair(line: Line) -> tuple[LineNode, LineNode]:
     return sides[0], sides[1]
 
 
-def test_a_value_that_does_not_fit_differs_and_is_not_cut(line: Line) -> None:
+def test_a_value_that_does_not_fit_differs_and_is_not_cut(line: Line, command: Command) -> None:
     _, leaf = pair(line)
-    done = line.run(leaf, "compare", "--json")
+    done = command(leaf, "compare", "--json")
     assert done.code == 3, str(done)
     found: dict[str, list[dict[str, Any]]] = {
         one["table"].removeprefix("public."): one["rows"] for one in json.loads(done.out)["tables"]
@@ -52,7 +52,7 @@ def test_a_value_that_does_not_fit_differs_and_is_not_cut(line: Line) -> None:
     }
     for name, (_, kind, *_) in TYPES.items():
         before = leaf.database.execute(f"select * from {name} order by id")
-        done = line.run(leaf, "repair", name, "--apply")
+        done = command(leaf, "repair", name, "--apply")
         assert done.code == 3, str(done)
         error = next(one for one in done.err.splitlines() if one.startswith("error:"))
         assert f"error: table public.{name}: a value of the root is too long for column x" in error
@@ -62,4 +62,4 @@ def test_a_value_that_does_not_fit_differs_and_is_not_cut(line: Line) -> None:
     for name in TYPES:
         damage(leaf, f"delete from {name} where id > 1")
         if TYPES[name][4]:
-            assert line.run(leaf, "repair", name, "--where", "id > 1", "--apply").code == 0
+            assert command(leaf, "repair", name, "--where", "id > 1", "--apply").code == 0

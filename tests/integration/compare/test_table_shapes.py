@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from londiste.cascade.model import NodeType
 from tests.fixtures.cluster import Server
 from tests.fixtures.line import Line, LineNode
@@ -79,6 +81,7 @@ def compared(line: Line, node: LineNode, *args: str, code: int) -> dict[str, Any
     return found
 
 
+@pytest.mark.slow
 def test_awkward_tables_between_releases(line: Line, server_of: Callable[[int], Server]) -> None:
     """Collations, orders of enum labels and names that are not the same on both sides."""
     root = line.node(

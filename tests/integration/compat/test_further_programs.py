@@ -24,6 +24,7 @@ from tests.support.skytools.running import (
     tick,
     wait_in_the_middle,
 )
+from tests.support.suite.slow import only
 from tests.support.waiting import wait_for
 
 QUEUE = "q"
@@ -120,6 +121,18 @@ CASES = {
     ),
 }
 
+#: One of each kind of marks; the others are in the slow run.
+QUICK = (
+    "further/batch_audit",
+    "further/retry_failing",
+    "further/two_databases",
+    "further/serial_log",
+    "further/own_marks",
+    "further/coop",
+    "cascaded",
+    "table_mover",
+)
+
 
 def test_every_program_has_a_case() -> None:
     written = {f"further/{path.stem}" for path in (PROGRAMS / "further").glob("*.py")}
@@ -127,7 +140,7 @@ def test_every_program_has_a_case() -> None:
     assert len(CASES) >= 20
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", only(CASES, *QUICK))
 def test_a_program_that_is_killed_has_each_effect_once(
     pgq_db: Database, new_database: Callable[..., Database], tmp_path: Path, name: str
 ) -> None:

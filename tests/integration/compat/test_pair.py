@@ -153,6 +153,7 @@ def test_a_dry_run_prints_the_present_commands(
     assert pair.master.value("select count(*) from pg_namespace where nspname = 'pgq'") == 0
 
 
+@pytest.mark.slow
 def test_several_slaves_have_one_master_and_a_slave_is_the_master_of_another(
     pair: Pair,
     new_database: Callable[..., Database],

@@ -112,6 +112,7 @@ def written_to(master: Database) -> Iterator[None]:
         writer.join()
 
 
+@pytest.mark.slow
 def test_the_session_replicates_a_table_that_is_written_to(shell: Shell) -> None:
     master, slave = shell.master, shell.slave
     master.execute(USERS)

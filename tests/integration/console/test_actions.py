@@ -124,6 +124,7 @@ def test_a_failed_event_is_shown_without_values_and_skipped(
     page.get_by_role("alert").get_by_text("not a failed event of this node").wait_for()
 
 
+@pytest.mark.slow
 def test_a_table_is_copied_again_and_copies_are_limited(
     pair: Pair, acting: str, browse: Browse
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.fixtures.line import QUEUE, Line
 from tests.integration.console.conftest import HOSTILE, Pair
+from tests.support.suite.slow import first
 
 pytest.importorskip("starlette", reason="needs the extra web")
 
@@ -110,7 +111,7 @@ def test_pages_are_usable_by_keyboard(console: str, browse: Browse) -> None:
     page.wait_for_url("**/changes")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", first(["dark", "light"]))
 def test_pages_fit_a_phone_light_and_dark(console: str, browse: Browse, scheme: str) -> None:
     page = browse(console, viewport={"width": 360, "height": 740}, color_scheme=scheme)
     for name in PAGES:

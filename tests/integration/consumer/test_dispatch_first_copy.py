@@ -30,6 +30,7 @@ from londiste.tools.dispatch import first_copy
 from londiste.tools.dispatch.program import Dispatcher
 from tests.fixtures.cluster import Database
 from tests.integration.consumer.test_dispatch_presets import QUEUE, TRIGGERS, Ends
+from tests.support.suite.slow import only
 from tests.support.waiting import wait_for
 
 #: Where the command is killed.
@@ -385,7 +386,7 @@ def program(ends: Ends, directory: Path) -> tuple[Path, list[str]]:
     return file, [*command, "--register", "--with-copy"]
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", only(POINTS, "dispatch.mid-copy"))
 def test_a_command_that_is_killed_is_repeated(
     ends: Ends, ticks: None, tmp_path: Path, point: str
 ) -> None:

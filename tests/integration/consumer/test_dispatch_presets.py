@@ -182,7 +182,16 @@ def _place(table: str, period: str, mode: str) -> Callable[[datetime, datetime, 
 @pytest.mark.parametrize(
     "batches", [(200, 20, 150), pytest.param((400, 20, 300), marks=pytest.mark.slow)], ids=str
 )
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine",
+    [
+        "process",
+        *(
+            pytest.param(e, marks=[pytest.mark.slow, *m])
+            for e, m in (("local", []), ("spark", [pytest.mark.spark]))
+        ),
+    ],
+)
 def test_every_preset_comes_to_what_the_model_says(
     engine: str, batches: tuple[int, ...], ends: Ends
 ) -> None:
@@ -306,45 +315,43 @@ def test_an_event_that_does_not_fit_is_named_and_nothing_of_its_batch_is_here(
     assert ends.target.execute("select 1 from pg_inherits where inhparent = 't'::regclass") == []
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"handler": "nothing"}, "unknown handler nothing"),
-        ({"handler": "shard"}, "is not a dispatch handler"),
-        ({"part_mode": "date_field", "handler": "dispatch", "part_field": None}, "part_field"),
-        ({"period": "week"}, "period=week"),
-        ({"row_mode": "keep_some"}, "row_mode=keep_some"),
-        ({"event_types": ("X",)}, "event_types=X"),
-        ({"ignore_old_events": "1"}, "requires retention_period"),
-        ({"retention_period": "-2 days"}, "retention_period=-2 days"),
-        ({"retention_period": "0", "table_filter": ("public.t",)}, "retention_period=0"),
-        ({"fields": "*,a:b"}, "fields="),
-        ({"table": "one"}, "for all tables"),
-        ({"part_name": "fixed"}, "part_name=fixed"),
-        ({"part_name": "%(parent)s"}, "does not show the year"),
-        ({"part_name": "%(parent)s_%(day)s"}, "part_name=%(parent)s_%(day)s"),
-        ({"tables": {"public.t": {"part_name": "public.t"}}}, "[table public.t]: "),
-        ({"tables": {"public.t": {"fields": "id,at,nosuch"}}}, "no column nosuch"),
-        ({"fields": "id:nr,at", "table_filter": ("public.t",)}, "no column nr"),
-        ({"tables": {"public.t": {"table": "nosuch.t"}}}, "table nosuch.t does not exist"),
-        ({"table_filter": ("public.not_here",)}, "table public.not_here does not exist"),
-        ({"handler": "daily_event", "table_filter": ("public.t",)}, "part_field=at"),
-        ({"tables": {"public.t": {"handler": "direct", "part_field": "at"}}}, "part_field=at"),
-        ({"tables": {"public.t": {"perod": "day"}}}, "no option perod"),
-        ({"tables": {"public.t": {"part_field": "nowhere"}}}, "no column nowhere"),
-        ({"tables": {"public.t": {"part_template": "create %(prt)s"}}}, "'prt'"),
-        ({"tables": {"public.t": {"part_func": "app.missing"}}}, "function app.missing"),
-    ],
-)
-def test_options_that_can_never_work_are_refused(
-    given: dict[str, Any], said: str, ends: Ends
-) -> None:
+#: Options, and words of the error.
+NEVER: list[tuple[dict[str, Any], str]] = [
+    ({"handler": "nothing"}, "unknown handler nothing"),
+    ({"handler": "shard"}, "is not a dispatch handler"),
+    ({"part_mode": "date_field", "handler": "dispatch", "part_field": None}, "part_field"),
+    ({"period": "week"}, "period=week"),
+    ({"row_mode": "keep_some"}, "row_mode=keep_some"),
+    ({"event_types": ("X",)}, "event_types=X"),
+    ({"ignore_old_events": "1"}, "requires retention_period"),
+    ({"retention_period": "-2 days"}, "retention_period=-2 days"),
+    ({"retention_period": "0", "table_filter": ("public.t",)}, "retention_period=0"),
+    ({"fields": "*,a:b"}, "fields="),
+    ({"table": "one"}, "for all tables"),
+    ({"part_name": "fixed"}, "part_name=fixed"),
+    ({"part_name": "%(parent)s"}, "does not show the year"),
+    ({"part_name": "%(parent)s_%(day)s"}, "part_name=%(parent)s_%(day)s"),
+    ({"tables": {"public.t": {"part_name": "public.t"}}}, "[table public.t]: "),
+    ({"tables": {"public.t": {"fields": "id,at,nosuch"}}}, "no column nosuch"),
+    ({"fields": "id:nr,at", "table_filter": ("public.t",)}, "no column nr"),
+    ({"tables": {"public.t": {"table": "nosuch.t"}}}, "table nosuch.t does not exist"),
+    ({"table_filter": ("public.not_here",)}, "table public.not_here does not exist"),
+    ({"handler": "daily_event", "table_filter": ("public.t",)}, "part_field=at"),
+    ({"tables": {"public.t": {"handler": "direct", "part_field": "at"}}}, "part_field=at"),
+    ({"tables": {"public.t": {"perod": "day"}}}, "no option perod"),
+    ({"tables": {"public.t": {"part_field": "nowhere"}}}, "no column nowhere"),
+    ({"tables": {"public.t": {"part_template": "create %(prt)s"}}}, "'prt'"),
+    ({"tables": {"public.t": {"part_func": "app.missing"}}}, "function app.missing"),
+]
+
+
+def test_options_that_can_never_work_are_refused(ends: Ends) -> None:
     ends.table("t")
-    with pytest.raises(BadOption) as caught:
-        ends.dispatcher(**given).run_once()
-    assert said in caught.value.message
-    assert caught.value.hint
-    assert "--handler-arg" not in caught.value.hint
+    for given, said in NEVER:
+        with pytest.raises(BadOption) as caught:
+            ends.dispatcher(**given).run_once()
+        assert said in caught.value.message, given
+        assert caught.value.hint and "--handler-arg" not in caught.value.hint, given
 
 
 @pytest.mark.parametrize("engine", SOME)

@@ -37,11 +37,12 @@ def ends(pgq_db: Database, new_database: Callable[..., Database]) -> Ends:
 @pytest.mark.parametrize(
     ("engine", "handler"),
     [
-        *(("process", handler) for handler in ("direct", "bulk_direct", "daily_field")),
+        *(("process", handler) for handler in ("direct", "daily_field")),
+        pytest.param("process", "bulk_direct", marks=pytest.mark.slow),
         ("local", "direct"),
         # A job takes both names of one handler in the same way.
         pytest.param("local", "bulk_direct", marks=pytest.mark.slow),
-        ("local", "daily_field"),
+        pytest.param("local", "daily_field", marks=pytest.mark.slow),
     ],
 )
 def test_rows_after_a_truncate_in_one_batch(engine: str, handler: str, ends: Ends) -> None:

@@ -87,6 +87,7 @@ def test_a_copy_without_space_waits_and_goes_on_while_others_are_copied(
     assert same(nodes, A)
 
 
+@pytest.mark.slow
 def test_an_index_without_space_waits_and_the_rows_are_not_copied_again(
     nodes: Nodes,
     small: str,

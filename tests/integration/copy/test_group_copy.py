@@ -91,6 +91,7 @@ def nothing_is_left(nodes: Nodes) -> None:
         assert nodes.leaf.value(f"select count(*) from londiste.{table}") == 0, table
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.slow)])
 def test_hundreds_of_small_tables_are_copied_together(

@@ -9,6 +9,7 @@ from londiste.errors import TransientError
 from tests.fixtures.copies import A, Nodes, fill, same
 from tests.fixtures.nodes import ret
 from tests.support.stepped import Stepped
+from tests.support.suite.slow import only
 
 WAYS = ("snapshot", "resumable")
 
@@ -17,7 +18,7 @@ class Broken(TransientError):
     """What the test raises in the middle of a copy."""
 
 
-@pytest.mark.parametrize("first", WAYS)
+@pytest.mark.parametrize("first", only(WAYS, "snapshot"))
 def test_another_mode_in_the_middle_of_a_copy_begins_it_again_in_that_mode(
     nodes: Nodes, first: str
 ) -> None:
@@ -54,7 +55,7 @@ def test_another_mode_in_the_middle_of_a_copy_begins_it_again_in_that_mode(
     assert nodes.leaf.value("select count(*) from londiste.copy_range") == 0
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", only(WAYS, "resumable"))
 def test_a_table_removed_between_chunks_and_added_again_is_copied_from_the_beginning(
     nodes: Nodes, way: str
 ) -> None:

@@ -48,6 +48,7 @@ class Writer(threading.Thread):
                 )
 
 
+@pytest.mark.slow
 def test_nothing_of_a_resumable_copy_on_the_source_is_older_than_a_chunk(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     keys = {"copy_chunk_bytes": 1 << 17, "resumable_copy_min_bytes": 0}

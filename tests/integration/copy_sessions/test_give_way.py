@@ -18,6 +18,7 @@ from londiste.copy.sqlapi import control
 from londiste.db.connection import Connection, session
 from tests.fixtures.copies import A, Nodes, fill, same
 from tests.integration.copy_sessions.test_copy_status import Copy, copy  # noqa: F401 -- fixtures
+from tests.support.suite.slow import first
 from tests.support.waiting import wait_for
 
 ROLE = "londiste_test_no_message"
@@ -114,7 +115,7 @@ def test_copies_give_way_while_others_write_unless_full_speed_is_wanted(
 
 
 @pytest.mark.usefixtures("touchy")
-@pytest.mark.parametrize("full_speed", [False, True])
+@pytest.mark.parametrize("full_speed", first([False, True]))
 def test_copies_have_full_speed_where_nobody_writes_or_the_setting_wants_it(
     nodes: Nodes, leaf: Connection, caplog: pytest.LogCaptureFixture, full_speed: bool
 ) -> None:

@@ -10,6 +10,7 @@ from londiste.copy.chunking.blocks import split
 from tests.fixtures.copies import A, B, Nodes, same
 from tests.fixtures.nodes import ret
 from tests.support.stepped import Stepped
+from tests.support.suite.slow import first
 from tests.support.waiting import wait_for
 
 WAYS = ("snapshot", "resumable")
@@ -46,6 +47,7 @@ def copied(nodes: Nodes) -> None:
     assert nodes.state(A) == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [pytest.param("snapshot", marks=pytest.mark.slow), "resumable"])
 def test_a_table_of_sixteen_hundred_columns(nodes: Nodes, way: str) -> None:
     columns = ", ".join(f"c{i} int" for i in range(1599))
@@ -227,7 +229,9 @@ def test_a_column_that_only_this_node_insists_on_stops_the_copy_before_its_first
     assert nodes.leaf.value("select min(own) + max(own) from public.a") == 10
 
 
-@pytest.mark.parametrize(("key", "analyzed"), [("uuid", True), ("uuid", False), ("int8", True)])
+@pytest.mark.parametrize(
+    ("key", "analyzed"), first([("uuid", True), ("uuid", False), ("int8", True)], 2)
+)
 def test_a_table_of_random_keys_is_not_read_by_key(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch, key: str, analyzed: bool
 ) -> None:

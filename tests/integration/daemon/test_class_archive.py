@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,35 +82,49 @@ def test_the_first_run_makes_the_archive_and_later_ones_use_it(jars: Path) -> No
     assert run(jars, found) == "archive, archive"
 
 
-@pytest.mark.spark
-def test_a_jvm_writes_its_archive_before_its_end_and_none_after_its_program_was_killed(
-    jars: Path, tmp_path: Path
-) -> None:
-    log = tmp_path / "load.log"
+@pytest.fixture
+def start(jars: Path, tmp_path: Path) -> Callable[[], Any]:
+    """Starts a JVM of Spark, which writes where its classes come from; its gateway."""
     settings = {
         "spark.master": "local[1]",
-        launcher.EXTRA_OPTIONS: f"-Xlog:class+load:file={log}",
+        launcher.EXTRA_OPTIONS: f"-Xlog:class+load:file={tmp_path / 'load.log'}",
     }
 
-    def start() -> Any:
+    def started() -> Any:
         with launcher.launched(find(), settings, {}, subprocess.DEVNULL) as gateway:
             return gateway
 
-    def written() -> list[Path]:
-        return list((tmp_path / "cache").glob("spark-*.jsa*"))
+    return started
 
+
+def written(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "cache").glob("spark-*.jsa*"))
+
+
+@pytest.mark.spark
+def test_a_jvm_ends_without_an_archive_after_its_program_was_killed(
+    start: Callable[[], Any], tmp_path: Path
+) -> None:
     killed = start()
     # All that it sees of a program that was killed.
     killed.proc.stdin.close()
     assert killed.proc.wait(120) == 0
-    assert written() == []
+    assert written(tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_jvm_writes_its_archive_before_its_end_and_another_one_reads_it(
+    start: Callable[[], Any], tmp_path: Path
+) -> None:
     for place in ("jar", "archive"):
         gateway = start()
         launcher.write_archive(gateway)
         launcher.end(gateway.proc)
-        (file,) = written()
+        (file,) = written(tmp_path)
         assert file.suffix == ".jsa"
-        (line,) = [one for one in log.read_text().splitlines() if ".deploy.SparkSubmit " in one]
+        lines = (tmp_path / "load.log").read_text().splitlines()
+        (line,) = [one for one in lines if ".deploy.SparkSubmit " in one]
         # Java 21 writes it and then refuses it: "shared class paths mismatch".
         used = place == "archive" and find().version < (19, 0, 0)
         assert ("shared objects file (top)" in line) is used, line

@@ -20,6 +20,7 @@ from londiste.embedded import watcher
 from londiste.embedded.binaries import find_binaries
 from londiste.embedded.postgres import Cluster, clusters
 from londiste.errors import BadOption, ServerBinariesMissing, StateError
+from tests.support.suite.slow import first
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(
@@ -139,7 +140,7 @@ with clusters(None, "a", "b") as servers:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", first([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
 def test_a_killed_parent_leaves_no_process_and_no_file(number: signal.Signals) -> None:
     parent = run(_START_TWO, stdin=subprocess.PIPE)
     assert parent.stdout is not None
@@ -178,6 +179,7 @@ print(server.home)
     assert not Path(home).exists()
 
 
+@pytest.mark.slow
 def test_an_immediate_restart_keeps_what_was_committed() -> None:
     with Cluster.start(None, "x", port=True, settings={"fsync": "on"}) as server:
         before = server.dsn()
@@ -229,6 +231,7 @@ print(server.pid, server.dsn(), sep="\\n")
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_throw_away_server_can_be_kept_after_all(place: Path) -> None:
     script = """
 import sys, pathlib

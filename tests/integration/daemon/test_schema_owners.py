@@ -18,6 +18,7 @@ from londiste.ticker import maintenance
 from tests.fixtures.cascade import CommandLine, Nodes
 from tests.fixtures.cluster import Database
 from tests.fixtures.sources import psql
+from tests.support.suite.slow import only
 
 SCHEMAS = ["pgq", "pgq_node", "pgq_ext", "pgq_coop", "londiste", "londiste_capture"]
 
@@ -62,7 +63,7 @@ def refusal(conn: Connection) -> InstallError:
     return caught.value
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("schema", only(SCHEMAS, "pgq", "londiste"))
 def test_an_empty_schema_of_a_stranger_is_not_filled(
     schema: str,
     database: Database,
@@ -87,7 +88,7 @@ def test_an_empty_schema_of_a_stranger_is_not_filled(
     assert apply.install(database.connect()) == []
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("schema", only(SCHEMAS, "pgq", "londiste"))
 def test_a_schema_that_has_changed_its_owner_is_reported_everywhere(
     schema: str, nodes_of: Nodes, londiste: CommandLine, database: Database, roles: Roles
 ) -> None:
@@ -119,7 +120,7 @@ def test_a_schema_that_has_changed_its_owner_is_reported_everywhere(
     assert londiste(db, "check").code == 0
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("schema", only(SCHEMAS, "pgq", "londiste_capture"))
 @pytest.mark.parametrize("to", ["public", "stranger", "londiste_writer"])
 def test_a_right_to_create_is_reported(
     schema: str, to: str, pgq_db: Database, database: Database, roles: Roles

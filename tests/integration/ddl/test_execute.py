@@ -16,6 +16,7 @@ from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE
 from tests.fixtures.scripts import Tree
+from tests.support.suite.slow import first
 
 #: A leaf lets nobody else write.
 REPLICA = "set session_replication_role = replica; "
@@ -355,7 +356,7 @@ def test_a_script_in_a_batch_for_the_engine_is_met_by_the_worker(tree: Tree) -> 
     assert tree.rows("select count(*), sum(n) from t") == [(40, 120)]
 
 
-@pytest.mark.parametrize("decision", ["retry", "mark-done"])
+@pytest.mark.parametrize("decision", first(["retry", "mark-done"]))
 def test_another_text_of_a_script_that_ran_early_fails(tree: Tree, decision: str) -> None:
     early = tree.execute("k.sql", "create table early (i int)", "--local", node=tree.leaf)
     assert early.code == 0, str(early)

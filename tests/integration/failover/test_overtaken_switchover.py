@@ -12,6 +12,7 @@ from londiste.cascade.switching.steps.notes import Begin
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, silent, takes_events
+from tests.support.suite.slow import first
 
 NOTES = "select operation from pgq_node.operation"
 TYPE = "select node_type from pgq_node.node_info"
@@ -75,7 +76,7 @@ def test_it_is_not_finished_beside_another_root(
     assert [node.db.value(TYPE) for node in overtaken] == ["branch", "branch", "root"]
 
 
-@pytest.mark.parametrize("away", [0, 1])
+@pytest.mark.parametrize("away", first([0, 1]))
 def test_its_record_is_removed_while_the_other_node_is_silent(
     overtaken: Three, londiste: CommandLine, away: int
 ) -> None:

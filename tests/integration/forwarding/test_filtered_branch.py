@@ -161,7 +161,7 @@ create table plain (id int primary key);
 """
 
 
-@pytest.mark.parametrize("capture", some("statement", "logutriga"))
+@pytest.mark.parametrize("capture", some("statement"))
 def test_rows_enter_and_leave_below_a_branch_that_filters(
     line: Line, capture: dict[str, Any]
 ) -> None:

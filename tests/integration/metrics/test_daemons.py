@@ -178,6 +178,7 @@ LAKE = {"lake_tables": "public.t", "lake_mode": "append", "lake_start": "latest"
 FILES = {"table_filter": "public.t", "handler": "yearly_batch", "row_mode": "plain"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "path", "more"),
     [

@@ -13,6 +13,7 @@ from londiste.migrate.databases import MigrateSettings, Pair, Side
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cluster import Database
 from tests.integration.migrate.test_schema_copy import move
+from tests.support.suite.slow import first
 
 SCHEMA = """
 create schema app authorization "{owner}";
@@ -122,7 +123,7 @@ def _make(old: str, new: str, way: str, *, accept: bool = False) -> list[str]:
     return warned
 
 
-@pytest.mark.parametrize("way", ["pg_dump", "create"])
+@pytest.mark.parametrize("way", first(["create", "pg_dump"]))
 def test_a_missing_role_loses_its_own_grants_only(
     names: tuple[Database, Database, dict[str, str]], way: str
 ) -> None:
@@ -168,7 +169,7 @@ def test_a_function_whose_owner_is_lost_does_not_run_as_the_user_of_the_migratio
     )
 
 
-@pytest.mark.parametrize("way", ["pg_dump", "create"])
+@pytest.mark.parametrize("way", first(["pg_dump", "create"]))
 def test_a_user_who_is_no_superuser_restores_owners_and_grants(
     names: tuple[Database, Database, dict[str, str]], way: str
 ) -> None:

@@ -15,6 +15,7 @@ from londiste.embedded.binaries import find_binaries
 from londiste.migrate import pg_dump
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_root, ret
+from tests.support.suite.slow import first
 
 SCHEMA = """
 create table t (id int primary key, v text);
@@ -56,7 +57,7 @@ def old(pgq_db16: Database) -> Database:
     return pgq_db16
 
 
-@pytest.mark.parametrize("way", ["pg_dump", "auto", "create"])
+@pytest.mark.parametrize("way", first(["pg_dump", "create", "auto"], 2))
 def test_a_database_with_queues_and_internal_options_of_columns_moves(
     old: Database, new_database: Callable[..., Database], way: str
 ) -> None:
@@ -115,7 +116,7 @@ def test_only_options_that_users_set_are_read(old: Database) -> None:
     ]
 
 
-@pytest.mark.parametrize("way", ["pg_dump", "create"])
+@pytest.mark.parametrize("way", first(["pg_dump", "create"]))
 def test_unlogged_sequences_are_moved_but_not_those_of_unlogged_tables(
     database16: Database, new_database: Callable[..., Database], way: str
 ) -> None:

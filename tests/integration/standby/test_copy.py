@@ -99,6 +99,7 @@ def test_the_root_reads_no_row_for_the_copy_of_one_table(uncopied: Make) -> None
     assert found.same()
 
 
+@pytest.mark.slow
 def test_a_copy_reads_the_provider_where_the_standby_is_another_one_paused_or_down(
     uncopied: Make,
 ) -> None:

@@ -21,7 +21,8 @@ update pgq.queue set queue_rotation_period = '0', queue_switch_time = now() - in
 _READ = "select dm_worked from pgq.daemon where dm_kind = 'standby'"
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_rows_stay_the_same_whatever_the_standby_does(pair: Make, seed: int) -> None:
     chance = random.Random(seed)
     found = pair(
@@ -73,6 +74,7 @@ def test_rows_stay_the_same_whatever_the_standby_does(pair: Make, seed: int) -> 
     assert "ERROR" not in worker.said(), worker.said()
 
 
+@pytest.mark.slow
 def test_a_silent_standby_delays_one_batch_and_none_of_those_behind_it(pair: Make) -> None:
     found = pair()
     # Two seconds are the least that libpq waits for a session.
