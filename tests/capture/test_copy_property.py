@@ -387,9 +387,10 @@ def prove(pair: CopyPair, seed: int, cases: int) -> None:
 
 
 def test_tables_that_are_copied_while_written_end_equal(pairs: Pairs) -> None:
-    prove(pairs("15 to 18"), START, CASES or 4)
+    prove(pairs("15 to 18"), START, CASES or 2)
 
 
+@pytest.mark.slow
 def test_real_processes_do_the_same(pairs: Pairs) -> None:
     prove(pairs("15 to 18", process=True), START, 1)
 

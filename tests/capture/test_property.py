@@ -41,7 +41,7 @@ def prove(pair: Pair, seeds: range) -> None:
 
 
 def test_replay_of_random_statements_ends_equal(pair: Pair) -> None:
-    prove(pair, range(START, START + int(os.environ.get("LONDISTE_TEST_CASES") or 30)))
+    prove(pair, range(START, START + int(os.environ.get("LONDISTE_TEST_CASES") or 12)))
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.fixtures.cluster import Database
 from tests.support.waiting import wait_for
 
@@ -51,6 +53,7 @@ def test_one_command_replicates_a_database(
     assert new.value("select count(*) from orders") == 1000
 
 
+@pytest.mark.slow
 def test_the_eleven_commands_replicate_a_table(
     new_database: Callable[..., Database], tmp_path: Path
 ) -> None:

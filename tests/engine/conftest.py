@@ -46,6 +46,14 @@ def carrier(request: pytest.FixtureRequest) -> Engine:
     return made  # type: ignore[no-any-return]
 
 
+#: For a test whose work a job of Spark shares with the local engine but for its transport.
+LOCAL_FIRST = pytest.mark.parametrize(
+    "carrier",
+    ["local", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.spark])],
+    indirect=True,
+)
+
+
 @dataclass
 class Pair:
     """A source and a target database, and what a copy process does around an engine."""

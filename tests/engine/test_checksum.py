@@ -6,7 +6,7 @@ import pytest
 
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
-from tests.engine.conftest import Pair
+from tests.engine.conftest import LOCAL_FIRST, Pair
 
 TABLE = TableName("public", "t")
 
@@ -34,6 +34,7 @@ def test_equal_tables_are_equal_whatever_the_order_of_rows(carrier: Engine, equa
     assert not differs(carrier, equal)
 
 
+@LOCAL_FIRST
 @pytest.mark.parametrize(
     "change",
     [
@@ -56,6 +57,7 @@ def test_a_difference_is_found(carrier: Engine, equal: Pair, change: str) -> Non
     assert differs(carrier, equal)
 
 
+@LOCAL_FIRST
 def test_text_does_not_depend_on_the_databases_settings(carrier: Engine, pair: Pair) -> None:
     pair.both("create table public.t (a timestamptz, b interval, c float8, d bytea, e date)")
     pair.both(
@@ -80,6 +82,7 @@ def test_only_rows_of_the_snapshot_count(carrier: Engine, equal: Pair) -> None:
     assert (source.rows, source.sum1, source.sum2) == (target.rows, target.sum1, target.sum2)
 
 
+@LOCAL_FIRST
 @pytest.mark.parametrize(
     "change",
     [
@@ -100,6 +103,7 @@ def test_rows_that_were_taken_from_the_snapshot_are_not_counted(
     assert (after.rows, after.moved) == (0, True)
 
 
+@LOCAL_FIRST
 def test_an_empty_table_has_no_rows_and_zero_sums(carrier: Engine, pair: Pair) -> None:
     pair.both("create table public.t (id int8)")
     (found,) = carrier.checksum([pair.compare("source", TABLE)], 2)

@@ -15,7 +15,7 @@ from londiste.db.names import TableName
 from londiste.engine.base import Engine
 from londiste.engine.spec import ChunkDone, CopySpec
 from londiste.errors import LondisteError, StateError, Superseded, TransientError
-from tests.engine.conftest import QUEUE, Pair
+from tests.engine.conftest import LOCAL_FIRST, QUEUE, Pair
 from tests.fixtures.values import quoted, usable
 from tests.support.unflushed import unflushed
 from tests.support.waiting import wait_for
@@ -78,6 +78,7 @@ def test_values_of_every_type_have_the_same_text_afterwards(carrier: Engine, pai
     assert (source.rows, source.sum1, source.sum2) == (target.rows, target.sum1, target.sum2)
 
 
+@LOCAL_FIRST
 def test_rows_written_after_the_snapshot_stay_out(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 1000)
     before = pair.source.execute(ROWS)
@@ -110,6 +111,7 @@ def test_a_superseded_attempt_writes_nothing(carrier: Engine, pair: Pair) -> Non
     assert marks(pair) == 0
 
 
+@LOCAL_FIRST
 def test_an_ended_attempt_writes_nothing(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 100)
     spec = pair.spec(TABLE)
@@ -121,12 +123,14 @@ def test_an_ended_attempt_writes_nothing(carrier: Engine, pair: Pair) -> None:
     assert in_target(pair) == 0
 
 
+@LOCAL_FIRST
 def test_an_empty_table_is_copied(carrier: Engine, pair: Pair) -> None:
     pair.both("create table public.t (id int)")
     (done,) = carrier.copy(pair.spec(TABLE), 2)
     assert (done.rows, marks(pair)) == (0, 1)
 
 
+@LOCAL_FIRST
 def test_a_table_without_columns_keeps_its_number_of_rows(carrier: Engine, pair: Pair) -> None:
     pair.both("create table public.t ()")
     pair.source.execute("insert into public.t default values")
@@ -135,6 +139,7 @@ def test_a_table_without_columns_keeps_its_number_of_rows(carrier: Engine, pair:
     assert (done.rows, in_target(pair)) == (2, 2)
 
 
+@LOCAL_FIRST
 @pytest.mark.parametrize("binary", [False, True])
 def test_quoted_names_are_copied(carrier: Engine, pair: Pair, binary: bool) -> None:
     schema, name, column = 'Sch "é ', 'a.b "%s"; --', 'Sel\'ect "{}" %'
@@ -151,6 +156,7 @@ def test_quoted_names_are_copied(carrier: Engine, pair: Pair, binary: bool) -> N
     assert pair.target.value(f"select count(*) from {full}") == 50
 
 
+@LOCAL_FIRST
 def test_rows_of_inheriting_tables_stay_out(carrier: Engine, pair: Pair) -> None:
     pair.both(
         "create table public.t (id int8, v text); create table public.c () inherits (public.t)"
@@ -162,6 +168,7 @@ def test_rows_of_inheriting_tables_stay_out(carrier: Engine, pair: Pair) -> None
     assert (done.rows, in_target(pair)) == (1, 1)
 
 
+@LOCAL_FIRST
 def test_a_source_condition_limits_the_rows(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 1000)
     list(carrier.copy(pair.spec(TABLE, chunk_bytes=64 * 1024, where="id % 10 = 0"), 2))
@@ -170,6 +177,7 @@ def test_a_source_condition_limits_the_rows(carrier: Engine, pair: Pair) -> None
     ]
 
 
+@LOCAL_FIRST
 def test_a_failing_source_is_reported_and_nothing_of_its_chunk_stays(
     carrier: Engine, pair: Pair
 ) -> None:
@@ -195,6 +203,7 @@ def test_a_failing_target_is_reported_and_nothing_of_its_chunk_stays(
     assert in_target(pair) == 0
 
 
+@LOCAL_FIRST
 @pytest.mark.parametrize("binary", [False, True])
 def test_types_that_do_not_fit_are_reported(carrier: Engine, pair: Pair, binary: bool) -> None:
     pair.source.execute("create table public.t (id text)")
@@ -205,6 +214,7 @@ def test_types_that_do_not_fit_are_reported(carrier: Engine, pair: Pair, binary:
     assert in_target(pair) == 0
 
 
+@LOCAL_FIRST
 def test_a_missing_target_table_is_reported(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 10)
     spec = pair.spec(TABLE)
@@ -213,6 +223,7 @@ def test_a_missing_target_table_is_reported(carrier: Engine, pair: Pair) -> None
         list(carrier.copy(spec, 2))
 
 
+@LOCAL_FIRST
 def test_one_bad_chunk_of_many_is_reported(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 2000)
     pair.target.execute("alter table public.t add check (id <> 1999)")
@@ -223,6 +234,7 @@ def test_one_bad_chunk_of_many_is_reported(carrier: Engine, pair: Pair) -> None:
     assert pair.target.value("select count(*) from public.t where id = 1999") == 0
 
 
+@LOCAL_FIRST
 def test_a_snapshot_whose_holder_is_gone_is_reported(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 10)
     spec = pair.spec(TABLE)
@@ -252,6 +264,7 @@ def test_a_source_table_that_was_rewritten_is_not_trusted(
     assert in_target(pair) == 0
 
 
+@LOCAL_FIRST
 def test_a_table_that_was_rewritten_before_it_was_split_is_not_trusted(
     carrier: Engine, pair: Pair
 ) -> None:
@@ -264,6 +277,7 @@ def test_a_table_that_was_rewritten_before_it_was_split_is_not_trusted(
     assert in_target(pair) == 0
 
 
+@LOCAL_FIRST
 @pytest.mark.parametrize(
     "change",
     [
@@ -282,6 +296,7 @@ def test_another_column_behind_a_name_is_not_read(carrier: Engine, pair: Pair, c
     assert in_target(pair) == 0
 
 
+@LOCAL_FIRST
 def test_an_unreachable_target_is_reported(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 10)
     spec = replace(pair.spec(TABLE), target="host=/nonexistent dbname=x")
@@ -291,6 +306,7 @@ def test_an_unreachable_target_is_reported(carrier: Engine, pair: Pair) -> None:
     assert "\n" not in caught.value.message
 
 
+@LOCAL_FIRST
 def test_triggers_of_the_target_stay_silent(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 10)
     pair.target.execute(
@@ -303,6 +319,7 @@ def test_triggers_of_the_target_stay_silent(carrier: Engine, pair: Pair) -> None
     assert in_target(pair) == 10
 
 
+@LOCAL_FIRST
 def test_a_target_trigger_that_swallows_rows_is_noticed(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 10)
     pair.target.execute(
@@ -344,6 +361,7 @@ def ranged(pair: Pair, rows: int) -> CopySpec:
         )
 
 
+@LOCAL_FIRST
 def test_ranges_of_the_key_are_read_in_snapshots_of_their_own(carrier: Engine, pair: Pair) -> None:
     spec = ranged(pair, 4000)
     assert len(spec.chunks) > 5
@@ -359,6 +377,7 @@ def test_ranges_of_the_key_are_read_in_snapshots_of_their_own(carrier: Engine, p
     assert all(seen)
 
 
+@LOCAL_FIRST
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_table_that_has_become_another_one_is_not_read(
     carrier: Engine, pair: Pair, side: str
@@ -395,6 +414,7 @@ def test_a_range_that_waits_for_a_rewrite_of_the_table_is_read_behind_it(
     assert in_target(pair) == 2000
 
 
+@LOCAL_FIRST
 def test_what_the_snapshot_of_a_chunk_has_seen_is_on_disk_before_it_counts(
     carrier: Engine, pair: Pair
 ) -> None:

@@ -184,6 +184,7 @@ def test_added_and_dropped_columns_are_followed(lake: Lake) -> None:
     assert lake.compare().equal and len(lake.version().columns) == 2
 
 
+@pytest.mark.slow
 def test_new_columns_that_have_values_in_older_rows_stop_a_state(lake: Lake) -> None:
     lake.stream.table(
         "id int primary key, v text, old text, g int generated always as (id * 2) stored"
@@ -270,6 +271,7 @@ def test_column_added_and_dropped_is_excluded_on_request(lake: Lake, mode: str) 
     assert {r["v"] for r in lake.rows(lake.stream.spark).collect()} == {"a", "b", "c"}
 
 
+@pytest.mark.slow
 def test_directory_that_is_absent_does_not_move_the_consumer(lake: Lake) -> None:
     lake.stream.table()
     lake.stream.write("insert into t values (1, 'a')")

@@ -71,6 +71,7 @@ def test_change_feed_leads_to_the_same_rows(lake: Lake, mode: str) -> None:
         lake.settings(lake_mode="append")
 
 
+@pytest.mark.slow
 def test_other_programs_may_optimize_vacuum_and_append(lake: Lake) -> None:
     lake.more["lake_mode"] = "append"
     lake.stream.table()

@@ -45,6 +45,7 @@ def test_a_kept_snapshot_is_read_in_parts_and_sees_nothing_of_later(stream: Stre
     assert stream.read(**ROWS, mode="snapshot").count() == 1051
 
 
+@pytest.mark.slow
 def test_changes_follow_the_rows_without_gap_or_overlap(stream: Stream) -> None:
     stream.table()
     stream.write("insert into t select i, 'old' from generate_series(1, 9) i")

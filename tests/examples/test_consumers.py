@@ -8,6 +8,8 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
+
 import londiste
 from tests.examples.conftest import EXAMPLES, Example
 from tests.examples.smtp_sink import smtp_sink
@@ -130,6 +132,7 @@ def test_a_killed_email_sender_repeats_at_most_the_mail_at_hand_with_its_message
     assert all(re.fullmatch(r"<mails\.\d+@example\.com>", name) for name in times)
 
 
+@pytest.mark.slow
 def test_mails_that_are_refused_for_now_come_again_and_others_are_dead_letters_with_the_reason(
     example: Make,
 ) -> None:
@@ -158,6 +161,7 @@ def test_mails_that_are_refused_for_now_come_again_and_others_are_dead_letters_w
     assert "550 5.1.1 no such mailbox" in " ".join(said.split())
 
 
+@pytest.mark.slow
 def test_without_a_mail_server_mails_wait_and_are_dead_letters_after_the_attempts(
     example: Make,
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import londiste
 from tests.examples.conftest import EXAMPLES, Example
+from tests.support.suite.slow import first
 from tests.support.ticking import Ticker
 from tests.support.waiting import wait_for
 
@@ -54,6 +55,7 @@ def test_workers_share_jobs_and_failed_ones_are_dead_letters_after_three_attempt
     assert two.stop() == 0, two.said()
 
 
+@pytest.mark.slow
 def test_a_killed_worker_goes_on_under_its_name_and_every_result_is_there_once(
     example: Make,
 ) -> None:
@@ -76,7 +78,7 @@ def test_a_killed_worker_goes_on_under_its_name_and_every_result_is_there_once(
     assert "square 1 " not in again.said() and "square 2 " in again.said()
 
 
-@pytest.mark.parametrize("dies", [True, False], ids=["killed", "standing-still"])
+@pytest.mark.parametrize("dies", first([True, False]), ids=["killed", "standing-still"])
 def test_the_job_of_a_worker_that_does_not_come_back_is_taken_over_and_has_one_result(
     example: Make, dies: bool
 ) -> None:

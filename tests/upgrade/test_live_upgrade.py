@@ -14,6 +14,7 @@ from londiste.db.connection import Connection
 from londiste.errors import LockTimeout
 from londiste.install import apply, locks, remove
 from tests.fixtures.cluster import Database
+from tests.support.suite.slow import only
 from tests.support.waiting import wait_for
 from tests.upgrade.test_upgrade import (
     FROZEN,
@@ -116,7 +117,10 @@ def uninstall(database: Database) -> None:
     remove.uninstall(database.connect())
 
 
-@pytest.mark.parametrize("change", [upgrade_by_command, upgrade_by_script, uninstall])
+CHANGES = (upgrade_by_command, upgrade_by_script, uninstall)
+
+
+@pytest.mark.parametrize("change", only(CHANGES, upgrade_by_command, uninstall))
 def test_applications_write_while_a_change_waits_for_a_transaction(
     database: Database, change: Callable[[Database], None]
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_path_names_the_queue_and_its_tables() -> None:
         assert caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_queue_is_a_view_of_spark_sql_and_no_table_of_its_catalog(
     spark: Any, stream: Stream
@@ -134,5 +135,7 @@ def test_a_path_and_a_split_stream(spark: Any, stream: Stream, tmp_path: Path) -
     assert orders.collect() == loaded.collect()
     (item,) = londiste.spark.table(both, "_mart.items").collect()
     assert (item["code"], bytes(item["b"]), item["_change_type"]) == ("x", b"\x00\xff", "insert")
+    with pytest.raises(Exception, match="hint: create or replace temporary view"):
+        spark.sql(f"create table kept using pgq options (dsn '{dsn}', path 'q/public.orders')")
     stream.write("delete from orders")
     assert loaded.count() == 1

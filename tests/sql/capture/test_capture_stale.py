@@ -11,6 +11,7 @@ import pytest
 
 from tests.fixtures.cluster import Database
 from tests.support.queue_events import Fields, take_events, writer
+from tests.support.suite.slow import first
 from tests.support.waiting import wait_for
 
 Session = psycopg.Connection[tuple[object, ...]]
@@ -96,7 +97,7 @@ def test_an_alter_that_is_rolled_back_leaves_nothing_behind(app: Session, form: 
 
 
 @pytest.mark.parametrize("altered", ["drop n", "rename n to m", "rename id to nr", "add w text"])
-@pytest.mark.parametrize("ignored", [False, True])
+@pytest.mark.parametrize("ignored", first([False, True]))
 @FORMS
 def test_a_truncate_may_be_the_first_change_after_an_alter(
     app: Session, form: str, ignored: bool, altered: str
@@ -142,7 +143,7 @@ ALTERED = {
 
 
 @FORMS
-@pytest.mark.parametrize("renewed", [False, True])
+@pytest.mark.parametrize("renewed", first([False, True]))
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("what", ALTERED)
 def test_a_transaction_older_than_the_alter_writes_what_the_table_has(

@@ -330,6 +330,7 @@ class TestTheView:
         assert value(conn, "select sub_batch from pgq.subscription") == batch
 
 
+@pytest.mark.slow
 def test_consumers_lose_and_repeat_nothing_while_tables_turn_and_sessions_are_killed(
     queue: Database,
 ) -> None:
