@@ -8,9 +8,11 @@ import psycopg
 import pytest
 
 from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.support.servers.kept_nodes import kept_nodes
 
 
 @pytest.fixture
+@kept_nodes
 def root(nodes_of: Nodes) -> Node:
     node = nodes_of.root()
     node.db.execute("create table fruit (id int primary key, name text)")

@@ -11,9 +11,11 @@ from londiste.monitor.captures.rules import CaptureFacts, findings
 from londiste.monitor.doctor.examine import examine
 from londiste.monitor.queues.model import Severity
 from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.support.servers.kept_nodes import kept_nodes
 
 
 @pytest.fixture
+@kept_nodes
 def root(nodes_of: Nodes, londiste: CommandLine) -> Node:
     node = nodes_of.root()
     node.db.execute("create table fruit (id int primary key, name text, doc jsonb)")

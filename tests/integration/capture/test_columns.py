@@ -6,6 +6,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from tests.support.servers.kept_nodes import kept_nodes
 
 MORE = "alter table t " + ", ".join(
     f"add column c{i} {kind}"
@@ -16,6 +17,7 @@ MORE = "alter table t " + ", ".join(
 
 
 @pytest.fixture
+@kept_nodes
 def pair(nodes_of: Nodes, londiste: CommandLine) -> tuple[Node, Node]:
     root = nodes_of.root()
     below = nodes_of.below(root, "branch", NodeType.BRANCH)

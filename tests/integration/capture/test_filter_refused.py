@@ -7,12 +7,14 @@ import pytest
 from londiste.cascade.model import NodeType
 from londiste.handlers.condition import means_the_same
 from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.support.servers.kept_nodes import kept_nodes
 
 COLUMNS = "(id int primary key, region text, n numeric, doc jsonb, at timestamptz)"
 SCHEMA = f"create table t {COLUMNS}; create table u {COLUMNS}"
 
 
 @pytest.fixture
+@kept_nodes
 def root(nodes_of: Nodes, londiste: CommandLine) -> Node:
     node = nodes_of.root()
     node.db.execute(SCHEMA)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.suite.slow import first
 
 SCHEMA = """
@@ -20,6 +21,7 @@ alter table t enable always trigger each;
 
 
 @pytest.fixture
+@kept_nodes
 def pair(nodes_of: Nodes, londiste: CommandLine) -> tuple[Node, Node]:
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")

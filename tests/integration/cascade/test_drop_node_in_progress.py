@@ -14,6 +14,7 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute, remaining
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
+from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.waiting import wait_for
 
 NOTES = "select operation, node_name from pgq_node.operation"
@@ -21,6 +22,7 @@ KNOWN = "select node_name from pgq_node.node_location order by 1"
 
 
 @pytest.fixture
+@kept_nodes
 def three(nodes_of: Nodes) -> tuple[Node, Node, Node]:
     """root <- branch, root <- leaf; all know each other."""
     root = nodes_of.root()

@@ -15,6 +15,7 @@ from londiste.pgq.consumers import ConsumerKind
 from londiste.shell.session import Session
 from londiste.shell.statements import execute
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from tests.support.servers.kept_nodes import kept_nodes
 
 WORKER, COPY, MARK, STONE = "w_leaf", "w_leaf.copy.public.t", ".leaf.watermark", "old.gravestone"
 OWN = (WORKER, COPY, MARK, ".global_watermark", STONE, ".old.watermark")
@@ -43,6 +44,7 @@ NAMES = {
 
 
 @pytest.fixture
+@kept_nodes
 def root(nodes_of: Nodes) -> Node:
     """A root with a leaf that copies a table, a failed root, and a consumer of an application."""
     node = nodes_of.root()

@@ -12,12 +12,14 @@ import pytest
 
 from tests.fixtures.cascade import CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
+from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.waiting import wait_for
 
 TABLES = ("fruit", "nut", "leek")
 
 
 @pytest.fixture
+@kept_nodes
 def root(nodes_of: Nodes) -> Node:
     node = nodes_of.root()
     for table in TABLES:

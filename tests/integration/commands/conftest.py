@@ -6,9 +6,11 @@ import pytest
 
 from tests.fixtures.cascade import Node, Nodes
 from tests.fixtures.scripts import tree  # noqa: F401 -- fixture
+from tests.support.servers.kept_nodes import kept_nodes
 
 
 @pytest.fixture
+@kept_nodes
 def root(nodes_of: Nodes) -> Node:
     node = nodes_of.root()
     node.db.execute(

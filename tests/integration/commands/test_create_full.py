@@ -6,6 +6,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = """
 create function note() returns trigger language plpgsql as 'begin return new; end';
@@ -21,6 +22,7 @@ create trigger lines_t before insert on lines for each row execute function note
 
 
 @pytest.fixture
+@kept_nodes
 def root(nodes_of: Nodes, londiste: CommandLine) -> Node:
     node = nodes_of.root()
     node.db.execute(SCHEMA)

@@ -17,9 +17,11 @@ from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from tests.fixtures.cascade import QUEUE, Node, Nodes
 from tests.fixtures.cluster import Database
+from tests.support.servers.kept_nodes import kept_nodes
 
 
 @pytest.fixture
+@kept_nodes
 def pair(nodes_of: Nodes) -> tuple[Node, Node]:
     """Root and leaf of queue ``q`` with table t."""
     root = nodes_of.root()

@@ -10,6 +10,7 @@ import pytest
 
 from londiste.replication.commands.fkeys import KeyFacts, judge
 from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.waiting import wait_for
 
 SCHEMA = """
@@ -20,6 +21,7 @@ create table other (id int primary key, b int references b);
 
 
 @pytest.fixture
+@kept_nodes
 def leaf(nodes_of: Nodes, londiste: CommandLine) -> Node:
     """Two tables in step, a third that is not replicated."""
     root = nodes_of.root()

@@ -11,6 +11,7 @@ from londiste.changes.decode import decode
 from tests.fixtures.cluster import Database
 from tests.sql.capture.test_triggers_options import TRIGGERS, Session, attach, refused
 from tests.support.queue_events import Fields, as_event, take_events, writer
+from tests.support.suite.slow import only
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_expressions_run_with_the_rights_of_the_writer(app: Session) -> None:
         app.execute("drop role fix_clerk")
 
 
-@pytest.mark.parametrize("trigger", [*TRIGGERS, "own capture"])
+@pytest.mark.parametrize("trigger", only([*TRIGGERS, "own capture"], "logutriga", "own capture"))
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [

@@ -7,15 +7,12 @@ import itertools
 import os
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 import pytest
 
 from tests.fixtures.cluster import Database, Server, template
-
-if TYPE_CHECKING:
-    from tests.fixtures.line import Line, LineNode
 
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 
@@ -25,11 +22,37 @@ MOST = 2
 _numbers = itertools.count(1)
 
 
+class AnyNode(Protocol):
+    """A node in a database."""
+
+    name: str
+
+    @property
+    def database(self) -> Database: ...
+
+
+class Beginning(Protocol):
+    """Who makes nodes for a test: a line, or the nodes of queue ``q``."""
+
+    make_database: Callable[..., Database]
+    cluster: Server | None
+    kept: Kept
+    nodes: dict[str, Any]
+    #: Databases of this test that go with it.
+    own: list[Database]
+
+    def resumed(self, node: Any, database: Database) -> AnyNode:
+        """The node of a test before, which is in this database now."""
+
+    def leave(self) -> None:
+        """Ends the sessions in the databases."""
+
+
 @dataclass
 class _World:
     """Nodes with the databases of which they are clones; ``answer`` is what their maker said."""
 
-    nodes: list[LineNode]
+    nodes: list[AnyNode]
     saved: list[Database]
     answer: Any
 
@@ -45,7 +68,7 @@ class Kept:
 
     worlds: dict[Hashable, _World] = field(default_factory=dict)
 
-    def get(self, key: Hashable, line: Line, make: Callable[[], Any]) -> Any:
+    def get(self, key: Hashable, line: Beginning, make: Callable[[], Any]) -> Any:
         """What ``make`` has answered, with the nodes of this test in place of those it has made.
 
         Every test gets databases of the same names, since connection strings are stored in them.
@@ -66,11 +89,19 @@ class Kept:
             here[node.name] = line.resumed(node, database)
         return _here(world.answer, here)
 
-    def _made(self, line: Line, make: Callable[[], Any]) -> _World:
+    def _made(self, line: Beginning, make: Callable[[], Any]) -> _World:
         assert not line.nodes, "kept nodes are the first ones"
+        made: list[Database] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(line, "make_database", _database_of(line))
-            answer = make()
+            patch.setattr(line, "make_database", _database_of(line, made))
+            try:
+                answer = make()
+            except BaseException:
+                # Skipped, too.
+                for database in made:
+                    database.drop()
+                raise
+        line.leave()
         nodes = list(line.nodes.values())
         line.nodes.clear()
         saved = []
@@ -85,18 +116,19 @@ class Kept:
         return _World(nodes, saved, answer)
 
 
-def _database_of(line: Line) -> Callable[..., Database]:
+def _database_of(line: Beginning, made: list[Database]) -> Callable[..., Database]:
     def make(*, on: Server | None = None, pgq: bool = False) -> Database:
         server = on or line.cluster
         assert server is not None
         name = f"ldk_{os.getpid()}_{next(_numbers)}"
         server.create_database(name, template=template(server) if pgq else None)
-        return Database(server, name)
+        made.append(Database(server, name))
+        return made[-1]
 
     return make
 
 
-def _here(answer: Any, nodes: dict[str, LineNode]) -> Any:
+def _here(answer: Any, nodes: dict[str, AnyNode]) -> Any:
     if isinstance(answer, tuple):
         return tuple(_here(one, nodes) for one in answer)
     return nodes.get(answer.name, answer) if hasattr(answer, "database") else answer
@@ -112,10 +144,10 @@ def kept_worlds(cluster: Server) -> Iterator[Kept]:
 
 
 def kept_nodes(maker: Maker) -> Maker:
-    """For a function or fixture that makes nodes of a line: each of its forms is made once.
+    """For a function or fixture that makes nodes: each of its forms is made once.
 
     It answers nodes, or a tuple with nodes, and starts no process that stays.  Its arguments but
-    the line are part of what is kept.
+    the line, or ``nodes_of``, and commands are part of what is kept.
     """
 
     @functools.wraps(maker)
@@ -125,7 +157,7 @@ def kept_nodes(maker: Maker) -> Maker:
         form = [
             repr(getattr(one, "param", "") if isinstance(one, pytest.FixtureRequest) else one)
             for one in given
-            if one is not line and not isinstance(one, pytest.CaptureFixture)
+            if one is not line and not (isinstance(one, pytest.CaptureFixture) or callable(one))
         ]
         key = (maker.__module__, maker.__qualname__, *keys, *form)
         return line.kept.get(key, line, lambda: maker(*args, **keys))
