@@ -277,7 +277,8 @@ def _kill_copy(cascade: Cascade, cluster16: Server, point: str) -> None:
     with writers.quick_and_slow(root.database) as (writer, slow):
         writer.wait(20)
         cascade.add_tables("--all", "--insert-only")
-        cascade.wait_crash(worker, point)
+        # A busy machine starts Spark in more than a minute.
+        cascade.wait_crash(worker, point, 300)
         # The worker lives on and starts the copy again by itself.
         cascade.wait_sync(leaf)
         assert worker.running()
