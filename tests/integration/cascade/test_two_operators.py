@@ -192,7 +192,7 @@ def test_the_command_that_creates_a_node_holds_its_provider(
     leaf = nodes_of.new("leaf", NodeType.LEAF)
     with Connections(name="other") as other:
         other.alone(root.dsn, "root", QUEUE)
-        db = nodes_of._new_database(pgq=True)
+        db = nodes_of.make_database(pgq=True)
         argv = ("create-leaf", "leaf", f"--provider={root.dsn}")
         refused = londiste(db, *argv)
         assert "another command is changing the cascade" in refused.err
