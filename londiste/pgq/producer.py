@@ -155,6 +155,18 @@ def insert_selected(
     return count
 
 
+def first_refused_event(
+    conn: Connection, queue: str, types: Sequence[str | None], tables: Sequence[str | None]
+) -> int | None:
+    """The place of the first event that a node refuses from roles without administrator rights.
+
+    types, tables -- type and ``extra1`` of each event.
+    None: there is no such event, or the queue is no node.  Needs pgq_admin.
+    """
+    number = call.value(conn, "pgq.first_refused_event", queue, list(types), list(tables))
+    return None if number is None else int(number) - 1
+
+
 class _TooMany(Exception):
     """More events than the queue takes from one transaction."""
 

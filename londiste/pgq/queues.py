@@ -54,6 +54,11 @@ def get_queue_config(conn: Connection, queue: str) -> list[QueueParameter]:
     return call.records(conn, QueueParameter, "pgq.get_queue_config", queue)
 
 
+def is_node(conn: Connection, queue: str) -> bool:
+    """Whether a queue is a node of a cascade; False for an unknown one."""
+    return any(node for (node,) in tuples(conn, "queue_is_node", queue=queue))
+
+
 def get_queue_info(conn: Connection, queue: str | None = None) -> list[QueueInfo]:
     """Settings and state of one queue or of all; empty for an unknown queue."""
     return call.records(conn, QueueInfo, "pgq.get_queue_info", queue)

@@ -18,7 +18,7 @@ from londiste.db.connection import Connection
 from londiste.db.copy import copy_in, pipe
 from londiste.db.names import TableName
 from londiste.errors import EventError, UnknownQueue
-from londiste.pgq import batches, producer
+from londiste.pgq import batches, producer, queues
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.slices import Slice, StagedSlice, StageSpec, StageTask
 from londiste.replication.parallel.stage_task import require_all
@@ -86,6 +86,7 @@ def move(
     check -- checks the name of a group's queue.  After an EventError of it, or for a missing queue,
         the batch is processed serially, which names the event.
     """
+    nodes: dict[str, bool] = {}
 
     def merge(spec: StageSpec, part: Slice, staged_slice: StagedSlice) -> int:
         staged = _table(spec.attempt).sql
@@ -109,8 +110,13 @@ def move(
                     ).format(staged, queue),
                     [part.number, group.queue],
                 )
+                if name not in nodes:
+                    nodes[name] = queues.is_node(ctx.db, name)
             except (EventError, UnknownQueue) as error:
                 raise FallBackToSerial(error.message) from error
+            if nodes[name]:
+                # What a node refuses is decided event by event.
+                raise FallBackToSerial(f"queue {name} is a node of a cascade")
             ctx.stats[name] += moved
             count += moved
         return count

@@ -41,7 +41,7 @@ class QueueMover(JobConsumer):
         mover_base.check(self.settings, self.settings.dst_queue_name)
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
-        """Moves the batch with one COPY, or a large one in parallel."""
+        """Moves the batch with one COPY for each chunk, or a large one in parallel."""
         queue = self.settings.dst_queue_name
         if not parallel_events.move(
             self,
@@ -51,4 +51,6 @@ class QueueMover(JobConsumer):
             queue=sql.Literal(queue),
             check=lambda group: queue,
         ):
-            mover_base.put(ctx.db, queue, events)
+            into = mover_base.TargetQueues(ctx.db, batch, self.settings)
+            for chunk in events.chunks():
+                into.put(queue, chunk)

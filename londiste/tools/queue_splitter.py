@@ -9,8 +9,9 @@ from pydantic import Field, field_validator
 
 from londiste.changes.decode import shown
 from londiste.consumer import EXACTLY_ONCE_ELSEWHERE, Batch, Context, Delivery, Event, Events
-from londiste.errors import EventError, UnknownQueue
+from londiste.errors import UnknownQueue
 from londiste.pgq.consumers import ConsumerKind
+from londiste.settings import CommaList
 from londiste.tools import mover_base, parallel_events
 from londiste.tools.parallel_batches import JobConsumer, JobSettings
 from londiste.tools.parallel_events import Group
@@ -27,6 +28,10 @@ class SplitterSettings(JobSettings):
     default_queue: str = Field(
         "",
         description="Queue for events whose field is empty (default: such an event is an error).",
+    )
+
+    target_queues: CommaList = Field(
+        (), description="Queues that events may name (default: all queues of the target)."
     )
 
     @field_validator("queue_field", mode="before")
@@ -67,16 +72,19 @@ class QueueSplitter(JobConsumer):
             check=lambda group: self._of_group(group, batch, ctx),
         ):
             return
+        into = mover_base.TargetQueues(ctx.db, batch, self.settings)
         for chunk in events.chunks():
             parts: dict[str, list[Event]] = {}
             for event in chunk:
                 parts.setdefault(self._target(event, batch, ctx), []).append(event)
             for queue, part in parts.items():
                 try:
-                    ctx.stats[queue] += mover_base.put(ctx.db, queue, part)
+                    ctx.stats[queue] += into.put(queue, part)
                 except UnknownQueue as error:
                     no = mover_base.unknown(queue, self.settings)
-                    raise self._refused(part[0], batch, no.message, no.detail, no.hint) from error
+                    raise mover_base.refused(
+                        part[0], batch, no.message, no.detail, no.hint
+                    ) from error
 
     def _of_group(self, group: Group, batch: Batch, ctx: Context) -> str:
         """``_target`` for the first event of a group, with a short error."""
@@ -89,7 +97,7 @@ class QueueSplitter(JobConsumer):
         field = self.settings.queue_field
         name: str = getattr(event, field) or self.settings.default_queue
         if not name:
-            raise self._refused(
+            raise mover_base.refused(
                 event,
                 batch,
                 "it names no target queue",
@@ -97,11 +105,21 @@ class QueueSplitter(JobConsumer):
                 "set default_queue for such events, or queue_field to the field with the"
                 " queue's name",
             )
+        allowed = self.settings.target_queues
+        if allowed and name not in {*allowed, self.settings.default_queue}:
+            raise mover_base.refused(
+                event,
+                batch,
+                f"queue {shown(name)} is not in target_queues",
+                f"{field} names it",
+                "add the queue to target_queues; or leave the event out:"
+                f" {mover_base.without(event.id, self.settings.consumer_filter)}",
+            )
         if name == batch.queue:
             if self._same_database is None:
                 self._same_database = mover_base.same_database(self.settings, ctx.db)
             if self._same_database:
-                raise self._refused(
+                raise mover_base.refused(
                     event,
                     batch,
                     "its target is the same queue",
@@ -110,15 +128,3 @@ class QueueSplitter(JobConsumer):
                     " database",
                 )
         return name
-
-    def _refused(
-        self, event: Event, batch: Batch, message: str, detail: str, hint: str
-    ) -> EventError:
-        return EventError(
-            f"event {event.id} of queue {batch.queue}: {message}",
-            detail=detail,
-            hint=hint,
-            queue=batch.queue,
-            batch_id=batch.id,
-            event_id=event.id,
-        )

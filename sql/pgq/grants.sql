@@ -149,6 +149,9 @@ grant execute on function
     pgq.forget_lost_position(text, text)
 to pgq_admin;
 
+-- programs that insert events of others
+grant execute on function pgq.first_refused_event(text, text[], text[]) to pgq_admin;
+
 -- producers: what insert_event() and its like call for them
 grant execute on function
     pgq._produce(text, text, text, text, text, text, text),
