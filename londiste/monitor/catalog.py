@@ -134,6 +134,14 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             " … enable trigger all this finding ends, but these changes stay lost:"
             " londiste compare finds them.",
         ),
+        "branch-capture": (
+            "A table of a branch is not captured: its trigger is gone or disabled. Nodes below get"
+            " the events of its provider, so they lack nothing. But writes on the branch by mistake"
+            " are not seen, and takeover and switchover refuse the branch as the root.",
+            "londiste compare TABLE with the settings of the branch, and londiste resync TABLE"
+            " there where it differs. Only then londiste triggers --restore TABLE. A node below"
+            " needs a copy only if it has copied the table from the branch meanwhile.",
+        ),
         "replication-role": (
             "session_replication_role is replica or local for the server, the database or a role:"
             " captures do not fire in such sessions, and their changes are lost for all nodes.",

@@ -50,6 +50,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 table=name,
                 name=str(table.name),
                 captures=node.type is not NodeType.LEAF,
+                root=node.type is NodeType.ROOT,
                 trigger=how.trigger,
                 lost=lost.get(str(table.name), ""),
                 renamed=_renamed(table, renamed.get(table.name), node, how),

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from londiste.db.names import TableName, argument
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication.commands.add_table_checks import not_null
+from londiste.replication.commands.triggers import rows_first
 
 #: What is safe: above it a statement of the application may meet PostgreSQL's limit on one text.
 VALUE_BYTES = 256 << 20
 ROW_BYTES = 500 << 20
 #: An average that says that single rows may well come near the limits.
 WIDE_BYTES = 1 << 20
+
+#: Of a table of a branch that is not captured.
+UNREADY = "its capture is lost, this branch cannot become the root"
+_Make = Callable[[Severity, str, str, str, str], Finding]
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class CaptureFacts:
 
     name -- its name in the queue, if that is another one.
     captures -- whether this node captures (root and branch do, a leaf refuses writes).
+    root -- whether its captures are the events of the queue; those of a branch are its provider's.
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
     lost -- why nothing is captured any more; stale -- what does not match, and what to run.
@@ -41,6 +47,7 @@ class CaptureFacts:
 
     table: str
     captures: bool = True
+    root: bool = True
     trigger: str = "capture"
     lost: str = ""
     renamed: str = ""
@@ -93,21 +100,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
             )
         )
     elif one.captures and (one.lost or one.trigger == "none"):
-        again = (
-            f"londiste triggers --restore {one.argument}, then on the nodes below: londiste"
-            f" resync {one.argument}"
-        )
-        found.append(
-            finding(
-                Severity.CRITICAL,
-                "capture-lost",
-                "its changes are not captured",
-                f"it {one.lost}" if one.lost else "it was added without triggers, or lost them",
-                again
-                if one.there
-                else f"londiste remove-table {one.argument}; or create it again, then {again}",
-            )
-        )
+        found.append(_uncaptured(one, finding))
     if one.captures and one.trigger == "capture" and one.unreadable:
         found.append(
             finding(
@@ -168,9 +161,31 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
     return found
 
 
-def _sizes(
-    one: CaptureFacts, make: Callable[[Severity, str, str, str, str], Finding]
-) -> list[Finding]:
+def _uncaptured(one: CaptureFacts, make: _Make) -> Finding:
+    restore = f"londiste triggers --restore {one.argument}"
+    why = f"it {one.lost}" if one.lost else "it was added without triggers, or lost them"
+    if one.root:
+        again = f"{restore}, then on the nodes below: londiste resync {one.argument}"
+        gone = f"londiste remove-table {one.argument}; or create it again, then {again}"
+        return make(
+            Severity.CRITICAL,
+            "capture-lost",
+            "its changes are not captured",
+            why,
+            again if one.there else gone,
+        )
+    return make(
+        Severity.WARNING,
+        "branch-capture",
+        UNREADY,
+        f"{why}; nodes below get the events of the provider, writes on this node reach no queue",
+        f"{rows_first(one.argument)}; then {restore}"
+        if one.there
+        else f"create it, then londiste resync {one.argument}; then {restore}",
+    )
+
+
+def _sizes(one: CaptureFacts, make: _Make) -> list[Finding]:
     found = []
     for kind, size, limit in (("value", one.value, VALUE_BYTES), ("row", one.row, ROW_BYTES)):
         if size is not None and size >= limit // 2:

@@ -135,6 +135,11 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     return result
 
 
+def rows_first(name: str) -> str:
+    """Hint for a table of a subscriber whose rows may differ; its name as an argument."""
+    return f"londiste compare {name}, and londiste resync {name} where it differs"
+
+
 def after_rename(
     name: TableName, dest: TableName, now: TableName, *, root: bool, lost: bool
 ) -> str:
@@ -185,9 +190,13 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
             Mend(node.name, dsn, queue, table.name, table.dest, node.type.value, stale, anew)
         )
         if not stale and node.type is not NodeType.LEAF:
+            do = (
+                f"on every node below: londiste resync {argument(table.name)}"
+                if node.type is NodeType.ROOT
+                else f"on this node: {rows_first(argument(table.name))}"
+            )
             notes.append(
-                f"table {table.name}: changes since its capture was lost are not in the queue; on"
-                f" every node below: londiste resync {argument(table.name)}"
+                f"table {table.name}: changes since its capture was lost are not in the queue; {do}"
             )
     return CommandPlan(tuple(steps), notes=tuple(notes))
 

@@ -13,12 +13,13 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.cluster_state import ClusterState, Warn
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import BadOption, StateError
 from londiste.handlers import table_rules
 from londiste.orchestration.connections import Connections
 from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
+from londiste.replication.commands.triggers import rows_first
 from londiste.replication.failover import reroute
 from londiste.replication.model import ReplicatedSequence, ReplicatedTable
 
@@ -101,7 +102,7 @@ def findings(
             found.append(
                 PromotionBlocker(
                     f"table {table.name} is not captured on {node}: {lost[table.name]}",
-                    f"triggers --restore '{table.name}'",
+                    _restore(argument(table.name), answers=old is not None),
                 )
             )
     kept = {s.name for s in new_sequences if s.local}
@@ -114,6 +115,17 @@ def findings(
                 )
             )
     return found
+
+
+def _restore(name: str, *, answers: bool) -> str:
+    """The command for a lost capture of a branch, without its first ``londiste``.
+
+    answers -- the old root does: writes of before can be found and replaced.
+    """
+    restore = f"triggers --restore {name}"
+    if not answers:
+        return restore
+    return f"{rows_first(name).removeprefix('londiste ')}; then londiste {restore}"
 
 
 def part_findings(
