@@ -9,6 +9,8 @@ temporary table with the same columns, which is rolled back.
 
 from __future__ import annotations
 
+import contextlib
+
 import psycopg
 from psycopg import sql
 
@@ -22,8 +24,10 @@ from londiste.handlers.base import TableRules
 _TRY = "londiste_condition"
 
 
-def check(conn: Connection, table: TableName, wants: TableRules) -> None:
-    """Refuses a condition or columns that are invalid for the local table.  Changes nothing.
+def check(conn: Connection, table: TableName, wants: TableRules, *, created: bool = False) -> None:
+    """Refuses a condition or columns that are invalid for a table.  Changes nothing.
+
+    created -- the table is the provider's, and the local one will be created like it.
 
     Raises BadOption, and UnknownTable when the table is not there.
     """
@@ -53,13 +57,15 @@ def check(conn: Connection, table: TableName, wants: TableRules) -> None:
         if not kept and column.not_null and not given:
             raise BadOption(
                 f"table {table}: column {name} cannot be excluded",
-                detail="on this node it is NOT NULL and has no default",
-                hint=f"alter table {table.quoted} alter {name} drop not null",
+                detail="it is NOT NULL and has no default"
+                + (", as in the table that would be created" if created else " on this node"),
+                hint="create the table without this column, and add it without --create"
+                if created
+                else f"alter table {table.quoted} alter {quote(name)} drop not null",
             )
     if not wants.where:
         return
-    read = _read(conn, table, wants.where)
-    for name in read:
+    for name in _columns_read(conn, table, wants.where, if_allowed=created):
         if not wants.keeps(name):
             raise BadOption(
                 f"--where reads column {name}, which is excluded from table {table}",
@@ -81,7 +87,13 @@ def check(conn: Connection, table: TableName, wants: TableRules) -> None:
 
 
 def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
-    """Refuses columns that the source's table does not have.  Raises BadOption."""
+    """Refuses a condition or columns that are invalid for the source's table.  Changes nothing.
+
+    The copy evaluates the condition there: it must have the same result at all times there, too.
+    Without rights on temporary tables there, only its syntax and names are checked.
+
+    Raises BadOption.
+    """
     columns = {column.name: column for column in catalog.columns(conn, table)}
     for name in sorted((wants.columns or frozenset()) - columns.keys()):
         raise BadOption(
@@ -92,18 +104,27 @@ def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
         return
     try:
         _explain(conn, table, wants.where)
+        with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
+            _read(conn, table, wants.where)
     except psycopg.Error as error:
         raise _refused(error, wants.where, f"{table} on {describe_dsn(conn.info.dsn)}") from error
 
 
 def check_types(
-    origin: Connection, source: TableName, conn: Connection, table: TableName, wants: TableRules
+    origin: Connection,
+    source: TableName,
+    conn: Connection,
+    table: TableName,
+    wants: TableRules,
+    *,
+    created: bool = False,
 ) -> None:
     """Refuses a condition over columns whose types differ: it would choose other rows.
 
     The copy evaluates it with the types of the source, events are read with those of this node.
 
     origin, source -- the source and its table; conn, table -- the local ones.
+    created -- the latter are those of the provider, and the local table will be created like it.
 
     Raises BadOption.
     """
@@ -111,11 +132,12 @@ def check_types(
         return
     there = {column.name: column.read_as for column in catalog.columns(origin, source)}
     here = {column.name: column.read_as for column in catalog.columns(conn, table)}
-    for name in _read(conn, table, wants.where):
+    for name in _columns_read(conn, table, wants.where, if_allowed=created):
         if name in there and not means_the_same(there[name], here[name]):
+            place = f"at {describe_dsn(conn.info.dsn)}" if created else "here"
             raise BadOption(
-                f"the filter of table {table} reads column {name}, which is {here[name]} here and"
-                f" {there[name]} at {describe_dsn(origin.info.dsn)}",
+                f"the filter of table {table} reads column {name}, which is {here[name]} {place}"
+                f" and {there[name]} at {describe_dsn(origin.info.dsn)}",
                 detail="the copy evaluates the filter with one type and events with the other:"
                 " rows would be missing, or too many",
                 hint=f"alter table {table.quoted} alter {quote(name)} type {there[name]}; or filter"
@@ -158,22 +180,34 @@ def _explain(conn: Connection, table: TableName, where: str) -> None:
             conn.execute((text.as_string(conn) + form.format(where)).encode())
 
 
-def _read(conn: Connection, table: TableName, where: str) -> list[str]:
-    """The columns that a condition reads."""
+def _columns_read(
+    conn: Connection, table: TableName, where: str, *, if_allowed: bool = False
+) -> list[str]:
+    """As ``_read``, with errors for the user.
+
+    if_allowed -- none without rights on temporary tables.
+    """
     try:
-        with conn.transaction(force_rollback=True):
-            conn.execute(
-                sql.SQL("create temp table {} (like {}) on commit drop").format(
-                    sql.Identifier(_TRY), table.sql
-                )
-            )
-            # Only what is an expression in brackets and without them is one expression.
-            for number, form in enumerate(("({})", "{}")):
-                text = f"create index {_TRY}_{number} on pg_temp.{_TRY} ((1)) where "
-                conn.execute((text + form.format(where)).encode())
-            rows = conn.execute(query("condition_columns"), [f"{_TRY}_1"]).fetchall()
+        with contextlib.suppress(*([psycopg.errors.InsufficientPrivilege] if if_allowed else [])):
+            return _read(conn, table, where)
+        return []
     except psycopg.Error as error:
         raise _refused(error, where, str(table)) from error
+
+
+def _read(conn: Connection, table: TableName, where: str) -> list[str]:
+    """The columns that a condition reads.  Raises the server's error if it is invalid."""
+    with conn.transaction(force_rollback=True):
+        conn.execute(
+            sql.SQL("create temp table {} (like {}) on commit drop").format(
+                sql.Identifier(_TRY), table.sql
+            )
+        )
+        # Only what is an expression in brackets and without them is one expression.
+        for number, form in enumerate(("({})", "{}")):
+            text = f"create index {_TRY}_{number} on pg_temp.{_TRY} ((1)) where "
+            conn.execute((text + form.format(where)).encode())
+        rows = conn.execute(query("condition_columns"), [f"{_TRY}_1"]).fetchall()
     return [str(row[0]) for row in rows]
 
 

@@ -63,6 +63,7 @@ def step_of(
         copied,
         attrs,
         options.wants,
+        created=created,
         empties=copied and options.merge == MERGE_ALL and not options.skip_truncate,
         with_sequences=options.sequences and options.wants.stored,
     )

@@ -57,25 +57,31 @@ def check(
     """Refuses filters that would be wrong in the copy or in the events.  Changes nothing.
 
     source, dest -- the table's names on the provider and here; created -- the latter will be
-        created.
+        created like the former, so the former is checked instead of it.
 
     Raises BadOption, UsageError.
     """
-    condition.check_source(sites.at(provider_dsn), source, wants)
-    if not created:
+    provider = sites.at(provider_dsn)
+    condition.check_source(provider, source, wants)
+    if created:
+        # The node checks it again in the transaction that creates the table.
+        condition.check(provider, source, wants, created=True)
+    else:
         condition.check(local, dest, wants)
     if not wants.where:
         return
     root_dsn = upstream(sites, queue, provider_dsn).root_dsn
     root = sites.at(root_dsn)
     if not created:
-        condition.check_types(sites.at(provider_dsn), source, local, dest, wants)
+        condition.check_types(provider, source, local, dest, wants)
     at_root = {t.name: t.dest for t in tables.get_table_list(root, queue) if t.local}
     if table not in at_root:
         return
+    # Events have the values of the root.
     if not created:
-        # Events have the values of the root.
         condition.check_types(root, at_root[table], local, dest, wants)
+    elif root is not provider:
+        condition.check_types(root, at_root[table], provider, source, wants, created=True)
     ignored = tuples(root, "ignored_columns", queue=queue, table=str(at_root[table]))
     missing = [name for (name,) in ignored if wants.keeps(name)]
     if missing:

@@ -11,6 +11,10 @@ from tests.support.servers.kept_nodes import kept_nodes
 
 COLUMNS = "(id int primary key, region text, n numeric, doc jsonb, at timestamptz)"
 SCHEMA = f"create table t {COLUMNS}; create table u {COLUMNS}"
+FUNCTION = (
+    "create function public.f(int) returns boolean language plpgsql {}"
+    " as $$ begin return true; end $$"
+)
 
 
 @pytest.fixture
@@ -53,6 +57,63 @@ def test_what_is_no_condition_is_refused(leaf: Node, londiste: CommandLine) -> N
         assert "hint:" in done.err, str(done)
         assert "Traceback" not in done.err, str(done)
         assert leaf.db.value("select count(*) from londiste.table_info where local") == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("random() < 0.5", "IMMUTABLE"),
+        ("at > now()", "IMMUTABLE"),
+        ("region = current_user", "IMMUTABLE"),
+        ("region = current_setting('TimeZone')", "IMMUTABLE"),
+        ("to_tsvector(region) @@ to_tsquery('cat')", "IMMUTABLE"),
+        ("true) or (true", "syntax error"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--create", "--create-full"])
+def test_what_is_no_condition_is_refused_for_a_table_that_would_be_created(
+    root: Node, nodes_of: Nodes, londiste: CommandLine, where: str, words: str, option: str
+) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    done = londiste(leaf.db, "add-table", "t", "--where", where, option, "--dry-run")
+    assert done.code == 2, str(done)
+    assert words.lower() in done.err.lower()
+    done = londiste(leaf.db, "add-table", "t", "--where", where, option)
+    assert done.code == 2, str(done)
+    assert leaf.db.value("select to_regclass('public.t') is null") is True
+
+
+def test_functions_of_the_node_are_checked_where_the_table_is_created(
+    root: Node, nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    root.db.execute(FUNCTION.format("immutable"))
+    leaf.db.execute(FUNCTION.format("volatile"))
+    done = londiste(leaf.db, "add-table", "t", "--where", "public.f(id)", "--create")
+    assert done.code == 2, str(done)
+    assert "IMMUTABLE" in done.err
+    assert leaf.db.value("select to_regclass('public.t') is null") is True
+
+
+def test_functions_of_the_provider_are_checked_too(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    root.db.execute(FUNCTION.format("stable"))
+    leaf.db.execute(FUNCTION.format("immutable"))
+    done = londiste(leaf.db, "add-table", "t", "--where", "public.f(id)")
+    assert done.code == 2, str(done)
+    assert "IMMUTABLE" in done.err
+
+
+def test_a_created_table_cannot_lack_a_value_that_it_requires(
+    root: Node, nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    root.db.execute("alter table t alter n set not null")
+    done = londiste(leaf.db, "add-table", "t", "--skip-columns", "n", "--create")
+    assert done.code == 2, str(done)
+    assert "column n cannot be excluded" in done.err
+    assert "create the table without this column" in done.err
 
 
 def test_filters_that_do_not_fit_are_refused_with_a_way_out(
