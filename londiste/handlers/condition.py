@@ -10,6 +10,8 @@ temporary table with the same columns, which is rolled back.
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Iterable
 
 import psycopg
 from psycopg import sql
@@ -160,6 +162,20 @@ def means_the_same(one: str, other: str) -> bool:
     if names == ("numeric", "numeric"):
         return bool(scales[0] == scales[1])
     return any(set(names) <= alike for alike in _ALIKE)
+
+
+_WORD = re.compile(r"'(?:[^']|'')*'|\"((?:[^\"]|\"\")+)\"|([^\W\d][\w$]*)")
+
+
+def may_read(where: str, names: Iterable[str]) -> list[str]:
+    """Pure: those of these columns whose names are words of a condition.
+
+    For checks that ask no server; a word may also be the name of a function.
+    """
+    words = set()
+    for quoted, plain in _WORD.findall(where):
+        words.add(quoted.replace('""', '"') if quoted else plain.lower())
+    return [name for name in names if name in words]
 
 
 def _parts(type_name: str) -> tuple[str, str]:

@@ -193,6 +193,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "A table has other columns than on its provider.",
             "londiste columns TABLE --add, or a script: londiste execute.",
         ),
+        "filter-types": (
+            "A row filter reads a column that has another type than on the provider.",
+            "Give the column the type of the provider, then londiste resync TABLE.",
+        ),
         "rule-columns": (
             "A rule of a table names columns that its provider does not have.",
             "londiste change-handler TABLE with the present columns, then londiste resync TABLE.",

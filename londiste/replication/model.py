@@ -64,6 +64,14 @@ class ReplicatedTable:
             return False
 
     @property
+    def known_rules(self) -> TableRules | None:
+        """Its rules; None where its rows are not stored, or its handlers are not known."""
+        try:
+            return self.wants if self.wants.stored else None
+        except BadOption:
+            return None
+
+    @property
     def named_columns(self) -> frozenset[str]:
         """The columns that its rules name; none where its handlers are not known."""
         try:

@@ -28,7 +28,8 @@ def columns(
 ) -> int:
     """List columns that differ between this node's tables and its provider's; add missing ones.
 
-    Tables with a column filter are skipped. Without --add, the exit code is 3 when columns differ.
+    Columns that a table excludes or changes are skipped. Without --add, the exit code is 3 when
+    columns differ.
     """
     settings = context.settings(NodeSettings)
     wanted = [parsed(name) for name in names]
@@ -39,11 +40,15 @@ def columns(
             for line in plan.notes:
                 output.warning(line)
             return 0
-        found = comparing.differences(reach, settings.db, settings.queue_name, wanted)
+        compared = comparing.differences(reach, settings.db, settings.queue_name, wanted)
+    for line in compared.skipped:
+        output.warning(line)
     output.show(
         COLUMNS,
-        found,
+        compared.found,
         json_wanted=as_json,
-        empty="no column differs from the provider",
+        empty="no column differs from the provider"
+        if compared.compared or not compared.skipped
+        else "no table was compared",
     )
-    return EXIT_DIFFERENT if found else 0
+    return EXIT_DIFFERENT if compared.found else 0

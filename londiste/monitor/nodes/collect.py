@@ -47,6 +47,10 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
                 t.is_whole,
                 COPY_BELOW in t.attrs,
                 t.named_columns,
+                t.known_rules,
+                {c.name: c.base_type for c in found[t.dest].columns if c.base_type is not None}
+                if t.dest in found
+                else {},
             )
             for t in known
         },

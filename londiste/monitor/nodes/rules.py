@@ -5,12 +5,15 @@ A finding has a severity, a message, the reason, and a command with its node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from londiste.cascade.daemons import Life, Running
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
+from londiste.handlers import condition
+from londiste.handlers.base import ALL, TableRules
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication.replication_role import WHY, RoleSetting
 from londiste.wording import hint_in
@@ -24,6 +27,8 @@ class TableFacts:
     whole -- False: a filter excludes rows or columns.
     copy_below -- it was changed, and the nodes below have yet to copy it again.
     named -- columns of the source that its rules name.
+    rules -- of a table whose rows are stored; None where they are not known.
+    bases -- the types below domains, without their modifiers.
     """
 
     local: bool
@@ -33,6 +38,8 @@ class TableFacts:
     whole: bool = True
     copy_below: bool = False
     named: frozenset[str] = frozenset()
+    rules: TableRules | None = None
+    bases: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -363,8 +370,21 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 f"name the columns as they are now: londiste change-handler {argument(name)}; then:"
                 f" londiste resync {argument(name)}",
             )
-        elif ours.columns and theirs_now.columns and ours.whole:
-            for text in _differences(ours.columns, theirs_now.columns):
+        elif ours.columns and theirs_now.columns:
+            misread = _misread(ours, theirs_now)
+            for column in misread:
+                kind = theirs_now.columns[column]
+                here = ours.columns[column]
+                add(
+                    Severity.CRITICAL,
+                    "filter-types",
+                    f"the filter of table {name} reads column {column}, which is {here} here and"
+                    f" {kind} on node {provider.name}",
+                    "rows that match on one node only are missing, or are too many",
+                    f"give the column that type, then, with the settings of {node.name}:"
+                    f" londiste resync {argument(name)}",
+                )
+            for text in _differences(ours.columns, _compared(ours, theirs_now, misread)):
                 add(
                     Severity.WARNING,
                     "columns",
@@ -382,6 +402,44 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 "after a takeover it would return old values again",
                 f"londiste add-seq {argument(name)}",
             )
+    return found
+
+
+_MODIFIER = re.compile(r"\(.*?\)")
+
+
+def _compared(ours: TableFacts, theirs: TableFacts, reported: Sequence[str]) -> dict[str, str]:
+    """The columns of the provider that should be here with the same types.
+
+    reported -- columns that have a finding of their own.
+    """
+    if ours.whole:
+        return dict(theirs.columns)
+    rules = ours.rules
+    if rules is None or rules.events is not None:
+        return {}
+    held = ALL if theirs.rules is None else theirs.rules
+    other = rules.changed.union((name for name, _ in rules.renamed), reported)
+    return {
+        name: kind
+        for name, kind in theirs.columns.items()
+        if rules.keeps(name) and held.keeps(name) and name not in other
+    }
+
+
+def _misread(ours: TableFacts, theirs: TableFacts) -> list[str]:
+    """Columns whose values the row filter reads as another type than the copy does."""
+    where = "" if ours.rules is None else ours.rules.where
+    found = []
+    for name in condition.may_read(where, ours.columns) if where else ():
+        types = [side.columns.get(name, "") for side in (ours, theirs)]
+        if any(name in side.bases for side in (ours, theirs)):
+            types = [
+                side.bases.get(name) or _MODIFIER.sub("", kind)
+                for side, kind in zip((ours, theirs), types, strict=True)
+            ]
+        if types[1] and not condition.means_the_same(*types):
+            found.append(name)
     return found
 
 

@@ -16,6 +16,7 @@ from londiste.db.names import TableName, argument, quote
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Column
 from londiste.errors import StateError, UnknownTable, UsageError
+from londiste.handlers.base import ALL
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
@@ -50,22 +51,37 @@ class _Pair:
     there: dict[str, Column]
 
 
+@dataclass(frozen=True)
+class ColumnDifferences:
+    """What differs.
+
+    compared -- number of tables.  skipped -- tables that were not compared, and why.
+    """
+
+    found: tuple[ColumnDifference, ...]
+    compared: int
+    skipped: tuple[str, ...]
+
+
 def differences(
     sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()
-) -> list[ColumnDifference]:
+) -> ColumnDifferences:
     """Differences between the columns of local tables and those of the provider.
+
+    Columns that a rule of the table excludes, changes or renames are not compared.
 
     names -- by their names in the queue; all without.  Raises UnknownTable, StateError.
     """
     found = []
-    for pair in _pairs(sites, dsn, queue, names):
+    pairs, skipped = _pairs(sites, dsn, queue, names)
+    for pair in pairs:
         for column in dict.fromkeys((*pair.there, *pair.here)):
             here = pair.here[column].type if column in pair.here else None
             there = pair.there[column].type if column in pair.there else None
             if here != there:
                 state = "other type" if here and there else "here alone" if here else "missing here"
                 found.append(ColumnDifference(pair.table.name, column, here, there, state))
-    return found
+    return ColumnDifferences(tuple(found), len(pairs), tuple(skipped))
 
 
 def plan_add(
@@ -75,7 +91,8 @@ def plan_add(
     node = nodes.get_node_info(sites.at(dsn), queue)
     steps: list[Step] = []
     notes = []
-    for pair in _pairs(sites, dsn, queue, names):
+    pairs, skipped = _pairs(sites, dsn, queue, names)
+    for pair in pairs:
         missing = [one for name, one in pair.there.items() if name not in pair.here]
         if missing:
             statement = _statement(pair.table.dest, missing)
@@ -86,7 +103,7 @@ def plan_add(
                 f"table {name}: existing rows have NULL in the new columns: londiste compare"
                 f" {name}, and londiste resync {argument(name)} where they differ"
             )
-    return CommandPlan(tuple(steps), notes=tuple(notes))
+    return CommandPlan(tuple(steps), notes=(*notes, *skipped))
 
 
 @dataclass(frozen=True)
@@ -144,7 +161,10 @@ def _statement(table: TableName, missing: Sequence[Column]) -> str:
     return f"alter table {table.quoted} {', '.join(actions)}"
 
 
-def _pairs(sites: Connections, dsn: str, queue: str, names: Sequence[TableName]) -> list[_Pair]:
+def _pairs(
+    sites: Connections, dsn: str, queue: str, names: Sequence[TableName]
+) -> tuple[list[_Pair], list[str]]:
+    """Tables to compare; and a sentence for each that cannot be compared."""
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
     if node.type is NodeType.ROOT:
@@ -161,15 +181,52 @@ def _pairs(sites: Connections, dsn: str, queue: str, names: Sequence[TableName])
                 hint=table_meant(str(name), mine, "londiste tables"),
             )
     theirs = {t.name: t for t in tables.get_table_list(provider, queue) if t.local}
-    chosen = [t for n, t in mine.items() if (not names or n in names) and n in theirs]
-    chosen = [t for t in chosen if t.is_whole]
+    chosen = [t for n, t in mine.items() if not names or n in names]
+    skipped = []
+    for t in chosen:
+        above = theirs.get(t.name)
+        if t.known_rules is None:
+            skipped.append(f"table {t.name} was not compared: its rows are not stored as they are")
+        elif above is None:
+            skipped.append(f"table {t.name} was not compared: its provider does not replicate it")
+        elif above.known_rules is None:
+            skipped.append(f"table {t.name} was not compared: its provider stores no rows of it")
+    chosen = [
+        t
+        for t in chosen
+        if t.known_rules is not None and t.name in theirs and theirs[t.name].known_rules is not None
+    ]
     here = _columns(local, [t.dest for t in chosen])
     there = _columns(provider, [theirs[t.name].dest for t in chosen])
-    return [
-        _Pair(t, here[t.dest], there[theirs[t.name].dest])
-        for t in chosen
-        if t.dest in here and theirs[t.name].dest in there
-    ]
+    pairs = []
+    for t in chosen:
+        dest = theirs[t.name].dest
+        lacking = node.name if t.dest not in here else node.provider if dest not in there else ""
+        if lacking:
+            skipped.append(f"table {t.name} was not compared: it does not exist on node {lacking}")
+        else:
+            pairs.append(_pair(t, theirs[t.name], here[t.dest], there[dest]))
+    return pairs, skipped
+
+
+def _pair(
+    table: ReplicatedTable,
+    above: ReplicatedTable,
+    here: dict[str, Column],
+    there: dict[str, Column],
+) -> _Pair:
+    """The columns to compare: those that the rules of neither node exclude or change."""
+    rules = [side.known_rules or ALL for side in (table, above)]
+    other = rules[0].changed | {name for pair in rules[0].renamed for name in pair}
+
+    def compared(name: str) -> bool:
+        return name not in other and all(rule.keeps(name) for rule in rules)
+
+    return _Pair(
+        table,
+        {name: column for name, column in here.items() if compared(name)},
+        {name: column for name, column in there.items() if compared(name)},
+    )
 
 
 def _columns(conn: Connection, names: Sequence[TableName]) -> dict[TableName, dict[str, Column]]:

@@ -124,3 +124,45 @@ def test_a_renamed_table_is_known_by_its_new_name_and_the_advice_works(
     run_worker(below, londiste)
     assert below.db.execute("select * from page order by 1") == [(1, "one"), (2, "two")]
     assert londiste(root.db, "check").code == 0
+
+
+def test_columns_of_filtered_tables_are_compared_and_check_names_those_of_the_filter(
+    pair: tuple[Node, Node], nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root, _ = pair
+    tables = "create table f (id int primary key, a numeric(5,2), b int, c int);"
+    root.db.execute(tables)
+    leaf = nodes_of.below(root, "leaf")
+    leaf.db.execute(tables)
+    assert londiste(root.db, "add-table", "f").code == 0
+    added = ("f", "--expect-sync", "--where", "a < 1.24", "--skip-columns", "c")
+    assert londiste(leaf.db, "add-table", *added).code == 0
+    assert londiste(leaf.db, "columns", "f").code == 0
+    assert "filter-types" not in londiste(leaf.db, "check", "--all-nodes", "--json").out
+    root.db.execute(
+        "alter table f alter a type numeric, alter b type bigint, alter c type text, add d int"
+    )
+    shown = londiste(leaf.db, "columns", "f", "--json")
+    assert shown.code == 3, str(shown)
+    assert {(row["column"], row["state"]) for row in shown.json["columns"]} == {
+        ("a", "other type"),
+        ("b", "other type"),
+        ("d", "missing here"),
+    }
+    checked = londiste(leaf.db, "check", "--all-nodes", "--json")
+    assert "filter-types" in checked.out
+    assert "the filter of table public.f reads column a" in checked.out
+    assert "column b is integer, not bigint" in str(checked)
+
+
+def test_columns_names_tables_that_it_cannot_compare(
+    pair: tuple[Node, Node], nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root, _ = pair
+    leaf = nodes_of.below(root, "leaf")
+    leaf.db.execute("create table t (id int primary key, v text)")
+    assert londiste(leaf.db, "add-table", "t", "--handler", "nop").code == 0
+    shown = londiste(leaf.db, "columns", "t")
+    assert "table public.t was not compared" in shown.err
+    assert "no table was compared" in str(shown)
+    assert "no column differs" not in str(shown)

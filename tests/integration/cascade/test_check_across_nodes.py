@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.handlers.base import TableRules
 from londiste.monitor.nodes.rules import NodeFacts, TableFacts, findings
 from tests.fixtures.cascade import CommandLine, Nodes
 
@@ -77,6 +81,13 @@ def test_a_node_that_does_not_answer_is_a_finding(nodes_of: Nodes, londiste: Com
     assert leaf.db.value("select 1") == 1
 
 
+def _filtered(
+    kind: str, where: str, bases: Mapping[str, str] | None = None, **rules: Any
+) -> TableFacts:
+    of = TableRules(where=where, **rules)
+    return TableFacts(True, "ok", columns={"a": kind}, whole=False, rules=of, bases=bases or {})
+
+
 @pytest.mark.parametrize(
     ("table", "kinds"),
     [
@@ -86,10 +97,18 @@ def test_a_node_that_does_not_answer_is_a_finding(nodes_of: Nodes, londiste: Com
         (TableFacts(False), {"not-kept"}),
         (TableFacts(True, "ok", columns={"a": "text"}), {"columns"}),
         (TableFacts(True, "ok", columns={"a": "text"}, whole=False), set()),
+        (_filtered("text", "A > 1 and f(b)"), {"filter-types"}),
+        (_filtered("text", "b = 'a' and \"A\" = 1"), {"columns"}),
+        (_filtered("bigint", "a = 1"), {"columns"}),
+        (_filtered("integer", "a = 1"), set()),
+        (_filtered("public.d", "a = 1", bases={"a": "integer"}), {"columns"}),
+        (_filtered("public.d", "a = 1", bases={"a": "numeric"}), {"filter-types"}),
+        (_filtered("text", "a = 1", changed=frozenset({"a"})), {"filter-types"}),
+        (_filtered("text", "b = 1", skip_columns=frozenset({"a"})), set()),
     ],
 )
 def test_what_a_table_comes_to(table: TableFacts, kinds: set[str]) -> None:
-    above = NodeFacts("root", "root", {"t": TableFacts(True, "ok", columns={"a": "int"})})
+    above = NodeFacts("root", "root", {"t": TableFacts(True, "ok", columns={"a": "integer"})})
     node = NodeFacts("leaf", "leaf", {"t": table})
     assert {one.kind for one in findings(node, above, "q")} == kinds
     if table.error:
