@@ -22,6 +22,8 @@ declare
     v_id int8;
 begin
     perform londiste._require_node(i_queue_name);
+    -- The record names the role of the session.
+    perform pgq._caller();
     insert into londiste.operator_log (queue_name, operator, action, command, reason)
     values (
         i_queue_name,

@@ -16,17 +16,18 @@ as $$
  * i_class_ids, i_object_ids -- catalogs and oids, in the same order.
  */
 declare
+    v_caller name := pgq._caller();
     v_count int4;
 begin
     perform londiste._require_node(i_queue_name);
     insert into londiste.created_object
         (queue_name, class_id, object_id, kind, identity, owner, created_by)
-    select i_queue_name, n.class_id, n.object_id, o.type, o.identity, w.owner, pgq._caller()
+    select i_queue_name, n.class_id, n.object_id, o.type, o.identity, w.owner, v_caller
     from unnest(i_class_ids, i_object_ids) as n (class_id, object_id),
         pg_identify_object(n.class_id, n.object_id, 0) as o,
         londiste._owner_of(n.class_id, n.object_id) as w (owner)
     where o.identity is not null
-        and pg_has_role(pgq._caller(), w.owner, 'USAGE')
+        and pg_has_role(v_caller, w.owner, 'USAGE')
     on conflict do nothing;
     get diagnostics v_count = row_count;
     return v_count;

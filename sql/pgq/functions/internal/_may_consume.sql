@@ -5,7 +5,6 @@ create or replace function pgq._may_consume(
 )
 returns boolean
 language plpgsql
-stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
@@ -15,19 +14,12 @@ as $$
  *
  * The owner and administrators may do all.  Every role that may read queues can use consumers that an
  * administrator has registered, except those of nodes.  It can use and move consumers that were
- * registered before owners were stored.
+ * registered before owners were stored.  Raises 42501 for code of a table (_caller).
  */
 declare
     v_caller name := pgq._caller();
     v_own pgq.consumer_owner;
-    v_context text;
 begin
-    -- Code of a table's owner that a worker runs (londiste.write_as_owner) has the worker's session,
-    -- and cannot remove itself from the stack.
-    get diagnostics v_context = pg_context;
-    if position('londiste_apply.' in v_context) > 0 then
-        return false;
-    end if;
     if pg_has_role(v_caller, 'pgq_admin', 'usage')
         or pg_has_role(v_caller,
             (select c.relowner from pg_class as c where c.oid = 'pgq.queue'::regclass), 'usage')

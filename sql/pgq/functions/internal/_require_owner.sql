@@ -5,7 +5,6 @@ create or replace function pgq._require_owner(
 )
 returns void
 language plpgsql
-stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
@@ -29,8 +28,8 @@ begin
         errcode = '42501',
         message = format('consumer %s of queue %s belongs to %s', v_consumer, v_queue,
             coalesce('role ' || v_role, 'the administrators')),
-        detail = format('role %s is neither a member of it nor of pgq_admin', pgq._caller()),
+        detail = format('role %s is neither a member of it nor of pgq_admin', pgq._session_role()),
         hint = format('as an administrator: select pgq.set_consumer_owner(%L, %L, %L)',
-            v_queue, v_consumer, pgq._caller());
+            v_queue, v_consumer, pgq._session_role());
 end;
 $$;

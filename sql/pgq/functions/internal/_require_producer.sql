@@ -47,6 +47,6 @@ begin
         hint = format('to replicate tables, as an administrator: grant londiste_writer to %I;'
             ' for events of an application use another event type, or a queue of its own: '
             'select pgq.create_queue(''app''), pgq.grant_produce(''app'', %L)',
-            pgq._caller(), pgq._caller());
+            pgq._session_role(), pgq._session_role());
 end;
 $$;
