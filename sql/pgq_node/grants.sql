@@ -1,6 +1,7 @@
--- Who may call what in pgq_node.  Readers may look, and subscribe with consumers that are theirs;
--- administrators run workers and cascaded consumers, build and change the cascade: whoever moves
--- the position of one has it skip events.
+-- Who may call what in pgq_node.  Readers may look, and report the watermark of a node whose consumers
+-- are theirs; administrators run workers and cascaded consumers, build and change the cascade: whoever
+-- moves the position of one has it skip events, and a subscriber that nobody reads for holds the global
+-- watermark.
 grant usage on schema pgq_node to public;
 
 revoke all on all tables in schema pgq_node from public, pgq_reader, pgq_writer;
@@ -24,8 +25,5 @@ grant execute on function
     pgq_node.get_consumer_info(text),
     pgq_node.get_consumer_state(text, text),
     pgq_node.get_consumer_hold(text, text),
-    pgq_node.register_subscriber(text, text, text, int8),
-    pgq_node.unregister_subscriber(text, text),
-    pgq_node.set_subscriber_since(text, text, int8),
     pgq_node.set_subscriber_watermark(text, text, int8)
 to pgq_reader, pgq_writer;

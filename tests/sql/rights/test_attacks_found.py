@@ -249,10 +249,19 @@ def test_a_role_that_may_truncate_a_partition_hides_none_of_its_rows(
 
 
 def test_a_node_is_no_subscriber_of_itself(pgq_db: Database, admin: Connection) -> None:
-    with session(pgq_db, "reader") as conn:
-        refused = conn.execute(
-            "select ret_code, ret_note from pgq_node.register_subscriber('q', 'root', 'w', null)"
-        ).fetchone()
+    refused = admin.execute(
+        "select ret_code, ret_note from pgq_node.register_subscriber('q', 'root', 'w', null)"
+    ).fetchone()
     assert refused == (400, "A node is no subscriber of itself: root")
+    assert pgq_db.value("select count(*) from pgq_node.subscriber_info") == 0
+    assert not pgq_db.value("select count(*) from pgq.consumer where co_name = 'w'")
+
+
+def test_a_reader_or_writer_subscribes_no_node_and_holds_no_watermark(
+    pgq_db: Database, admin: Connection
+) -> None:
+    for role in ("reader", "writer"):
+        with session(pgq_db, role) as conn, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("select pgq_node.register_subscriber('q', 'branch', 'w', null)")
     assert pgq_db.value("select count(*) from pgq_node.subscriber_info") == 0
     assert not pgq_db.value("select count(*) from pgq.consumer where co_name = 'w'")
