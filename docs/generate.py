@@ -225,11 +225,14 @@ def grants(schema: Path) -> Grants:
 
 
 def error_codes(every: list[Function]) -> dict[str, list[str]]:
-    """SQLSTATEs of class LD by function name, with those of the functions that it calls."""
+    """SQLSTATEs of class LD by function name, with those of the functions that it calls.
+
+    LD000 leaves no function: it undoes what the function has tried.
+    """
     own: dict[str, set[str]] = {}
     calls: dict[str, set[str]] = {}
     for one in every:
-        own.setdefault(one.name, set()).update(re.findall(r"'(LD\d{3})'", one.body))
+        own.setdefault(one.name, set()).update(re.findall(r"'(LD(?!000)\d{3})'", one.body))
         # Function calls in hints are strings.
         code = re.sub(r"'(?:[^']|'')*'", "''", one.body)
         calls.setdefault(one.name, set()).update(

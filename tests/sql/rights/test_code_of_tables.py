@@ -186,3 +186,13 @@ def test_autovacuum_is_no_administrator(new_cluster: Callable[..., Cluster]) -> 
         assert [who for _, who in tried()] == ["baiter"]
         assert str(tried()[0][0]).startswith("code of a table does not act for role ")
         assert _facts(admin) == before
+
+
+def test_a_session_that_listens_may_prepare_its_transaction(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    conn.execute("select pgq.create_queue('app'); select pgq.register_consumer('app', 'c')")
+    conn.execute("listen something")
+    conn.execute("begin")
+    conn.execute("select pgq.next_batch('app', 'c')")
+    conn.execute("prepare transaction 'of a listener'")
+    conn.execute("rollback prepared 'of a listener'")

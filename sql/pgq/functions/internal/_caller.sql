@@ -29,8 +29,13 @@ begin
     if not v_refused then
         begin
             unlisten pgq_no_channel;
-        exception when insufficient_privilege then
-            v_refused := true;
+            -- In a session that listens it would be done at the commit, which then cannot be prepared.
+            raise exception using errcode = 'LD000';
+        exception
+            when insufficient_privilege then
+                v_refused := true;
+            when sqlstate 'LD000' then
+                null;
         end;
     end if;
     if v_refused then
