@@ -261,6 +261,7 @@ def _below(
         opts = replace(options, whole_row=True) if whole_row else options
         step = step_of(node, dsn, table, opts, keyless=keyless, created=create)
         if step.copied:
+            merged_tables.refuse_filled(local, node, table, dest, options)
             merged_tables.require_positions(local, node, dest, every=options.merge == MERGE_ALL)
         if step.with_sequences:
             mine = looks.of(there.dsn, there.table) if create else here

@@ -15,7 +15,7 @@ from londiste.db.names import TableName, argument
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, StateError
 from londiste.replication.forwarding import combined_queue
-from londiste.replication.model import ReplicatedTable
+from londiste.replication.model import NO_MERGE, ReplicatedTable, TableOptions
 
 
 def forwarded(local: Connection, node: NodeInfo) -> str | None:
@@ -86,6 +86,28 @@ def described(
 
 def _call(command: str, names: Sequence[TableName]) -> str:
     return f"londiste {command} {' '.join(map(argument, names))}"
+
+
+def refuse_filled(
+    local: Connection, node: NodeInfo, table: TableName, dest: TableName, options: TableOptions
+) -> None:
+    """Refuses a copy into a table that other queues fill, before anything is changed.
+
+    The copy would empty the table, unless it keeps the rows there (``skip_truncate``) and copies
+    one part (``no_merge``).
+
+    Raises StateError.
+    """
+    others = combined_queue.other_queues(local, node.queue, table, dest)
+    if not others or (options.merge == NO_MERGE and options.skip_truncate):
+        return
+    add = _call("add-table", [table])
+    raise StateError(
+        f"table {dest} is filled from queue {', '.join(others)} already",
+        detail=f"a copy of the part of queue {node.queue} would empty it; nothing was changed",
+        hint=f"to copy this part beside the other rows: {add} --no-merge --skip-truncate; to copy"
+        f" all parts again: {described([table], [table], None, lost=False)}",
+    )
 
 
 def require_positions(local: Connection, node: NodeInfo, dest: TableName, *, every: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -164,7 +165,14 @@ def test_a_copy_never_empties_a_table_of_another_queue(merge: Merge) -> None:
         "set session_replication_role = replica; insert into t values ('one', 1, 'mine');"
         " reset session_replication_role"
     )
-    assert merge.run("two", "leaf", "add-table", "t", "--no-merge").code == 0
+    for options in ([], ["--no-merge"], ["--merge-all"], ["--skip-truncate"]):
+        early = merge.run("two", "leaf", "add-table", "t", *options)
+        assert early.code == 3 and "is filled from queue one already" in early.err, str(early)
+        assert "add-table public.t --no-merge --skip-truncate; to copy all parts again" in early.err
+    assert merge.states() == ["ok"]
+    # The copy does not rely on the command.
+    added = "select ret_code from londiste.local_add_table('two', 't', '{no_merge}')"
+    assert merge.target.value(added) == 200
     worker = merge.start("two")
 
     number = 0
@@ -178,6 +186,23 @@ def test_a_copy_never_empties_a_table_of_another_queue(merge: Merge) -> None:
 
     merge.line.wait(refused, "the copy to be refused", 40)
     assert merge.target.value("select count(*) from t where v = 'mine'") == 1
+    # The orders of its hint: the part is copied beside the other rows.
+    error = merge.target.value(
+        "select cur_error from pgq_node.local_state where cur_error like '%also%'"
+    )
+    for order in error.partition(" first); ")[2].split("; then "):
+        done = merge.run("two", "leaf", *shlex.split(order.removeprefix("londiste ")))
+        assert done.code == 0, str(done)
+
+    def copied() -> bool:
+        nonlocal number
+        number += 1
+        merge.write(number)
+        return merge.states() == ["ok", "ok"]
+
+    merge.line.wait(copied, "the copy beside the other rows", 60)
+    assert merge.target.value("select count(*) from t where v = 'mine'") == 1
+    assert merge.target.value("select count(*) from t where part = 'two'") >= 800
     assert worker.stop() == 0
 
 
