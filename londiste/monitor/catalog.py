@@ -26,6 +26,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "No root answers: new changes do not arrive, and lag is unknown.",
             "Start the root, or replace it: londiste takeover.",
         ),
+        "subscription": (
+            "A node is registered as a subscriber of a node from which it does not read.",
+            "Repeat the command that moved it, or run the statement that the finding names.",
+        ),
         "unknown-node": (
             "A node that was chosen with --node (run, notify) is not in the cascade: it was dropped"
             " or renamed, or the name is wrong.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,13 +11,13 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
-from londiste.cascade.model import NodeType
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.daemon.durations import dhms
 from londiste.db.connection import Connection, session
 from londiste.db.queries import tuples
-from londiste.errors import LondisteError
+from londiste.errors import AccessDenied, InstallError, LondisteError
 from londiste.orchestration.connections import reach
-from londiste.pgq import counting
+from londiste.pgq import counting, position_check
 
 #: Levels of a cascade after which the search for its root ends.
 _DEEPEST = 16
@@ -155,4 +156,15 @@ def find_root(location: str, queue: str, extra: str) -> str | None:
             location = info.provider_location
     except (LondisteError, psycopg.Error):
         return None
+    return None
+
+
+def tick_time(conn: Connection, queue: str, info: NodeInfo) -> datetime | None:
+    """When the tick of the node's position was created; None: of the root, or unknown."""
+    if info.type is NodeType.ROOT:
+        return None
+    with contextlib.suppress(InstallError, AccessDenied):
+        known = position_check.recall(conn, queue, info.worker)
+        if known is not None and known.tick == info.last_tick:
+            return known.tick_time
     return None

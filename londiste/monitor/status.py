@@ -5,9 +5,8 @@ Lag is measured by one clock, the root's.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -16,22 +15,22 @@ from psycopg import conninfo
 from londiste.cascade import daemons, topology
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.daemons import Life, Running
-from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.cascade.model import Member, NodeInfo, NodeType, Subscriber
 from londiste.cascade.switching import operation_log as operation
 from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
-from londiste.errors import AccessDenied, InstallError, LondisteError
+from londiste.errors import LondisteError
 from londiste.install import ledger
-from londiste.monitor import consumers, exposure, node_errors
+from londiste.monitor import consumers, exposure, node_errors, subscriptions
 from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
-from londiste.monitor.lag import Behind, Latency, Position, find_root, positions
+from londiste.monitor.lag import Behind, Latency, Position, find_root, positions, tick_time
 from londiste.monitor.node_errors import copies_paused, known
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
-from londiste.pgq import position_check, queues
+from londiste.pgq import queues
 from londiste.replication import coverage
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors as apply_errors
@@ -84,7 +83,8 @@ class NodeStatus:
     errors -- (consumer, first line of its message); (``capture``, what is not captured);
         (``replication-role``, sessions whose changes are not captured);
         (``subscribers``, tables that the nodes below have to copy again);
-        (``follow``, tables of auto_add_tables that cannot be added).
+        (``follow``, tables of auto_add_tables that cannot be added);
+        (``subscription``, nodes that are registered here and read from another node).
     unreachable -- why there was no answer.
     tagged_dead -- it is marked as failed.
     large -- the last batch that was large enough for an engine job, and how it was applied.
@@ -216,6 +216,7 @@ class _Answer:
     exposed: tuple[Exposed, ...]
     daemons: tuple[Running, ...]
     halted: tuple[Halted, ...]
+    below: Sequence[Subscriber]
     alarms: tuple[Finding, ...] = ()
     audit: Audited | None = None
     copies_paused: bool | None = False
@@ -266,7 +267,7 @@ def collect(
         under_way = known(missing, lambda: operation.find(conn, queue))
         paused = copies_paused(conn, queue, missing)
         keeper = None
-        below = []
+        below: list[Subscriber] = []
         if info.type is not NodeType.LEAF:
             below = nodes.get_subscriber_info(conn, queue)
             keeper = held(queues.get_consumer_info(conn, queue), below)
@@ -315,10 +316,11 @@ def collect(
                 for e in known(missing, lambda: apply_errors.get_apply_errors(conn, queue)) or ()
                 if e.state == "halted"
             ),
+            below,
             () if limits is None or facts is None else alarms(facts, limits),
             coverage.summed(covered) if covered else None,
             paused,
-            _tick_time(conn, queue, info),
+            tick_time(conn, queue, info),
         )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
@@ -329,7 +331,9 @@ def collect(
         and isinstance(answer := answers[member.name], _Answer)
         and answer.info.type is NodeType.ROOT
     ]
-    found = [_node(member, answers[member.name], roots) for member in members]
+    settled = [a.info for a in answers.values() if isinstance(a, _Answer) and a.operation is None]
+    providers = subscriptions.providers(settled)
+    found = [_node(member, answers[member.name], roots, queue, providers) for member in members]
     met = [replace(m, name=node.name) for m, node in zip(members, found, strict=True)]
     told = _positions(found, met, dsn, local, queue, extra)
     placed = []
@@ -350,7 +354,13 @@ def count_tables(known: Sequence[ReplicatedTable]) -> TableCounts:
     return TableCounts(ok, kept - ok, len(known) - kept)
 
 
-def _node(member: Member, answer: _Answer | LondisteError, roots: Sequence[str]) -> NodeStatus:
+def _node(
+    member: Member,
+    answer: _Answer | LondisteError,
+    roots: Sequence[str],
+    queue: str,
+    providers: Mapping[str, str],
+) -> NodeStatus:
     service = str(conninfo.conninfo_to_dict(member.location).get("service") or "")
     if isinstance(answer, LondisteError):
         return NodeStatus(
@@ -363,6 +373,7 @@ def _node(member: Member, answer: _Answer | LondisteError, roots: Sequence[str])
         )
     info = answer.info
     root = info.type is NodeType.ROOT
+    below = answer.below if answer.operation is None else ()
     return NodeStatus(
         name=info.name,
         type=info.type.value,
@@ -375,7 +386,7 @@ def _node(member: Member, answer: _Answer | LondisteError, roots: Sequence[str])
         # Nothing waits for the worker of a root that never ran.
         uptodate=info.uptodate or root,
         attrs=decode_attrs(info.attrs),
-        errors=answer.errors,
+        errors=(*answer.errors, *subscriptions.unused(queue, info.name, below, providers)),
         tagged_dead=member.dead,
         large=answer.large,
         other_sql=answer.other_sql,
@@ -423,17 +434,6 @@ def _positions(
     if root_dsn is None:
         return None
     return positions(root_dsn, queue, [n.tick for n in found if n.tick is not None])
-
-
-def _tick_time(conn: Connection, queue: str, info: NodeInfo) -> datetime | None:
-    """When the tick of the node's position was created; None: of the root, or unknown."""
-    if info.type is NodeType.ROOT:
-        return None
-    with contextlib.suppress(InstallError, AccessDenied):
-        known = position_check.recall(conn, queue, info.worker)
-        if known is not None and known.tick == info.last_tick:
-            return known.tick_time
-    return None
 
 
 def _placed(node: NodeStatus, position: Position) -> NodeStatus:

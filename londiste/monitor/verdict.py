@@ -23,6 +23,7 @@ SOURCES = {
     "partition": Severity.CRITICAL,
     "replication-role": Severity.CRITICAL,
     "subscribers": Severity.CRITICAL,
+    "subscription": Severity.WARNING,
     "rewritten": Severity.WARNING,
     "follow": Severity.WARNING,
     "sequence-missing": Severity.WARNING,
@@ -139,7 +140,7 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
             severity = SOURCES.get(source, Severity.CRITICAL)
             kind = source if source in SOURCES else "copy" if ".copy." in source else "error"
             # Others are not stored errors, and may have names of tables in them.
-            own = hint_in(text) if kind == "error" else ""
+            own = hint_in(text) if kind in ("error", "subscription") else ""
             do = own or _at(node, status, "londiste check")
             yield add(severity, kind, f"{source}: {text}", text, do)
     if unknown := _unknown(node):

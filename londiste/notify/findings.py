@@ -18,6 +18,7 @@ _AFTER_KIND = {
     "capture": ": ",
     "partition": "; hint: ",
     "subscribers": ": ",
+    "subscription": " is registered ",
     "rewritten": ": ",
     "follow": " cannot be added: ",
 }

@@ -1,6 +1,6 @@
 -- Who may call what in pgq_node.  Readers may look, and report the watermark of a node whose consumers
 -- are theirs; administrators run workers and cascaded consumers, build and change the cascade: whoever
--- moves the position of one has it skip events, and a subscriber that nobody reads for holds the global
+-- moves the position of one has it skip events, and a subscription without a worker holds the global
 -- watermark.
 grant usage on schema pgq_node to public;
 

@@ -3,6 +3,7 @@ again, ends them."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from londiste.cascade.model import NodeType
@@ -131,3 +132,21 @@ def test_a_node_that_was_moved_back_meanwhile_stays_registered(
     leaf.db.execute("select pgq_node.register_location('q', 'root', %s, false)", root.dsn)
     leaf.db.execute("select pgq_node.change_consumer_provider('q', 'w_leaf', 'root')")
     assert not step.done(nodes_of.sites)
+
+
+def test_status_names_a_subscription_of_a_node_that_reads_elsewhere(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    leaf = nodes_of.below(branch, "leaf")
+    assert "subscription" not in londiste(root.db, "status").out
+    _keeps(root, leaf)
+    shown = londiste(root.db, "status")
+    assert "node leaf is registered as a subscriber here but reads from branch" in shown.out
+    checked = londiste(root.db, "status", "--check", "--json")
+    (found,) = [f for f in json.loads(checked.out)["findings"] if f["kind"] == "subscription"]
+    statement = f"select pgq_node.unregister_subscriber(E'{QUEUE}', E'leaf')"
+    assert found["do"].endswith(statement)
+    root.db.execute(statement)
+    assert "subscription" not in londiste(root.db, "status").out
