@@ -19,6 +19,7 @@ from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName, quote
 from londiste.db.queries import query, translated
 from londiste.errors import BadOption, LondisteError, UsageError, from_database
+from londiste.install.owners import is_reserved
 
 #: The end of the last periods that a datetime has.
 _BEHIND = "10000-01-01 00:00:00+00"
@@ -104,6 +105,13 @@ class Partitioning:
         text = self.name or "%(parent)s" + _SUFFIX[self.period]
         schema, dot, name = _filled("part_name", text, words).partition(".")
         part = TableName(schema, name) if dot else TableName(parent.schema, schema)
+        if is_reserved(part.schema):
+            raise BadOption(
+                f"handler dispatch: partition {part} would be in schema {part.schema}",
+                detail="schemas of PostgreSQL and of Londiste take no rows",
+                hint="name another schema: --handler-arg"
+                f" 'part_name=SCHEMA.NAME{_SUFFIX[self.period]}'",
+            )
         if len(part.name.encode()) > MAX_IDENTIFIER_BYTES:
             # The server would cut it, and two periods would be one.
             raise BadOption(

@@ -21,6 +21,9 @@ _BESIDE = {"londiste": ("londiste_capture",)}
 #: All schemas whose functions Londiste calls, and those of the generated captures.
 SCHEMAS = ("pgq", "pgq_node", "pgq_ext", "pgq_coop", "londiste", "londiste_capture")
 
+#: With those in which Londiste calls no function, but keeps state or objects of its own.
+_RESERVED = frozenset({*SCHEMAS, "londiste_apply", "information_schema"})
+
 
 class Doubt(NamedTuple):
     """Why the role of a session should not run code of a schema, and what helps."""
@@ -29,6 +32,11 @@ class Doubt(NamedTuple):
     message: str
     detail: str
     hint: str
+
+
+def is_reserved(schema: str) -> bool:
+    """Whether a schema is the server's or Londiste's own, so that it has no tables of users."""
+    return schema in _RESERVED or schema.startswith("pg_")
 
 
 def of_components(names: Sequence[str]) -> list[str]:

@@ -55,7 +55,7 @@ from londiste.pgq.consumers import ConsumerKind
 from londiste.pgq.types import Tick
 from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import Pending, plan
-from londiste.tools.dispatch import first_copy, skips
+from londiste.tools.dispatch import first_copy, skips, trust
 from londiste.tools.dispatch.rules import DispatchRoute, Rule, Rules, bad_option, rules
 from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
 from londiste.tools.dispatch.staged import (
@@ -293,6 +293,7 @@ class Dispatcher(JobConsumer):
                         _check(conn, rule.work, settings.queue_name, self.rules.dest(source))
                     except BadOption as error:
                         raise bad_option(error, f"[table {source}]: ") from error
+            trust.warn(conn, settings, self.rules)
 
     def reload(self) -> None:
         """Takes new options."""
@@ -334,6 +335,8 @@ class Dispatcher(JobConsumer):
                 hint="set it in a section [table schema.name], or select one table with"
                 " table_filter",
             )
+        if settings.target_path is None:
+            found.require_targets(settings.table_filter)
         return replace(found, skips=skips.parse(settings.skip_events))
 
 

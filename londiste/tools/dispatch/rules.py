@@ -16,12 +16,14 @@ from londiste.changes.decode import decode_all
 from londiste.changes.kinds import is_change
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.names import TableName
-from londiste.errors import BadOption, LondisteError
+from londiste.errors import BadOption, EventError, LondisteError
 from londiste.handlers import registry
 from londiste.handlers.dispatch import Dispatch, Dispatching
 from londiste.handlers.dispatch_presets import PRESETS
 from londiste.handlers.event_actions import SkippedRows
+from londiste.install.owners import is_reserved
 from londiste.pgq.types import Event
+from londiste.tools.dispatch import skips
 
 #: Names of the handlers that dispatch.
 HANDLERS = (Dispatch.NAME, *PRESETS)
@@ -87,7 +89,8 @@ class Rules:
     def route(self, event: Event) -> DispatchRoute | None:
         """The rule for an event; None for one that is not a row change, or is ignored.
 
-        Raises EventError for a row change that names no table.
+        Raises EventError for a row change that names no table, or a table of PostgreSQL or of
+        Londiste: who may insert events is not trusted with these.
         """
         if not is_change(event.type) or (event.id, 0) in self.skips:
             return None
@@ -95,7 +98,36 @@ class Rules:
         rule = self.of(source)
         if rule.work is None:
             return None
-        return DispatchRoute(source, self.dest(source), rule.work)
+        dest = self.dest(source)
+        if is_reserved(dest.schema):
+            raise EventError(
+                f"event {event.id} names table {dest}, which a dispatcher does not write",
+                detail="an event with a table of PostgreSQL or of Londiste may be forged",
+                hint="find out who inserts such events; skip this one:"
+                f" {skips.option(event.id, 0, self.skips)}; or name the tables to dispatch:"
+                " --set table_filter=public.TABLE,public.TABLE",
+                event_id=event.id,
+            )
+        return DispatchRoute(source, dest, rule.work)
+
+    def require_targets(self, names: Iterable[str]) -> None:
+        """Raises BadOption for a table of PostgreSQL or of Londiste as target in the settings.
+
+        names -- those of ``table_filter``.
+        """
+        for source in sorted({*self.own, *map(TableName.parse, names)}):
+            dest = self.dest(source)
+            if self.of(source).work is not None and is_reserved(dest.schema):
+                raise BadOption(
+                    f"table {source}: table {dest} is not available as target",
+                    detail="a dispatcher writes no tables of PostgreSQL and of Londiste",
+                    hint=f"[table {source}]: set table = SCHEMA.TABLE, or table_mode = ignore",
+                )
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether tables without a section are dispatched."""
+        return self.usual.work is not None
 
 
 def rules(

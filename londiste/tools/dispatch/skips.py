@@ -53,8 +53,12 @@ def explain(error: EventError, rows: int | None, skips: SkippedRows) -> None:
         has = f"event {error.event_id} has {rows} rows"
         has += f", this is row {row}" if row else ""
         error.detail = "; ".join(filter(None, [error.detail, has]))
-    every = sorted({*skips, (error.event_id, row)})
-    option = shlex.quote(f"skip_events={','.join(address(*one) for one in every)}")
     # An error of the event itself is none of a row in the target.
     mend = "correct the table or the row in the target; or " if found and found.dest else ""
-    error.hint = f"{mend}{skip}: --set {option}"
+    error.hint = f"{mend}{skip}: {option(error.event_id, row, skips)}"
+
+
+def option(event_id: int, row: int, skips: SkippedRows) -> str:
+    """The option that skips one more event or row; row 0: the whole event."""
+    every = sorted({*skips, (event_id, row)})
+    return "--set " + shlex.quote(f"skip_events={','.join(address(*one) for one in every)}")
