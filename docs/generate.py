@@ -225,10 +225,7 @@ def grants(schema: Path) -> Grants:
 
 
 def error_codes(every: list[Function]) -> dict[str, list[str]]:
-    """SQLSTATEs of class LD by function name, with those of the functions that it calls.
-
-    LD000 leaves no function: it undoes what the function has tried.
-    """
+    """SQLSTATEs of class LD by function name, with those of its calls; LD000 leaves no function."""
     own: dict[str, set[str]] = {}
     calls: dict[str, set[str]] = {}
     for one in every:

@@ -34,10 +34,18 @@ def source_table(sides: CopySessions) -> TableName | None:
 
 
 def require_captured(sides: CopySessions, source_name: TableName) -> None:
-    """Raises StateError when the table on the provider has lost its capture.
+    """Raises StateError when the table on the provider has lost its capture, or rows.
 
-    For instance after DROP and CREATE TABLE: a copy of it would become ok and never change again.
+    For instance after DROP and CREATE TABLE: a copy of it would become ok and never change again,
+    or would spread the loss of a branch.
     """
+    if sides.name in _replaced(sides):
+        raise StateError(
+            f"table {source_name} of the provider is not the table that was copied there",
+            detail="rows of before are missing in it",
+            hint="with the settings of the provider: londiste resync"
+            f" {argument(sides.name)}; the copy then restarts automatically",
+        )
     try:
         reason = tables.lost_capture(sides.provider, sides.queue, source_name)
     except InstallError:
@@ -55,8 +63,17 @@ def require_captured(sides: CopySessions, source_name: TableName) -> None:
 def lost_captures(sides: CopySessions) -> frozenset[TableName]:
     """The tables for which ``require_captured`` would raise."""
     try:
-        return frozenset(name for name, _ in tables.lost_captures(sides.provider, sides.queue))
+        lost = frozenset(name for name, _ in tables.lost_captures(sides.provider, sides.queue))
     except InstallError:
+        lost = frozenset()
+    return lost | _replaced(sides)
+
+
+def _replaced(sides: CopySessions) -> frozenset[TableName]:
+    try:
+        return frozenset(tables.replaced_tables(sides.provider, sides.queue))
+    except InstallError:
+        # An older node, which does not watch them.
         return frozenset()
 
 

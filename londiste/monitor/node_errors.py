@@ -11,7 +11,8 @@ from londiste.db.connection import Connection
 from londiste.db.queries import tuples
 from londiste.errors import InstallError
 from londiste.monitor import partitions
-from londiste.monitor.nodes.rules import REWRITTEN, SEQUENCE_DOUBTS, STALE_BELOW
+from londiste.monitor.captures.rules import UNREADY
+from londiste.monitor.nodes.rules import REPLACED, REWRITTEN, SEQUENCE_DOUBTS, STALE_BELOW
 from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import COPY_BELOW, ReplicatedTable
@@ -19,6 +20,13 @@ from londiste.replication.model import COPY_BELOW, ReplicatedTable
 _T = TypeVar("_T")
 #: The command with more about a line of status.
 CHECK = "londiste check shows what to do"
+#: By the kind of ``sql/queries/table_losses.sql``: what a table lacks.
+_LOSSES = {
+    "capture": "{}: its changes are not replicated",
+    "branch-capture": f"{{}}: {UNREADY}",
+    "missing": "does not exist",
+    "table-replaced": f"{REPLACED}: rows of before are missing",
+}
 UNCAPTURED = "changes of such sessions are not captured"
 
 
@@ -38,11 +46,6 @@ def collect(
         for c in nodes.get_consumer_info(conn, queue)
         if c.cur_error
     ]
-    lost = (
-        known(missing, lambda: tables.lost_captures(conn, queue))
-        if info.type is NodeType.ROOT
-        else []
-    )
     if info.type is NodeType.ROOT:
         for changed in known(missing, lambda: partitions.find(conn, queue)) or ():
             do = partitions.remedy(changed.table, queue)
@@ -58,10 +61,10 @@ def collect(
                 f"table {old} was renamed to {now}, events carry the old name: {CHECK}",
             )
         )
-    for name, reason in lost or ():
-        if name not in renamed:
-            end = f"its changes are not replicated: {CHECK}"
-            errors.append(("capture", f"table {name} {reason}: {end}"))
+    for kind, name, why, _ in (
+        known(missing, lambda: tuples(conn, "table_losses", queue=queue)) or ()
+    ):
+        errors.append((kind, f"table {name} {_LOSSES[kind].format(why)}: {CHECK}"))
     for rewritten in known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
         errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
     for kind, name, _ in known(missing, lambda: tuples(conn, "sequence_doubts", queue=queue)) or ():

@@ -80,7 +80,7 @@ class NodeStatus:
     alarms -- findings of its database, if they were asked for.
     tick -- that it has reached.  applied_events -- of the queue, up to that tick; about.
     copies_paused -- by ``copy pause``; None: its older schemas do not tell.
-    errors -- (consumer, first line of its message); (``capture``, what is not captured);
+    errors -- (consumer, first line of its message); (``capture``, ``missing`` …, what it lacks);
         (``replication-role``, sessions whose changes are not captured);
         (``subscribers``, tables that the nodes below have to copy again);
         (``follow``, tables of auto_add_tables that cannot be added);

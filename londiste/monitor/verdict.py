@@ -20,6 +20,9 @@ _NAMED = 3
 #: Sources of ``NodeStatus.errors`` that are no consumers, and their severity.
 SOURCES = {
     "capture": Severity.CRITICAL,
+    "branch-capture": Severity.WARNING,
+    "missing": Severity.CRITICAL,
+    "table-replaced": Severity.CRITICAL,
     "partition": Severity.CRITICAL,
     "replication-role": Severity.CRITICAL,
     "subscribers": Severity.CRITICAL,

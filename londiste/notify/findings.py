@@ -16,6 +16,9 @@ _PER_OBJECT = frozenset({"halted", "error", "copy", "drift"})
 #: Those whose text begins with their kind, and then the object: their end of its name.
 _AFTER_KIND = {
     "capture": ": ",
+    "branch-capture": ": ",
+    "missing": ": ",
+    "table-replaced": ": ",
     "partition": "; hint: ",
     "subscribers": ": ",
     "subscription": " is registered ",

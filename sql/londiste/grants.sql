@@ -43,6 +43,7 @@ grant execute on function
     londiste.lost_captures(text),
     londiste.partition_changes(text),
     londiste.rewritten_tables(text),
+    londiste.replaced_tables(text),
     londiste.renamed_tables(text),
     londiste.get_follow_errors(text),
     londiste.get_large_batch(text),

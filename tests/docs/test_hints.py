@@ -169,6 +169,8 @@ PLACE = re.compile(
     r"(?:the |that |each |every )?(?:root|nodes?|leaf|branch|provider|subscribers?)\b"
 )
 #: And before it, in words that ``completed`` does not know: a name alone.
+#: Sentences of a page, with commands as examples.
+_CATALOGS = ("londiste/monitor/catalog.py", "londiste/monitor/table_findings.py")
 NAME = re.compile(r"(?:\b(?:on|at|or of) X\b|with its settings)[^;:]*:? londiste$")
 
 
@@ -177,8 +179,7 @@ def test_a_command_for_another_place_is_preceded_by_the_place() -> None:
     call = hints_of_calls.given(["-c", "CALL", "x"])
     wrong = []
     for text in TEXTS:
-        if text.where.startswith("londiste/monitor/catalog.py"):
-            # Sentences of a page, with commands as examples.
+        if text.where.startswith(_CATALOGS):
             continue
         told = hints_of_calls.completed(text, call, lambda words: _lookup(cli, words))
         before, *rest = told.split(" -c CALL ")

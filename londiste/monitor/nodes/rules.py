@@ -15,6 +15,7 @@ from londiste.db.names import TableName, argument, quote
 from londiste.handlers import condition
 from londiste.handlers.base import ALL, TableRules
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.replication.commands.triggers import rows_first
 from londiste.replication.replication_role import WHY, RoleSetting
 from londiste.wording import hint_in
 
@@ -201,6 +202,10 @@ _OFF = {
 REWRITTEN = "was rewritten by DDL on this node alone, compare it"
 
 
+#: Of a table with the name of another one.
+REPLACED = "is not the table that was copied"
+
+
 #: Of a replicated sequence, by the kind of ``sql/queries/sequence_doubts.sql``.
 _NO_SEQUENCE = "does not exist, it is replicated and was dropped or renamed"
 _TOO_NARROW = "cannot hold the published value"
@@ -280,16 +285,22 @@ def _doubt(
             what = f"table {table} {REWRITTEN}, found {detail}"
             why = "such DDL sends no event: other nodes may have other values in old rows"
             accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
-            here = (
-                f"londiste compare {argument(table)}, and londiste resync {argument(table)}"
-                " where it differs"
-            )
+            here = rows_first(argument(table))
             do = (
                 f"on each node below: {here}; then here: {accept}"
                 if root
                 else f"{here}; or {accept}"
             )
             return Severity.WARNING, what, why, do
+        case "table-replaced":
+            what = f"table {table} {REPLACED}, found {detail}"
+            why = "it was created again, or another table got its name: rows of before are missing"
+            accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
+            if root:
+                do = f"compare it with a node that has its rows; then: {accept}"
+            else:
+                do = f"{rows_first(argument(table))}; or, if it is equal: {accept}"
+            return Severity.CRITICAL, what, why, do
         case "large-objects":
             what = f"column {detail} of table {table} may point to large objects"
             why = "the object ids are replicated, the large objects are not"

@@ -6,7 +6,7 @@ cascade.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
@@ -56,6 +56,7 @@ def findings(
     new_sequences: Iterable[ReplicatedSequence],
     lost: Mapping[TableName, str],
     above: reroute.Feed,
+    replaced: Collection[TableName] = (),
 ) -> list[PromotionBlocker]:
     """Pure: the blockers of ``node`` as the root.
 
@@ -63,6 +64,7 @@ def findings(
         the queue is used.
     lost -- tables of the node that are not captured, and why.
     above -- filters of the branches that it reads from.
+    replaced -- its tables that are others than those which were copied.
     """
     found = []
     counted = [t for t in (old if old is not None else new) if t.local or old is None]
@@ -96,6 +98,14 @@ def findings(
                     f" {reroute.describe_links(above[table.name])}",
                     "change-provider --provider NODE --allow-resync (the root, or an"
                     " unfiltered branch)",
+                )
+            )
+        elif table.name in replaced:
+            found.append(
+                PromotionBlocker(
+                    f"table {table.name} of {node} is not the table that was copied, rows are"
+                    " missing",
+                    f"resync {argument(table.name)}",
                 )
             )
         elif table.name in lost:
@@ -224,6 +234,7 @@ def check(
         tables.get_seq_list(here, queue),
         dict(tables.lost_captures(here, queue)),
         above,
+        tables.replaced_tables(here, queue),
     )
     if there is not None:
         found += _all_parts(here, there, queue, new.name)

@@ -29,14 +29,14 @@ def only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
     """Raises UsageError when others, like partitions or other queues, have rows in this table."""
     others = combined_queue.others_filling(conn, queue, table.name, table.dest)
     if others:
-        queues = combined_queue.other_queues(conn, queue, table.name, table.dest)
-        alone = " --no-merge" if queues else ""
+        name, dest = argument(table.name), argument(table.dest)
+        beside = f"londiste add-table {name} --dest-table {dest} --skip-truncate"
+        if combined_queue.other_queues(conn, queue, table.name, table.dest):
+            beside = f"londiste add-table {name} --dest-table {dest} --no-merge --skip-truncate"
         raise UsageError(
             f"table {table.dest}: also filled from {', '.join(others)}",
             detail=f"the copy of {table.name} would empty it first",
-            hint=f"londiste remove-table {argument(table.name)}; then londiste add-table"
-            f" {argument(table.name)}"
-            f" --dest-table {argument(table.dest)} --skip-truncate{alone}",
+            hint=f"londiste remove-table {name}; then {beside}",
         )
 
 

@@ -7,13 +7,15 @@ create table londiste.table_version (
     columns text not null,
     last_column int4 not null,
     rewritten_at timestamptz,
+    home oid not null,
+    replaced_at timestamptz,
     constraint table_version_pkey primary key (queue_name, table_name),
     constraint table_version_table_fkey foreign key (queue_name, table_name)
         references londiste.table_info (queue_name, table_name) on delete cascade
 );
 
 comment on table londiste.table_version is
-    'Files and columns of replicated tables, by which DDL that rewrites rows without events is found';
+    'Identity, files and columns of replicated tables: shows other tables of the same name, and rewrites without events';
 comment on column londiste.table_version.queue_name is 'Queue of the table';
 comment on column londiste.table_version.table_name is 'Its name in the queue';
 comment on column londiste.table_version.relid is 'The table of this database';
@@ -22,3 +24,7 @@ comment on column londiste.table_version.columns is 'Changes with every ALTER TA
 comment on column londiste.table_version.last_column is 'Number of the newest column';
 comment on column londiste.table_version.rewritten_at is
     'When maintenance has found that DDL changed rows; NULL: it did not';
+comment on column londiste.table_version.home is
+    'Oid of londiste.table_info at that time: another one in a database that was restored from a dump';
+comment on column londiste.table_version.replaced_at is
+    'When maintenance has found another table of that name; NULL: it did not';

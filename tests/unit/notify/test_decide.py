@@ -157,6 +157,9 @@ def test_another_failed_event_is_another_finding_and_no_value_of_a_row_is_shown(
     [
         ("capture", "table {} has lost its capture trigger: its changes are not replicated: x"),
         ("capture", "table {} was renamed to public.z, events carry the old name: x"),
+        ("branch-capture", "table {} has lost its capture trigger: its capture is lost: x"),
+        ("missing", "table {} does not exist: x"),
+        ("table-replaced", "table {} is not the table that was copied: rows are missing: x"),
         ("partition", "table {}: partition public.p was attached with rows; hint: y: z"),
         ("partition", "table public.p: partition {} was detached with rows; hint: y: z"),
         ("subscribers", "table {} was changed, the nodes below have not copied it again: x"),

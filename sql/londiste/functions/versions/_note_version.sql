@@ -4,12 +4,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores the current version of a table in sync, and clears its earlier rewrites.
+ * Stores the current version of a table in sync, and clears what was found about earlier ones.
  */
 begin
     insert into londiste.table_version as v
-        (queue_name, table_name, relid, filenode, columns, last_column, rewritten_at)
-    select t.queue_name, t.table_name, r.oid, m.filenode, m.columns, m.last_column, null
+        (queue_name, table_name, relid, filenode, columns, last_column, rewritten_at, home, replaced_at)
+    select t.queue_name, t.table_name, r.oid, m.filenode, m.columns, m.last_column, null,
+        'londiste.table_info'::regclass, null
     from londiste.table_info t
         cross join lateral londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) r (oid)
         cross join lateral londiste._table_mark(r.oid) m
@@ -24,6 +25,8 @@ begin
             filenode = excluded.filenode,
             columns = excluded.columns,
             last_column = excluded.last_column,
-            rewritten_at = null;
+            rewritten_at = null,
+            home = excluded.home,
+            replaced_at = null;
 end;
 $$;

@@ -6,12 +6,13 @@ as $$
 /*
  * Stores the current version of each replicated table.  Returns the number of changed tables.
  *
- * i_accept -- true: the change is part of a script that runs on all nodes.  false: a rewrite is kept
- *     until the table is copied, or accept_rewrite() is called.
+ * i_accept -- true: the change is part of a script that runs on all nodes.  false: a rewrite, or another
+ *     table of the same name, is kept until the table is copied, or accept_rewrite() is called.
  */
 declare
     v_table record;
     v_count int4 := 0;
+    v_home oid := 'londiste.table_info'::regclass;
 begin
     for v_table in
         select * from londiste._versions(null::text) f where f.changed
@@ -25,16 +26,40 @@ begin
         where v.queue_name = v_table.queue_name and v.table_name = v_table.table_name;
         v_count := v_count + 1;
     end loop;
-    -- From before versions were stored, or created again under the same name.
+    -- The database was restored from a dump: its tables have other oids, and are the same.
+    update londiste.table_version v
+    set relid = r.oid,
+        filenode = m.filenode,
+        columns = m.columns,
+        last_column = m.last_column,
+        home = v_home
+    from londiste.table_info t
+        cross join lateral londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) r (oid)
+        cross join lateral londiste._table_mark(r.oid) m
+    where t.queue_name = v.queue_name
+        and t.table_name = v.table_name
+        and v.home <> v_home
+        and m.columns is not null;
+    -- The table of a root has the rows of the queue; that of a subscriber lacks those of before.
+    update londiste.table_version v
+    set replaced_at = now()
+    from londiste._replaced(null::text) f
+    where f.queue_name = v.queue_name
+        and f.table_name = v.table_name
+        and v.replaced_at is null
+        and not f.is_root
+        and not i_accept;
+    perform londiste._note_version(f.queue_name, f.table_name)
+    from londiste._replaced(null::text) f
+    where f.replaced_at is null;
+    -- From before versions were stored.
     perform londiste._note_version(t.queue_name, t.table_name)
     from londiste.table_info t
     where t.local
         and t.merge_state = 'ok'
         and not exists (
             select from londiste.table_version v
-            where v.queue_name = t.queue_name
-                and v.table_name = t.table_name
-                and v.relid = londiste.find_table_oid(coalesce(t.dest_table, t.table_name)));
+            where v.queue_name = t.queue_name and v.table_name = t.table_name);
     return v_count;
 end;
 $$;

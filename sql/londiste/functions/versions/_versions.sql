@@ -24,8 +24,8 @@ select v.queue_name, v.table_name,
     v.rewritten_at
 from londiste.table_version v
     join londiste.table_info t using (queue_name, table_name)
-    -- A table that was dropped and created again is reported separately.
-    join pg_class c on c.oid = v.relid
+    -- A table that was dropped and created again is reported separately (_replaced).
+    join pg_class c on c.oid = v.relid and v.home = 'londiste.table_info'::regclass
     cross join lateral londiste._table_mark(v.relid) m
 where v.queue_name = coalesce(i_queue_name, v.queue_name)
     and t.local

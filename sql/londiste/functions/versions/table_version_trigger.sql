@@ -8,6 +8,12 @@ as $$
  * Stores the version of a table that is in sync now; deletes that of a table to be copied.
  */
 begin
+    if tg_op = 'UPDATE'
+        and (new.local, new.merge_state, new.dest_table)
+            is not distinct from (old.local, old.merge_state, old.dest_table)
+    then
+        return null;
+    end if;
     if new.local and new.merge_state = 'ok' then
         perform londiste._note_version(new.queue_name, new.table_name);
     else

@@ -32,6 +32,7 @@ from (
         join londiste.table_version v using (queue_name, table_name)
     where t.queue_name = i_queue_name
         and t.local
+        and v.home = 'londiste.table_info'::regclass
         and londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) is null
 ) r
     join pg_class c on c.oid = r.relid

@@ -1,0 +1,186 @@
+"""The findings about tables and sequences: what each means, and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: By id, as ``catalog.GROUPS`` has them.
+TABLES: Mapping[str, tuple[str, str]] = {
+    "state": (
+        "A table is not in sync: it is being copied, or an error blocks its copy.",
+        "londiste copy status shows the progress or the error.",
+    ),
+    "copy": (
+        "The copy of a table fails; it retries.",
+        "Read the message, correct the cause: londiste copy status.",
+    ),
+    "copies-paused": (
+        "An operator paused the copies of a node, and tables are not in sync.",
+        "londiste copy resume, with the settings of the node.",
+    ),
+    "merge-differs": (
+        "A leaf of a stand-by keeps other tables or filters than that of the combined root."
+        " After a switchover rows would be missing, so it is refused.",
+        "Run the command of the finding. A takeover of a root that does not answer cannot"
+        " compare the leaves.",
+    ),
+    "capture": (
+        "Changes of a table are not captured, or commands do not find it.",
+        "londiste check names the table and the command that restores its capture.",
+    ),
+    "capture-lost": (
+        "Changes of a table are not captured: its trigger is gone or disabled.",
+        "londiste triggers --restore TABLE re-creates it with its options. Then run londiste"
+        " resync TABLE on the nodes below: they lack the changes since then. After alter table"
+        " … enable trigger all this finding ends, but these changes stay lost:"
+        " londiste compare finds them.",
+    ),
+    "branch-capture": (
+        "A table of a branch is not captured: its trigger is gone or disabled. Nodes below get"
+        " the events of its provider, so they lack nothing. But writes on the branch by mistake"
+        " are not seen, and takeover and switchover refuse the branch as the root.",
+        "londiste compare TABLE with the settings of the branch, and londiste resync TABLE"
+        " there where it differs. Only then londiste triggers --restore TABLE. A node below"
+        " needs a copy only if it has copied the table from the branch meanwhile.",
+    ),
+    "replication-role": (
+        "session_replication_role is replica or local for the server, the database or a role:"
+        " captures do not fire in such sessions, and their changes are lost for all nodes.",
+        "Reset the setting and end the open sessions; the finding contains the statement. Then"
+        " londiste compare, and londiste resync TABLE where a table differs.",
+    ),
+    "capture-stale": (
+        "The capture does not match the table any more: it works, but slower.",
+        "londiste triggers --restore re-creates it.",
+    ),
+    "capture-unreadable": (
+        "A node with Londiste 3 cannot read what the capture writes.",
+        "londiste change-form TABLE --trigger logutriga.",
+    ),
+    "renamed": (
+        "A replicated table was renamed; its events or commands use the other name.",
+        "The finding contains the command that settles it.",
+    ),
+    "missing": (
+        "A replicated table does not exist on the node.",
+        "Create it, then londiste resync TABLE.",
+    ),
+    "sequence-missing": (
+        "A replicated sequence does not exist on the node: it was dropped or renamed.",
+        "Rename it back; or londiste remove-seq with the old name, then add-seq with the new"
+        " one, on the root first.",
+    ),
+    "sequence-range": (
+        "The range of a sequence on the node does not contain the published value.",
+        "alter sequence with the type, minvalue and maxvalue that it has on the root.",
+    ),
+    "sequence-behind": (
+        "A sequence of the node is behind the value that the root has published for it.",
+        "Restart the worker of the node, or run the statement of the finding.",
+    ),
+    "partition": (
+        "Rows of a partition changed without an event: subscribers have other rows.",
+        "londiste resync on the nodes below, then settle it as the finding says.",
+    ),
+    "partition-names": (
+        "A compatible trigger of a partitioned table names partitions in its events.",
+        "londiste triggers --restore TABLE, then londiste resync on the nodes below.",
+    ),
+    "rewritten": (
+        "DDL outside of scripts rewrote a table on one node: old rows may differ.",
+        "londiste compare TABLE, and londiste resync TABLE where it differs.",
+    ),
+    "table-replaced": (
+        "A table of a subscriber is not the one that was copied: it was dropped and created"
+        " again, or another table got its name. New changes are applied to it, rows of before"
+        " are missing. After a restore of the whole database there is no such finding.",
+        "londiste compare TABLE, and londiste resync TABLE where it differs. If it is equal:"
+        " select londiste.accept_rewrite(QUEUE, TABLE).",
+    ),
+    "columns": (
+        "A table has other columns than on its provider.",
+        "londiste columns TABLE --add, or a script: londiste execute.",
+    ),
+    "filter-types": (
+        "A row filter reads a column that has another type than on the provider.",
+        "Give the column the type of the provider, then londiste resync TABLE.",
+    ),
+    "rule-columns": (
+        "A rule of a table names columns that its provider does not have.",
+        "londiste change-handler TABLE with the present columns, then londiste resync TABLE.",
+    ),
+    "no-key": (
+        "A table has no primary key: only INSERT and TRUNCATE can be replicated. If only the"
+        " table of a subscriber has none, UPDATE and DELETE are slow there.",
+        "Add a primary key, on a subscriber with the columns of its provider's.",
+    ),
+    "key-null": (
+        "Columns of a key given by pkey= may be NULL: changes of such a row are refused.",
+        "Make them NOT NULL: alter table TABLE alter column COLUMN set not null.",
+    ),
+    "key-text": (
+        "Equal values of the key may have different texts: changes are applied row by row.",
+        "A key of integer, uuid, text or timestamp is faster.",
+    ),
+    "size": (
+        "Values or rows of a table are near the limit of what an event can contain.",
+        "Store large values elsewhere, or exclude the column: --trigger-arg ignore=COLUMN.",
+    ),
+    "unlogged": (
+        "A replicated table is unlogged: a crash truncates it without an event.",
+        "alter table … set logged.",
+    ),
+    "large-objects": (
+        "A column may point to large objects, which are not replicated.",
+        "Store such values in a bytea column.",
+    ),
+    "always": (
+        "A trigger of a table fires for replicated rows, too.",
+        "alter table … enable trigger, or enable replica trigger.",
+    ),
+    "referenced": (
+        "A table that is not replicated refers to a replicated one.",
+        "londiste add-table TABLE.",
+    ),
+    "subscribers": (
+        "The handler or filter of a table of a branch was changed, and the command was"
+        " interrupted: the nodes below have rows of before.",
+        "londiste change-handler TABLE --continue, on the branch.",
+    ),
+    "foreign-key": (
+        "A foreign key is dropped during a copy, or does not hold for all rows.",
+        "londiste fkeys shows why, and londiste fkeys --restore restores it.",
+    ),
+    "follow": (
+        "A table matches auto_add_tables and cannot be added.",
+        "Correct the cause; the worker retries. Or name the table in auto_add_exclude.",
+    ),
+    "not-followed": (
+        "A table or sequence matches auto_add_tables and cannot be added.",
+        "Correct the cause; the worker retries. Or name it in auto_add_exclude.",
+    ),
+    "not-kept": (
+        "The provider replicates a table that the node does not.",
+        "londiste add-table TABLE on the node.",
+    ),
+    "not-above": (
+        "The node replicates a table of which its provider has no copy.",
+        "londiste add-table TABLE on the provider, or londiste resync --find-copy-node.",
+    ),
+    "unknown-above": (
+        "The provider does not know a table that the node replicates, and sends no changes.",
+        "Add the table on the root, or londiste remove-table TABLE.",
+    ),
+    "sequence": (
+        "A sequence of a replicated table is not replicated.",
+        "londiste add-seq SEQUENCE on the root, then on the other nodes.",
+    ),
+    "sequence-not-kept": (
+        "The node does not replicate a sequence of its provider.",
+        "londiste add-seq SEQUENCE.",
+    ),
+    "drift": (
+        "The audit (compare --continuous) has found rows that differ from the root's.",
+        "londiste repair TABLE makes a plan that repairs them.",
+    ),
+}
