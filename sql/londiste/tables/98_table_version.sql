@@ -9,6 +9,7 @@ create table londiste.table_version (
     rewritten_at timestamptz,
     home oid not null,
     replaced_at timestamptz,
+    names text[],
     constraint table_version_pkey primary key (queue_name, table_name),
     constraint table_version_table_fkey foreign key (queue_name, table_name)
         references londiste.table_info (queue_name, table_name) on delete cascade
@@ -28,3 +29,5 @@ comment on column londiste.table_version.home is
     'Oid of londiste.table_info at that time: another one in a database that was restored from a dump';
 comment on column londiste.table_version.replaced_at is
     'When maintenance has found another table of that name; NULL: it did not';
+comment on column londiste.table_version.names is
+    'Names of its columns by their number, NULL for dropped ones; NULL: of an older release';

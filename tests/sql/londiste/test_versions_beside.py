@@ -34,6 +34,9 @@ def maintain(db: Database) -> None:
         "alter table t add c timestamptz default clock_timestamp()",
         "alter table t add c int generated always as (id * 2) stored",
         "alter table t add c serial",
+        "alter table t drop v; alter table t add v text",
+        "alter table t drop v, add v int",
+        "alter table t add w text; alter table t drop v; alter table t rename w to v",
     ],
 )
 def test_rows_that_ddl_has_changed_are_noticed_at_once_and_remembered(
@@ -62,6 +65,9 @@ def test_rows_that_ddl_has_changed_are_noticed_at_once_and_remembered(
         "cluster t using t_pkey",
         "alter table t add c int",
         "alter table t drop v",
+        "alter table t drop v; alter table t add w text",
+        "alter table t rename v to w; alter table t rename w to v",
+        "alter table t rename v to w; alter table t rename id to v; alter table t rename w to id",
         "alter table t alter v set default 'x'",
         "alter table t alter v set not null",
         "alter table t add constraint c check (id > 0)",
@@ -151,3 +157,19 @@ def test_readers_may_ask_and_only_writers_accept(root: Database) -> None:
         )
         accept = "londiste.accept_rewrite(text, text)"
         assert root.value("select has_function_privilege(%s, %s, 'execute')", role, accept) is right
+
+
+def test_a_column_that_was_added_long_ago_may_get_the_name_of_another_one(root: Database) -> None:
+    root.execute("alter table t add w text")
+    maintain(root)
+    root.execute("alter table t drop v; alter table t rename w to v")
+    assert rewritten(root) == []
+    maintain(root)
+    assert rewritten(root) == []
+
+
+def test_names_of_columns_are_stored_for_tables_of_an_older_release(root: Database) -> None:
+    root.execute("update londiste.table_version set names = null")
+    maintain(root)
+    root.execute("alter table t drop v; alter table t add v text")
+    assert rewritten(root) == ["public.t"]

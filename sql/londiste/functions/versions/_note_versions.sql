@@ -18,8 +18,8 @@ begin
         select * from londiste._versions(null::text) f where f.changed
     loop
         update londiste.table_version v
-        set (filenode, columns, last_column) = (
-                select m.filenode, m.columns, m.last_column
+        set (filenode, columns, last_column, names) = (
+                select m.filenode, m.columns, m.last_column, m.names
                 from londiste._table_mark(v.relid) m),
             rewritten_at = case when v_table.rewritten and not i_accept
                 then coalesce(v.rewritten_at, now()) else v.rewritten_at end
@@ -32,6 +32,7 @@ begin
         filenode = m.filenode,
         columns = m.columns,
         last_column = m.last_column,
+        names = m.names,
         home = v_home
     from londiste.table_info t
         cross join lateral londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) r (oid)

@@ -3,7 +3,8 @@ create or replace function londiste._table_mark(
     out filenode int8,
     out columns text,
     out last_column int4,
-    out last_filled int4)
+    out last_filled int4,
+    out names text[])
 returns record
 language plpgsql
 stable
@@ -15,6 +16,7 @@ as $$
  * The file changes with TRUNCATE, VACUUM FULL and a rewriting ALTER TABLE.  The row versions of the
  * columns change only with ALTER TABLE.  If both have changed, the table was rewritten.
  *
+ * names -- of the columns by their number; NULL for dropped ones.
  * last_filled -- the newest column whose value in old rows is stored in the catalog: it was added
  *     with a default, and no row was written.
  */
@@ -41,7 +43,9 @@ begin
         (select coalesce(max(m.attnum), 0)
          from unnest(v_leaves) as l (oid)
             cross join lateral (
-                select max(a.attnum) from pg_attribute a where a.attrelid = l.oid and a.atthasmissing) m (attnum))
-        into filenode, columns, last_column, last_filled;
+                select max(a.attnum) from pg_attribute a where a.attrelid = l.oid and a.atthasmissing) m (attnum)),
+        (select array_agg(case when not a.attisdropped then a.attname::text end order by a.attnum)
+         from pg_attribute a where a.attrelid = i_relid and a.attnum > 0)
+        into filenode, columns, last_column, last_filled, names;
 end;
 $$;

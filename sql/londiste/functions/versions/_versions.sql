@@ -19,8 +19,14 @@ as $$
  * rewritten_at -- time at which an earlier rewrite was found.
  */
 select v.queue_name, v.table_name,
-    (m.filenode, m.columns) is distinct from (v.filenode, v.columns),
-    m.filenode <> v.filenode and m.columns <> v.columns or m.last_filled > v.last_column,
+    (m.filenode, m.columns) is distinct from (v.filenode, v.columns) or v.names is null,
+    m.filenode <> v.filenode and m.columns <> v.columns
+        or m.last_filled > v.last_column
+        -- A column was dropped, and a new one has its name.
+        or exists (
+            select from unnest(v.names) with ordinality as o (name, number)
+            where m.names[o.number] is null
+                and o.name = any (m.names[v.last_column + 1:])),
     v.rewritten_at
 from londiste.table_version v
     join londiste.table_info t using (queue_name, table_name)
