@@ -12,7 +12,7 @@ from londiste.db.queries import tuples
 from londiste.errors import InstallError
 from londiste.monitor import partitions
 from londiste.monitor.captures.rules import UNREADY
-from londiste.monitor.nodes.rules import REPLACED, REWRITTEN, SEQUENCE_DOUBTS, STALE_BELOW
+from londiste.monitor.nodes.doubts import REPLACED, REWRITTEN, SEQUENCE_DOUBTS, STALE_BELOW
 from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import COPY_BELOW, ReplicatedTable

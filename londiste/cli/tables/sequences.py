@@ -14,7 +14,7 @@ from londiste.cli.plan_output import execute_plan, sites
 from londiste.cli.tables.common import all_of_them, already, ignore_missing
 from londiste.db.connection import session
 from londiste.db.queries import tuples
-from londiste.monitor.nodes.rules import SEQUENCE_DOUBTS
+from londiste.monitor.nodes.doubts import SEQUENCE_DOUBTS
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import sequences
 from londiste.replication.registration_filter import RegistrationFilter

@@ -30,6 +30,7 @@ SOURCES = (
     "monitor/merging.py",
     "monitor/schema_owners.py",
     "monitor/nodes/rules.py",
+    "monitor/nodes/doubts.py",
     "monitor/captures/rules.py",
     "monitor/queues/rules.py",
     "migrate/drift.py",

@@ -1,0 +1,147 @@
+"""Doubts about replicated tables and sequences of one node, as findings."""
+
+from __future__ import annotations
+
+from londiste.db.ddl import literal
+from londiste.db.names import TableName, argument, quote
+from londiste.monitor.queues.model import Severity
+from londiste.replication.commands.triggers import rows_first
+
+#: Of DDL outside of scripts that all nodes run.
+REWRITTEN = "was rewritten by DDL on this node alone, compare it"
+
+
+#: Of a table with the name of another one.
+REPLACED = "is not the table that was copied"
+
+
+#: Of a replicated sequence, by the kind of ``sql/queries/sequence_doubts.sql``.
+_NO_SEQUENCE = "does not exist, it is replicated and was dropped or renamed"
+_TOO_NARROW = "cannot hold the published value"
+_BEHIND = "is behind the published value"
+SEQUENCE_DOUBTS = {
+    "sequence-missing": _NO_SEQUENCE,
+    "sequence-range": _TOO_NARROW,
+    "sequence-behind": _BEHIND,
+}
+
+
+#: Of a change of a branch that was interrupted.
+STALE_BELOW = "was changed, the nodes below have not copied it again"
+
+
+def doubt(
+    kind: str, table: str, detail: str, queue: str, *, root: bool
+) -> tuple[Severity, str, str, str]:
+    """Severity, what, why and what to do of a doubt.
+
+    kind, table, detail -- of ``sql/queries/table_doubts.sql`` or ``sequence_doubts.sql``.
+    root -- whether the node is the root.
+    """
+    match kind:
+        case "missing":
+            what = f"table {table} does not exist"
+            why = "it is replicated, and was dropped or renamed"
+            name = argument(table)
+            do = (
+                f"londiste remove-table {name}; or create it again, then londiste triggers"
+                f" --restore {name}"
+                if root
+                else f"create it, then londiste resync {name}"
+            )
+            return Severity.CRITICAL, what, why, do
+        case "sequence":
+            what = f"sequence {detail} of table {table} is not replicated"
+            why = "after a takeover it would return values that rows already have"
+            first = "" if root else "on the root, then on this node: "
+            return Severity.WARNING, what, why, f"{first}londiste add-seq {argument(detail)}"
+        case "sequence-missing":
+            what = f"sequence {table} {_NO_SEQUENCE}"
+            why = (
+                "its values are not published: after a takeover nodes would return values that"
+                " rows already have"
+                if root
+                else "it does not follow the root: after a takeover its values would repeat"
+            )
+            name = argument(table)
+            do = (
+                f"rename it back; or londiste remove-seq {name}, then londiste add-seq NEW-NAME"
+                f"{'' if root else ', on the root first'}"
+            )
+            return Severity.WARNING, what, why, do
+        case "sequence-range":
+            what = f"sequence {table} {_TOO_NARROW}: {detail}"
+            why = "it stays at its end, and nextval() fails here after a takeover"
+            do = (
+                f"alter sequence {TableName.parse(table).quoted} as TYPE maxvalue N, as on the root"
+            )
+            return Severity.WARNING, what, why, do
+        case "sequence-behind":
+            value = detail.partition(", ")[2].rstrip(")")
+            what = f"sequence {table} {_BEHIND} {value}"
+            why = (
+                "without a takeover, which moves it, it would return values that rows already have"
+            )
+            name = TableName.parse(table).quoted
+            statement = f"select setval({literal(name)}, {detail}) from {name}"  # noqa: S608
+            do = f"restart the worker, it moves the sequence; or: {statement}"
+            return Severity.WARNING, what, why, do
+        case "unlogged":
+            what = f"table {table} is unlogged"
+            why = "a crash of this server truncates it without an event"
+            return (
+                Severity.WARNING,
+                what,
+                why,
+                f"alter table {TableName.parse(table).quoted} set logged",
+            )
+        case "rewritten":
+            what = f"table {table} {REWRITTEN}, found {detail}"
+            why = "such DDL sends no event: other nodes may have other values in old rows"
+            accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
+            here = rows_first(argument(table))
+            do = (
+                f"on each node below: {here}; then here: {accept}"
+                if root
+                else f"{here}; or {accept}"
+            )
+            return Severity.WARNING, what, why, do
+        case "table-replaced":
+            what = f"table {table} {REPLACED}, found {detail}"
+            why = "it was created again, or another table got its name: rows of before are missing"
+            accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
+            if root:
+                do = f"compare it with a node that has its rows; then: {accept}"
+            else:
+                do = f"{rows_first(argument(table))}; or, if it is equal: {accept}"
+            return Severity.CRITICAL, what, why, do
+        case "large-objects":
+            what = f"column {detail} of table {table} may point to large objects"
+            why = "the object ids are replicated, the large objects are not"
+            return Severity.WARNING, what, why, "store such values in a bytea column"
+        case "always":
+            what = f"trigger {detail} of table {table} fires for replicated rows, too (ALWAYS)"
+            why = "it fires for each row that the copy and the worker write; its effects happened"
+            why += " on the root already, and an error of it stops the worker"
+            name = quote(detail.partition(" of ")[0])
+            owner = TableName.parse(table).quoted
+            do = (
+                f"alter table {owner} enable trigger {name}; or, if it is for replicated rows only:"
+            )
+            return Severity.WARNING, what, why, f"{do} enable replica trigger"
+        case "partition-names":
+            what = (
+                f"trigger {detail} of partitioned table {table} names the partitions in its events"
+            )
+            why = (
+                "other nodes do not know them as tables of the queue: their rows are not replicated"
+            )
+            do = (
+                f"londiste triggers --restore {argument(table)}; on the nodes below: londiste"
+                f" resync {argument(table)}"
+            )
+            return Severity.CRITICAL, what, why, do
+        case _:
+            what = f"table {detail} refers to table {table} and is not replicated"
+            why = "its rows may refer to rows deleted elsewhere, or block deletes on this node"
+            return Severity.WARNING, what, why, f"londiste add-table {argument(detail)}"
