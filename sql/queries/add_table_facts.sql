@@ -2,6 +2,7 @@
  * What add-table has to know of several tables, in one look.
  *
  * %(schemas)s, %(names)s -- arrays, unquoted; tables that are not there are not in the result.
+ * owner; mine: this role has its rights.
  * nullable: columns that may be NULL, in table order.
  * sequences: of the columns, those that have a name in a queue and that this role may read.
  */
@@ -9,6 +10,8 @@ select
     n.nspname as schema,
     c.relname as name,
     c.relkind::text as kind,
+    pg_catalog.pg_get_userbyid(c.relowner)::text as owner,
+    pg_catalog.pg_has_role(c.relowner, 'USAGE') as mine,
     exists (
         select from pg_catalog.pg_attribute a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped

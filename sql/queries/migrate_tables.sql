@@ -4,7 +4,7 @@
  * kind -- r, p partitioned; persistence -- p, u unlogged; partition -- of another one.
  * keyed -- has a primary key, or another unique index that is its replica identity.
  * mine -- this session may act as its owner; always -- triggers that fire for replicated rows, too.
- * forced -- row-level security holds for its owner, too.
+ * forced -- row-level security holds for its owner, too; hidden -- it holds for this session.
  * unique_key -- as json: the columns of a unique index that are not null, and the index if it can
  * become that of a primary key; null for none.
  * deferrable -- name of the primary key if it is deferrable; exclusions -- exclusion constraints.
@@ -33,6 +33,7 @@ select
             and f.nspname not in ('pgq', 'londiste', 'londiste_capture')
         order by 1) as always,
     c.relrowsecurity and c.relforcerowsecurity as forced,
+    pg_catalog.row_security_active(c.oid) as hidden,
     (
         select pg_catalog.jsonb_build_object(
             'index', case when not exists (

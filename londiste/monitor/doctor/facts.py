@@ -56,6 +56,7 @@ class Table:
     owner: str = ""
     always: tuple[str, ...] = ()
     forced: bool = False
+    hidden: bool = False
     columns: tuple[ColumnFacts, ...] = (ColumnFacts("id"),)
     unique_key: Mapping[str, Any] | None = None
     deferrable: str | None = None

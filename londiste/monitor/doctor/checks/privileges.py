@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from londiste.db.connection import replica_grants
 from londiste.db.names import quote
-from londiste.monitor.doctor.facts import DatabaseFacts
+from londiste.monitor.doctor.facts import DatabaseFacts, Table
 from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
 from londiste.monitor.queues.model import Finding
 
@@ -167,25 +166,41 @@ def _replica_text(facts: DatabaseFacts) -> str:
 
 
 def _policies(pair: Situation) -> Iterator[Finding]:
-    tables = {table.name: table for table in pair.wanted}
-    for table in pair.target.tables if pair.target else ():
-        mine = tables.get(table.name)
-        if mine is not None:
-            tables[table.name] = replace(mine, forced=mine.forced or table.forced)
-        elif pair.whole:
-            tables[table.name] = table
-    for table in tables.values():
+    wanted = {table.name: table for table in pair.wanted}
+    there = {table.name: table for table in pair.target.tables} if pair.target else {}
+    for name in {**wanted, **there} if pair.whole else wanted:
         for side, facts in pair.sides:
-            if table.forced and not facts.bypasses:
-                yield critical(
-                    "policies",
-                    f"table {table.name} forces row-level security, and {facts.user} cannot"
-                    f" bypass it in the {side} database",
-                    "rows that a policy hides cannot be copied, compared or written",
-                    f"while it is replicated: alter table {table.name.quoted} no force row"
-                    f" level security; or as an administrator: alter role"
-                    f" {quote(facts.user)} bypassrls",
-                    side=side,
-                    object=str(table.name),
-                    admin_sql=[f"alter role {quote(facts.user)} bypassrls"],
+            mine = wanted.get(name) if facts is pair.source else there.get(name, wanted.get(name))
+            if mine is None:
+                continue
+            if mine.forced and not facts.bypasses:
+                yield _hidden(
+                    side,
+                    facts,
+                    mine,
+                    f"table {name} forces row-level security, and {facts.user} cannot bypass it"
+                    f" in the {side} database",
+                    f"alter table {name.quoted} no force row level security",
                 )
+            elif mine.hidden:
+                yield _hidden(
+                    side,
+                    facts,
+                    mine,
+                    f"table {name} has row-level security, and {facts.user} is not its owner in"
+                    f" the {side} database",
+                    f"alter table {name.quoted} disable row level security",
+                )
+
+
+def _hidden(side: str, facts: DatabaseFacts, table: Table, message: str, statement: str) -> Finding:
+    return critical(
+        "policies",
+        message,
+        "rows that a policy hides cannot be copied, compared or written",
+        f"while it is replicated: {statement}; or as an administrator: alter role"
+        f" {quote(facts.user)} bypassrls",
+        side=side,
+        object=str(table.name),
+        admin_sql=[f"alter role {quote(facts.user)} bypassrls"],
+    )
