@@ -46,3 +46,32 @@ def server_hint(error: psycopg.Error) -> str:
     """The server's hint; '' if an owner's code may have written it, or if it drops more objects."""
     hint = "" if in_owner_code(error) else error.diag.message_hint or ""
     return "" if "CASCADE" in hint else hint
+
+
+#: The server writes the first name without quotes, and no schema.
+_NOT_OWNER = re.compile(r"must be owner of ((?:[a-z]+ )+)(\w+)")
+_POLICY = re.compile(r'query would be affected by row-level security policy for table "(\w+)"')
+
+
+def rights_hint(error: psycopg.Error) -> str:
+    """Pure: the hint for an error about rights that no grant on the object gives; '' for others.
+
+    error -- with SQLSTATE 42501.
+    """
+    message = error.diag.message_primary or ""
+    if raised_by_code(error):
+        return ""
+    if found := _NOT_OWNER.fullmatch(message):
+        what = found[1].replace("relation", "table") + found[2]
+        return (
+            f"as an administrator: alter {what} owner to the user; or make the user a member of"
+            " the role that owns it"
+        )
+    if found := _POLICY.fullmatch(message):
+        table = found[1]
+        return (
+            f"as an administrator: alter table {table} owner to the user, or alter role …"
+            f" bypassrls; where the owner is the user: alter table {table} no force row level"
+            " security"
+        )
+    return ""

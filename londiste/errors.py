@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
-from londiste.error_origin import in_owner_code, raised_by_code, server_hint
+from londiste.error_origin import in_owner_code, raised_by_code, rights_hint, server_hint
 from londiste.wording import connection_hint, first_line
 
 if TYPE_CHECKING:
@@ -370,7 +370,7 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
             place + message, detail=detail, hint=hint or "check user, password and pg_hba.conf"
         )
     if state == "42501":
-        grant = _REPLICA_GRANT if REPLICA_ROLE in message else _GRANTS
+        grant = _REPLICA_GRANT if REPLICA_ROLE in message else rights_hint(error) or _GRANTS
         if (name := message.removeprefix("permission denied for database ")) != message:
             grant = f'as an administrator: grant create on database "{name}" to the user'
         return AccessDenied(place + message, detail=detail, hint=hint or grant)

@@ -20,7 +20,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.db.queries import query
 from londiste.db.relation import Relation
-from londiste.error_origin import in_owner_code, raised_by_code, server_hint
+from londiste.error_origin import in_owner_code, raised_by_code, rights_hint, server_hint
 from londiste.errors import (
     LD_CLASSES,
     OWNER_GRANTS,
@@ -227,6 +227,8 @@ def _hint_of(error: psycopg.Error, table: TableName) -> str:
             return OWNER_GRANTS
     elif state in LD_CLASSES:
         return server_hint(error) or hint_for(state, table)
+    if state == "42501" and (hint := rights_hint(error)):
+        return hint
     if raised_by_code(error):
         return f"change the trigger or function of {table} that raises the error"
     return hint_for(state, table)

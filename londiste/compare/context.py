@@ -20,7 +20,14 @@ from londiste.db import bulk_catalog
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName, argument
 from londiste.engine.base import Engine
-from londiste.errors import BadOption, LondisteError, StateError, TransientError, UnknownTable
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    StateError,
+    TransientError,
+    UnknownTable,
+    from_database,
+)
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections, reach
 from londiste.replication import sqlapi as tables
@@ -215,6 +222,9 @@ def pair_up(
             try:
                 conn.execute(f"explain select from {name.quoted} where ({asked.where})".encode())
             except psycopg.Error as error:
+                state = error.sqlstate or ""
+                if state[:2] not in {"42", "22", "0A"} or state == "42501":
+                    raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
                 raise BadOption(
                     f"--where {asked.where}: {error.diag.message_primary or error}",
                     detail=f"table {name} on {describe_dsn(conn.info.dsn)}",

@@ -41,6 +41,7 @@ from londiste.replication.commands.add_table_checks import (
     pick,
     require_not_null,
     require_one_of_tree,
+    require_owner,
     require_whole,
 )
 from londiste.replication.commands.add_table_step import AddTable, step_of
@@ -236,6 +237,7 @@ def _below(
             continue
         else:
             keyless = check_table(local, dest, here, options, theirs_now)
+            require_owner(local, here)
             if wants.stored and wants.events is None:
                 notes += column_checks.look(sites.at(there.dsn), there, local, dest, wants)
         if not wants.whole and wants.stored:

@@ -9,7 +9,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import fetch
-from londiste.errors import StateError, UnknownTable, UsageError
+from londiste.errors import AccessDenied, StateError, UnknownTable, UsageError
 from londiste.replication.commands import add_table_options
 from londiste.replication.model import ReplicatedTable, TableOptions
 from londiste.replication.patterns import (
@@ -85,6 +85,7 @@ class Facts:
 
     kind -- ``r`` table, ``p`` partitioned table, ``v`` view, …
     nullable -- columns that may be NULL.
+    owner -- its role; mine -- this role has the rights of the owner.
     sequences -- of its columns; without those that no queue can carry or this role cannot read.
     """
 
@@ -94,6 +95,8 @@ class Facts:
     has_key: bool
     sequences: tuple[TableName, ...]
     nullable: tuple[str, ...] = ()
+    owner: str = ""
+    mine: bool = True
 
 
 def look(conn: Connection, tables: Sequence[TableName]) -> dict[TableName, Facts]:
@@ -112,6 +115,8 @@ def look(conn: Connection, tables: Sequence[TableName]) -> dict[TableName, Facts
             row["has_key"],
             tuple(map(TableName.parse, row["sequences"])),
             tuple(row["nullable"]),
+            row["owner"],
+            row["mine"],
         )
         for row in found
     }
@@ -179,6 +184,23 @@ def check_table(
         hint="add a primary key; or name the columns that identify a row: --trigger-arg"
         " pkey=a,b; or allow inserts only: --insert-only; or match rows by all columns:"
         " --whole-row",
+    )
+
+
+def require_owner(conn: Connection, facts: Facts | None) -> None:
+    """Refuses a table of a subscriber whose owner's rights this role lacks.  Raises AccessDenied.
+
+    A copy drops and restores its indexes and keys, and the removal drops its triggers.
+    """
+    if facts is None or facts.mine:
+        return
+    user = conn.info.user
+    raise AccessDenied(
+        f"table {facts.name} belongs to {facts.owner}, and {user} has not the rights of its owner",
+        detail="without them it can be neither copied nor removed from replication; nothing was"
+        " added",
+        hint=f"as an administrator of {describe_dsn(conn.info.dsn)}: alter table"
+        f" {facts.name.quoted} owner to {quote(user)}",
     )
 
 

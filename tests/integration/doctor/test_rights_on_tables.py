@@ -1,0 +1,105 @@
+"""Tables of other roles and row-level security: what lacks is named before anything is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from londiste.db.connection import connect
+from londiste.db.names import TableName
+from londiste.errors import from_database
+from londiste.monitor.doctor.preflight import table_findings
+from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.fixtures.cluster import Database
+
+ROLE, OWNER = f"rights_{os.getpid()}", f"rights_owner_{os.getpid()}"
+TABLE = "create table t (id int primary key, v text)"
+T = TableName("public", "t")
+
+
+@pytest.fixture
+def leaf(nodes_of: Nodes, londiste: CommandLine) -> Iterator[Node]:
+    """A leaf whose table belongs to another role than the user of its worker."""
+    root = nodes_of.root()
+    root.db.execute(TABLE)
+    assert londiste(root.db, "add-table", "t").code == 0
+    node = nodes_of.below(root, "leaf")
+    node.db.execute(
+        f"create role {ROLE} login password 'x' in role londiste_writer; create role {OWNER};"
+        f" {TABLE}; alter table t owner to {OWNER}; grant all on t to {ROLE};"
+        f" grant create on schema public to {ROLE}"
+    )
+    yield node
+    node.db.execute(f"drop owned by {ROLE}, {OWNER}; drop role {ROLE}; drop role {OWNER}")
+
+
+def as_role(db: Database) -> str:
+    return conninfo.make_conninfo(db.dsn, user=ROLE, password="x")
+
+
+@pytest.mark.parametrize("more", [[], ["--expect-sync"]])
+def test_a_table_of_another_role_is_refused_with_the_statement_that_helps(
+    leaf: Node, londiste: CommandLine, more: list[str]
+) -> None:
+    call = ["--set", f"db={as_role(leaf.db)}", "add-table", "t", *more]
+    done = londiste(leaf.db, *call)
+    assert done.code == 2, str(done)
+    assert f"table public.t belongs to {OWNER}, and {ROLE} has not the rights" in done.err
+    assert leaf.db.value("select count(*) from londiste.table_info where local") == 0
+    leaf.db.execute(done.err.partition("hint: as an administrator of ")[2].partition(": ")[2])
+    done = londiste(leaf.db, *call)
+    assert done.code == 0, str(done)
+
+
+def test_errors_about_owners_and_policies_name_what_helps(leaf: Node) -> None:
+    leaf.db.execute("alter table t enable row level security")
+    with connect(as_role(leaf.db), name="test", autocommit=True) as conn:
+        for statement, words in (
+            ("alter table public.t add column c int", "alter table t owner to"),
+            ("select from public.t", "alter role … bypassrls"),
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege) as raised:
+                conn.execute(statement.encode())
+            hint = from_database(raised.value).hint or ""
+            assert words in hint
+            assert "pgq_writer" not in hint
+
+
+def test_a_condition_of_compare_is_not_to_blame_for_a_policy(
+    leaf: Node, londiste: CommandLine
+) -> None:
+    assert londiste(leaf.db, "add-table", "t", "--expect-sync").code == 0
+    leaf.db.execute("alter table t enable row level security")
+    done = londiste(leaf.db, "--set", f"db={as_role(leaf.db)}", "compare", "t", "--where", "id > 1")
+    assert "row-level security" in done.err, str(done)
+    assert "bypassrls" in done.err
+    assert "boolean expression" not in done.err
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_policies_that_hide_rows_are_found_before_a_table_is_added(
+    leaf: Node, new_database: Callable[..., Database], forced: bool
+) -> None:
+    node = new_database()
+    node.execute(TABLE)
+    with (
+        connect(node.dsn, name="test", autocommit=True) as here,
+        connect(as_role(leaf.db), name="test", autocommit=True) as above,
+    ):
+        assert "policies" not in {one.kind for one in table_findings(here, above, [T])}
+        leaf.db.execute("alter table t enable row level security")
+        if forced:
+            leaf.db.execute("alter table t force row level security")
+        (found,) = (one for one in table_findings(here, above, [T]) if one.kind == "policies")
+        assert found.what.startswith("table public.t " + ("forces" if forced else "has"))
+        assert f"alter role {ROLE} bypassrls" in found.do.replace('"', "")
+        leaf.db.execute(f"alter role {ROLE} bypassrls")
+    with (
+        connect(as_role(leaf.db), name="test", autocommit=True) as above,
+        connect(node.dsn, name="test", autocommit=True) as here,
+    ):
+        assert "policies" not in {one.kind for one in table_findings(here, above, [T])}
