@@ -41,7 +41,7 @@ def columns(
                 output.warning(line)
             return 0
         compared = comparing.differences(reach, settings.db, settings.queue_name, wanted)
-    for line in compared.skipped:
+    for line in (*compared.skipped, *compared.lossy):
         output.warning(line)
     output.show(
         COLUMNS,

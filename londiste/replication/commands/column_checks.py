@@ -5,7 +5,9 @@ such row.  It rounds a value with too many digits without a message.  Events of 
 contain booleans and times as JSON has them, so a text column gets other texts from them than from
 the copy.
 
-``narrower`` and ``notes`` are pure; ``look`` asks both databases.
+Other types drop parts of a value without a message: a date has no time of day.
+
+``narrower``, ``loses`` and ``notes`` are pure; ``look`` asks both databases.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ def notes(
         mine = here.get(name)
         if mine is None or not wants.keeps(column.name) or column.name in wants.changed:
             continue
-        what = narrower(mine.type, column.type)
+        what = narrower(mine.type, column.type) or loses(mine.type, column.type)
         if column.name in key and column.type == "numeric" and _is_text(mine.type):
             what = _ZEROS
         if what:
@@ -114,6 +116,56 @@ def narrower(ours: str, theirs: str) -> str:
     return ""
 
 
+def loses(ours: str, theirs: str) -> str:
+    """Which parts of values of type ``theirs`` a column of another type ``ours`` drops without a
+    message; '' for none.
+
+    Both as format_type prints them.
+    """
+    mine, their = ours.removesuffix("[]"), theirs.removesuffix("[]")
+    if mine == their:
+        return ""
+    name, other = (_name(text) for text in (mine, their))
+    if name.startswith("interval") and other.startswith("interval"):
+        last, finest = (_FIELDS.index(_last_field(text)) for text in (name, other))
+        return f"parts smaller than a {_FIELDS[last]} are {_DROPPED}" if last < finest else ""
+    if name == "money" and other == "numeric":
+        digits = (_parsed(their) or ("", ()))[1]
+        return _ROUNDS if not digits or digits[-1] > _CENTS else ""
+    for (target, sources), what in _LOST.items():
+        if name == target and other in sources:
+            return what
+    return ""
+
+
+def _last_field(name: str) -> str:
+    word = name.rpartition(" ")[2]
+    return word if word in _FIELDS else _FIELDS[-1]
+
+
+def _name(text: str) -> str:
+    found = _parsed(text)
+    return text if found is None else found[0]
+
+
+_DROPPED = "dropped without a message"
+#: Fields of an interval, the largest first; a column that ends with one has all before it.
+_FIELDS = ("year", "month", "day", "hour", "minute", "second")
+_CENTS = 2
+_STAMPS = {"timestamp without time zone", "timestamp with time zone"}
+#: A type, those whose values it takes in part, and what becomes of the rest.
+_LOST = {
+    ("name", frozenset(_TEXTS)): "texts are cut at 63 bytes without a message",
+    ('"char"', frozenset({*_TEXTS, "name"})): f"all bytes but the first are {_DROPPED}",
+    ("date", frozenset(_STAMPS)): f"the time of day is {_DROPPED}",
+    ("time without time zone", frozenset(_STAMPS)): f"the date is {_DROPPED}",
+    ("time without time zone", frozenset({"time with time zone"})): f"the zone is {_DROPPED}",
+    (
+        "jsonb",
+        frozenset({*_TEXTS, "json"}),
+    ): "of a repeated key only the last value is kept",
+    ("money", frozenset(_FLOATS)): "values are rounded without a message",
+}
 _STOPS = "a value that is too large blocks the worker"
 _ROUNDS = "values are rounded without a message"
 _DIFFERS = "rows that are copied have other texts (t, a blank) than replayed ones (true, T)"

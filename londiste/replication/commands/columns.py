@@ -22,6 +22,7 @@ from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
+from londiste.replication.commands.column_checks import loses, narrower
 from londiste.replication.ddl.sqlapi import refresh_captures
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import table_meant
@@ -56,11 +57,13 @@ class ColumnDifferences:
     """What differs.
 
     compared -- number of tables.  skipped -- tables that were not compared, and why.
+    lossy -- a sentence for each column that cannot store every value of the provider.
     """
 
     found: tuple[ColumnDifference, ...]
     compared: int
     skipped: tuple[str, ...]
+    lossy: tuple[str, ...] = ()
 
 
 def differences(
@@ -73,6 +76,7 @@ def differences(
     names -- by their names in the queue; all without.  Raises UnknownTable, StateError.
     """
     found = []
+    lossy = []
     pairs, skipped = _pairs(sites, dsn, queue, names)
     for pair in pairs:
         for column in dict.fromkeys((*pair.there, *pair.here)):
@@ -81,7 +85,12 @@ def differences(
             if here != there:
                 state = "other type" if here and there else "here alone" if here else "missing here"
                 found.append(ColumnDifference(pair.table.name, column, here, there, state))
-    return ColumnDifferences(tuple(found), len(pairs), tuple(skipped))
+            if here and there and (what := narrower(here, there) or loses(here, there)):
+                lossy.append(
+                    f"table {pair.table.name}: column {column} is {here} here and {there} on the"
+                    f" provider: {what}"
+                )
+    return ColumnDifferences(tuple(found), len(pairs), tuple(skipped), tuple(lossy))
 
 
 def plan_add(

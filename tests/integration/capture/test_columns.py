@@ -155,6 +155,24 @@ def test_columns_of_filtered_tables_are_compared_and_check_names_those_of_the_fi
     assert "column b is integer, not bigint" in str(checked)
 
 
+def test_columns_and_add_table_name_types_that_drop_parts_of_values(
+    pair: tuple[Node, Node], nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root, _ = pair
+    leaf = nodes_of.below(root, "leaf")
+    root.db.execute("create table l (id int primary key, a text, b timestamp)")
+    leaf.db.execute("create table l (id int primary key, a name, b date)")
+    assert londiste(root.db, "add-table", "l").code == 0
+    done = londiste(leaf.db, "add-table", "l", "--expect-sync")
+    assert done.code == 0, str(done)
+    shown = londiste(leaf.db, "columns", "l")
+    assert shown.code == 3
+    for answer in (done, shown):
+        assert "column a is name here and text on" in answer.err
+        assert "cut at 63 bytes" in answer.err
+        assert "the time of day is dropped without a message" in answer.err
+
+
 def test_columns_names_tables_that_it_cannot_compare(
     pair: tuple[Node, Node], nodes_of: Nodes, londiste: CommandLine
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from londiste.db.catalog import Column
 from londiste.db.names import TableName
 from londiste.handlers.base import ALL
-from londiste.replication.commands.column_checks import narrower, notes
+from londiste.replication.commands.column_checks import loses, narrower, notes
 
 STOPS, ROUNDS, TEXTS = "blocks the worker", "rounded", "other texts"
 
@@ -60,6 +60,45 @@ def test_what_a_column_has_no_room_for(ours: str, theirs: str, said: str) -> Non
     found = narrower(ours, theirs)
     assert (said in found) if said else (found == ""), found
     assert narrower(theirs, theirs) == ""
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        ("name", "text", "63 bytes"),
+        ("name", "character varying(99)", "63 bytes"),
+        ('"char"', "text", "but the first"),
+        ('"char"[]', "name[]", "but the first"),
+        ("date", "timestamp without time zone", "time of day"),
+        ("date", "timestamp(3) with time zone", "time of day"),
+        ("time without time zone", "timestamp without time zone", "the date"),
+        ("time(3) without time zone", "time with time zone", "the zone"),
+        ("interval day", "interval", "smaller than a day"),
+        ("interval year to month", "interval day", "smaller than a month"),
+        ("jsonb", "json", "repeated key"),
+        ("jsonb", "text", "repeated key"),
+        ("money", "numeric", "rounded"),
+        ("money", "numeric(9,3)", "rounded"),
+        ("money", "double precision", "rounded"),
+        # Nothing is lost.
+        ("money", "numeric(9,2)", ""),
+        ("money", "integer", ""),
+        ("interval", "interval day", ""),
+        ("interval day to second(3)", "interval", ""),
+        ("interval hour to minute", "interval day", ""),
+        ("time with time zone", "time without time zone", ""),
+        ("timestamp with time zone", "date", ""),
+        ("json", "jsonb", ""),
+        ("text", "name", ""),
+        ("name", "name", ""),
+        ("app.kind", "text", ""),
+    ],
+)
+def test_which_parts_of_values_a_column_drops(ours: str, theirs: str, said: str) -> None:
+    found = loses(ours, theirs)
+    assert (said in found) if said else (found == ""), found
+    # These values are stored: they block no worker.
+    assert narrower(ours, theirs) == "" or said == "rounded" or ours.startswith("interval")
 
 
 def test_a_numeric_key_in_a_text_column() -> None:

@@ -12,7 +12,7 @@ from londiste.db.names import quote
 from londiste.monitor.doctor.facts import ColumnFacts, Table
 from londiste.monitor.doctor.situation import Situation, critical, warning
 from londiste.monitor.queues.model import Finding
-from londiste.replication.commands.column_checks import narrower
+from londiste.replication.commands.column_checks import loses, narrower
 
 FINDINGS = {"structure": "table that differs between both databases"}
 
@@ -155,11 +155,13 @@ def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> 
             side=target,
             sql=[statement],
         )
-    back = narrower(column.type, mine.type)
+    part = loses(mine.type, column.type)
+    back = narrower(column.type, mine.type) or loses(column.type, mine.type)
     return warning(
         "structure",
         f"table {table.name} {what}",
         "a value that is invalid there stops the copy or the worker"
+        + (f"; of valid values {part}" if part else "")
         + (f"; after a switch: {back}" if back else ""),
         "use the same type, or check that all values are valid in both",
         side=target,
