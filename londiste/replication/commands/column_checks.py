@@ -71,7 +71,9 @@ def notes(
         mine = here.get(name)
         if mine is None or not wants.keeps(column.name) or column.name in wants.changed:
             continue
-        what = narrower(mine.type, column.type) or loses(mine.type, column.type)
+        # A domain stores what the type below it stores.
+        types = mine.read_as, column.read_as
+        what = narrower(*types) or loses(*types)
         if column.name in key and column.type == "numeric" and _is_text(mine.type):
             what = _ZEROS
         if what:

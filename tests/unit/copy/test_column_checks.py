@@ -114,3 +114,27 @@ def test_a_numeric_key_in_a_text_column() -> None:
     assert said("numeric", "text") == said("numeric", "numeric", "id") == ()
     # With a scale each value has one text.
     assert said("numeric(5,2)", "text", "id") == ()
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "said"),
+    [
+        (("app.price", "numeric(5,2)"), ("numeric", "numeric"), "rounded"),
+        (("app.code", "character(3)"), ("text", "text"), "blocks the worker"),
+        (("app.day", "date"), ("app.moment", "timestamp without time zone"), "time of day"),
+        (("app.code", "character(3)"), ("app.code", "character(4)"), "blocks the worker"),
+        (("app.price", "numeric"), ("numeric(5,2)", "numeric(5,2)"), ""),
+    ],
+)
+def test_a_domain_has_the_room_of_the_type_below_it(
+    here: tuple[str, str], there: tuple[str, str], said: str
+) -> None:
+    mine, theirs = (
+        Column("v", kind, False, None, "", "", builtin=False, plain=plain)
+        for kind, plain in (here, there)
+    )
+    found = notes([theirs], [mine], TableName("public", "t"), ALL, origin="root")
+    assert len(found) == bool(said)
+    assert said in "".join(found)
+    if said:
+        assert f"column v is {here[0]} here and {there[0]} on node root" in found[0]
