@@ -180,11 +180,16 @@ def root_expression(root: catalog.Column, node: catalog.Column, version: int) ->
     version -- of the root's server.
     """
     name = own_expression(root, version)
-    if root.type == node.type or not (root.builtin and node.builtin):
+    if root.read_as == node.read_as or not (_builtin(root) and _builtin(node)):
         return name
     # By way of the text of the value, as an event carries it; format() takes NULL for ''.
-    value = as_stored(f"format('%s', {name})", node.type)
+    value = as_stored(f"format('%s', {name})", node.read_as)
     return f"case when {name} is not null then {value} end"
+
+
+def _builtin(column: catalog.Column) -> bool:
+    """Whether the type, or the one below a domain, is of PostgreSQL: it is named without schema."""
+    return column.builtin or "." not in column.read_as
 
 
 def pairing(

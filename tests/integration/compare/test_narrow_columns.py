@@ -63,3 +63,32 @@ def test_a_value_that_does_not_fit_differs_and_is_not_cut(line: Line, command: C
         damage(leaf, f"delete from {name} where id > 1")
         if TYPES[name][4]:
             assert command(leaf, "repair", name, "--where", "id > 1", "--apply").code == 0
+
+
+#: Type on the root, type below the domain on the node, a value, what the node stores of it.
+DOMAINS = {
+    "n": ("numeric", "numeric(5,2)", "2.345", "2.35"),
+    "s": ("timestamp", "timestamp(0)", "'2026-01-01 10:00:00.7'", "'2026-01-01 10:00:01'"),
+    "t": ("text", "char(3)", "'a'", "'a  '"),
+}
+
+
+def test_a_domain_is_compared_as_the_type_below_it(line: Line) -> None:
+    sides = []
+    for number, kind in enumerate((NodeType.ROOT, NodeType.LEAF)):
+        made = ""
+        for name, types in DOMAINS.items():
+            made += f"create domain d_{name} as {types[1]};"
+            of = types[0] if number == 0 else f"d_{name}"
+            made += f"create table {name} (id int primary key, x {of});"
+            made += f"insert into {name} values (1, {types[2 + number]}), (2, null);"
+        sides.append(line.node(kind.value, kind, sides[0] if sides else None, schema=made))
+        line.add(sides[-1], *DOMAINS, expect_sync=True)
+    leaf = sides[1]
+    line.start(leaf)
+    line.wait_position(leaf, line.tick())
+    done = line.run(leaf, "compare")
+    assert done.code == 0, str(done)
+    leaf.database.execute("set session_replication_role = replica; update n set x = 2.36")
+    done = line.run(leaf, "compare", "n")
+    assert done.code == 3, str(done)
