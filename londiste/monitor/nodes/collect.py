@@ -10,7 +10,8 @@ from londiste.db.queries import tuples
 from londiste.db.relation import shapes
 from londiste.errors import LondisteError
 from londiste.monitor.node_errors import copies_paused
-from londiste.monitor.nodes.rules import NodeFacts, TableFacts
+from londiste.monitor.nodes.rules import NodeFacts
+from londiste.monitor.nodes.table_facts import TableFacts
 from londiste.orchestration.connections import Connections
 from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables

@@ -5,42 +5,17 @@ A finding has a severity, a message, the reason, and a command with its node.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from londiste.cascade.daemons import Life, Running
 from londiste.db.names import argument
-from londiste.handlers import condition
-from londiste.handlers.base import ALL, TableRules
 from londiste.monitor.nodes import doubts
 from londiste.monitor.nodes.doubts import STALE_BELOW
+from londiste.monitor.nodes.table_facts import TableFacts, compared, misread_columns
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication.replication_role import WHY, RoleSetting
 from londiste.wording import hint_in
-
-
-@dataclass(frozen=True)
-class TableFacts:
-    """A table that a node knows: whether it replicates it, its state, columns and types.
-
-    error -- what blocks its copy.
-    whole -- False: a filter excludes rows or columns.
-    copy_below -- it was changed, and the nodes below have yet to copy it again.
-    named -- columns of the source that its rules name.
-    rules -- of a table whose rows are stored; None where they are not known.
-    bases -- the types below domains, without their modifiers.
-    """
-
-    local: bool
-    state: str | None = None
-    error: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    whole: bool = True
-    copy_below: bool = False
-    named: frozenset[str] = frozenset()
-    rules: TableRules | None = None
-    bases: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -249,7 +224,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 f" londiste resync {argument(name)}",
             )
         elif ours.columns and theirs_now.columns:
-            misread = _misread(ours, theirs_now)
+            misread = misread_columns(ours, theirs_now)
             for column in misread:
                 kind = theirs_now.columns[column]
                 here = ours.columns[column]
@@ -262,7 +237,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                     f"give the column that type, then, with the settings of {node.name}:"
                     f" londiste resync {argument(name)}",
                 )
-            for text in _differences(ours.columns, _compared(ours, theirs_now, misread)):
+            for text in _differences(ours.columns, compared(ours, theirs_now, misread)):
                 add(
                     Severity.WARNING,
                     "columns",
@@ -280,44 +255,6 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 "after a takeover it would return old values again",
                 f"londiste add-seq {argument(name)}",
             )
-    return found
-
-
-_MODIFIER = re.compile(r"\(.*?\)")
-
-
-def _compared(ours: TableFacts, theirs: TableFacts, reported: Sequence[str]) -> dict[str, str]:
-    """The columns of the provider that should be here with the same types.
-
-    reported -- columns that have a finding of their own.
-    """
-    if ours.whole:
-        return dict(theirs.columns)
-    rules = ours.rules
-    if rules is None or rules.events is not None:
-        return {}
-    held = ALL if theirs.rules is None else theirs.rules
-    other = rules.changed.union((name for name, _ in rules.renamed), reported)
-    return {
-        name: kind
-        for name, kind in theirs.columns.items()
-        if rules.keeps(name) and held.keeps(name) and name not in other
-    }
-
-
-def _misread(ours: TableFacts, theirs: TableFacts) -> list[str]:
-    """Columns whose values the row filter reads as another type than the copy does."""
-    where = "" if ours.rules is None else ours.rules.where
-    found = []
-    for name in condition.may_read(where, ours.columns) if where else ():
-        types = [side.columns.get(name, "") for side in (ours, theirs)]
-        if any(name in side.bases for side in (ours, theirs)):
-            types = [
-                side.bases.get(name) or _MODIFIER.sub("", kind)
-                for side, kind in zip((ours, theirs), types, strict=True)
-            ]
-        if types[1] and not condition.means_the_same(*types):
-            found.append(name)
     return found
 
 

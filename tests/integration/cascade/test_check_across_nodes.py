@@ -9,7 +9,8 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from londiste.handlers.base import TableRules
-from londiste.monitor.nodes.rules import NodeFacts, TableFacts, findings
+from londiste.monitor.nodes.rules import NodeFacts, findings
+from londiste.monitor.nodes.table_facts import TableFacts
 from tests.fixtures.cascade import CommandLine, Nodes
 
 
