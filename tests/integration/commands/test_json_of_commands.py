@@ -121,6 +121,7 @@ def test_every_command_prints_documents_of_its_types(
     ):
         call(leaf, *argv)
     call(root, "rename-node", "leaf", "other", "--dry-run")
+    call(root, "move-node", "leaf", leaf.database.dsn, "--dry-run")
     for name in ("tag-dead", "tag-alive", "drop-node"):
         call(root, name, "leaf", "--dry-run")
     call(root, "wait-root")

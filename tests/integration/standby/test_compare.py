@@ -97,21 +97,19 @@ def test_compare_finds_a_row_and_reads_nothing_on_the_root(pair: Make, command: 
     assert found.root.database.value(_ROWS_READ) - before < 4000
 
 
-def test_compare_reads_the_root_where_the_standby_lags_or_is_gone(
-    pair: Make, command: Command
-) -> None:
+def test_compare_reads_the_root_where_the_standby_lags_or_is_gone(pair: Make) -> None:
     found = pair({"read_from_wait": 0.2})
     tick = found.write(0, 400)
     found.started()
     found.line.wait_position(found.leaf, tick)
     found.standby.pause()
-    done = command(found.leaf, "compare")
+    done = found.line.run(found.leaf, "compare")
     assert done.code == 0 and "reading from the root" in done.err, str(done)
     assert "it has not replayed tick" in done.err
     found.standby.kill()
-    done = command(found.leaf, "compare")
+    done = found.line.run(found.leaf, "compare")
     assert done.code == 0 and "reading from the root" in done.err, str(done)
     found.configure(found.leaf.database.dsn)
-    done = command(found.leaf, "compare")
+    done = found.line.run(found.leaf, "compare")
     assert done.code == 0 and "not a standby of the provider" in done.err, str(done)
     assert "hint: correct read_from" in done.err

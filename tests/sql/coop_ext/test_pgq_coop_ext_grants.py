@@ -179,7 +179,7 @@ def test_a_missing_role_that_one_may_not_create_is_named_with_the_command(
     admin.execute("create role owner login")
     admin.execute("alter database target owner to owner")
     with connection.session(cluster.dsn("target"), autocommit=True) as conn:
-        conn.execute("set role owner")
+        conn.execute("set session authorization owner")
         with pytest.raises(InstallError, match="the role pgq_writer is missing") as caught:
             apply.install(conn, ["pgq_ext"])
         assert caught.value.hint == "as an administrator: create role pgq_writer nologin"
