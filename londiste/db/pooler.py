@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -34,6 +35,9 @@ _BACKEND = (
     "select pg_catalog.pg_backend_pid(), pg_catalog.pg_postmaster_start_time()::pg_catalog.text"
 )
 
+
+#: The options of a session choose its role: ``-c role=app``, ``--role=app``.
+_CHOSEN = re.compile(r"(?:^|\s)(?:-c\s*|--)role\s*=", re.IGNORECASE)
 
 #: Whether the database sets a role, and the role that connects sets none itself.
 _BY_DATABASE = """
@@ -93,9 +97,9 @@ def _leave_role_of_database(conn: psycopg.Connection[TupleRow], role: str, where
     """Gives up a role that the owner of the database has chosen for every session.
 
     Code of that role would run with the rights of who connects: ``set role`` leads back to them.
-    A role that the connection string names, or the role that connects, stays.
+    A role of the connection string (``options``), or of the role that connects, stays.
     """
-    if "role" in conn.info.options or conn.execute(_BY_DATABASE).fetchone() != (True,):
+    if _CHOSEN.search(conn.info.options) or conn.execute(_BY_DATABASE).fetchone() != (True,):
         return
     conn.execute("set role none")
     if where not in _warned:

@@ -111,12 +111,14 @@ def test_a_role_of_the_database_is_not_used(
     database: Database, mallory: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     _act(database, mallory, f"alter database {database.name} set role = {mallory}")
-    with connect(database.dsn, autocommit=True) as conn:
-        assert conn.execute("select current_user = session_user").fetchone() == (True,)
+    for options in ("", " options='-c session_replication_role=replica'"):
+        with connect(database.dsn + options, autocommit=True) as conn:
+            assert conn.execute("select current_user = session_user").fetchone() == (True,)
     assert f"options='-c role={mallory}'" in caplog.text
     # One that somebody with the right to connect has chosen is.
-    with connect(f"{database.dsn} options='-c role={mallory}'", autocommit=True) as conn:
-        assert conn.execute("select current_user::text").fetchone() == (mallory,)
+    for options in (f"-c role={mallory}", f"-crole={mallory}", f"-c jit=off --role={mallory}"):
+        with connect(f"{database.dsn} options='{options}'", autocommit=True) as conn:
+            assert conn.execute("select current_user::text").fetchone() == (mallory,)
 
 
 @pytest.mark.parametrize("chosen", [False, True], ids=["by the owner", "by who connects"])
