@@ -25,7 +25,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "no-root": (
             "No root answers: new changes do not arrive, and lag is unknown.",
-            "Start the root, or replace it: londiste takeover.",
+            "Start the root. If it has another address: londiste move-node NODE CONNECTION."
+            " If it is lost: londiste takeover.",
         ),
         "subscription": (
             "A node is registered as a subscriber of a node from which it does not read.",

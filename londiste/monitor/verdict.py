@@ -88,7 +88,8 @@ def of_cascade(status: Status) -> Iterator[Finding]:
             "no-root",
             f"queue {status.queue}: no root answers",
             "new changes do not arrive, and lag is unknown",
-            "londiste status; then start the root, or: londiste takeover",
+            "londiste status; then start the root; if it has another address: londiste move-node;"
+            " if it is lost: londiste takeover",
             status.queue,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -17,6 +17,7 @@ from londiste.db.names import argument
 from londiste.errors import LondisteError, NodeUnreachable, StateError, UnknownNode, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
+from londiste.wording import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Move:
     steps -- for the nodes that answer; silent -- the others, which are not marked as failed.
     """
 
-    steps: list[Step]
+    steps: Sequence[Step]
     silent: tuple[str, ...]
 
 
@@ -44,8 +45,10 @@ def plan(sites: Connections, dsn: str, queue: str, name: str, location: str) -> 
     nodes.get_node_info(here, queue)
     known = {m.name: m for m in nodes.get_queue_locations(here, queue)}
     if name not in known:
+        names = sorted(known)
         raise UnknownNode(
-            f"queue {queue} has no node {name}", hint="londiste members lists the nodes"
+            f"queue {queue} has no node {name}",
+            hint=did_you_mean(name, names, f"the nodes are {', '.join(names)}"),
         )
     new = sites.reach(location)
     found = nodes.find_node_info(sites.at(new), queue)
@@ -63,52 +66,44 @@ def plan(sites: Connections, dsn: str, queue: str, name: str, location: str) -> 
             hint=f"if nothing has replaced it: londiste tag-alive {argument(name)}",
         )
     _refuse_copy(sites, queue, known[name], location, new)
-    return _at_each(sites, queue, name, location, known, {name: new})
+    reached, silent = {name: new}, []
+    for member in known.values():
+        if member.name == name or member.dead:
+            continue
+        at = sites.reach(member.location)
+        if _is_node(sites, at, queue, member.name):
+            reached[member.name] = at
+        else:
+            silent.append(member.name)
+    steps = [
+        RegisterLocation(node, at, queue, name, location) for node, at in sorted(reached.items())
+    ]
+    return Move(steps, tuple(sorted(silent)))
+
+
+def _is_node(sites: Connections, dsn: str, queue: str, name: str) -> bool:
+    """Whether the database answers and is this node."""
+    try:
+        info = nodes.find_node_info(sites.at(dsn), queue)
+    except (LondisteError, psycopg.Error):
+        return False
+    return info is not None and info.name == name
 
 
 def _refuse_copy(sites: Connections, queue: str, old: Member, location: str, new: str) -> None:
     """Raises StateError when the node answers at its old location, and that is another database."""
     if old.location == location:
         return
-    try:
-        before = sites.at(sites.reach(old.location))
-        still = nodes.find_node_info(before, queue)
-    except (LondisteError, psycopg.Error):
+    before = sites.reach(old.location)
+    if not _is_node(sites, before, queue, old.name):
         return
-    if still is None or still.name != old.name or same_database(before, sites.at(new)):
+    if same_database(sites.at(before), sites.at(new)):
         return
     raise StateError(
         f"node {old.name} still answers at its old location: {describe_dsn(old.location)}",
         detail=f"{describe_dsn(new)} is a copy of it, and both would take part in the cascade",
         hint="stop the old server for good, and repeat the command",
     )
-
-
-def _at_each(
-    sites: Connections,
-    queue: str,
-    name: str,
-    location: str,
-    known: Mapping[str, Member],
-    reached: dict[str, str],
-) -> Move:
-    silent = []
-    for member in known.values():
-        if member.name == name or member.dead:
-            continue
-        at = sites.reach(member.location)
-        try:
-            info = nodes.find_node_info(sites.at(at), queue)
-        except (LondisteError, psycopg.Error):
-            info = None
-        if info is None or info.name != member.name:
-            silent.append(member.name)
-        else:
-            reached[member.name] = at
-    steps: list[Step] = [
-        RegisterLocation(node, at, queue, name, location) for node, at in sorted(reached.items())
-    ]
-    return Move(steps, tuple(sorted(silent)))
 
 
 def refuse_silent(move: Move, name: str, location: str) -> None:
