@@ -89,6 +89,8 @@ def change_provider(
     ):
         raise noted.busy(name)
     if noted is None and info.provider == new and info.type is not NodeType.ROOT:
+        # Whether something is left to do there is not known of a provider that does not answer.
+        scene.info(new)
         return [
             *_again(sites, scene, info, timeout),
             *left_over(sites, scene, {name}, new, warn),

@@ -13,6 +13,7 @@ from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.topology import Asker, Silent, Topology
+from londiste.db.names import argument
 from londiste.errors import NodeUnreachable, StateError, UnknownNode
 from londiste.orchestration.connections import Connections
 from londiste.wording import did_you_mean
@@ -61,9 +62,9 @@ class ClusterState:
         if view.info is None:
             raise NodeUnreachable(
                 f"node {name} does not answer: {view.error}",
-                hint=f"start its server; or fail over: londiste takeover {name} --node NODE"
-                f" --failover"
-                " with the NODE that replaces it",
+                hint="start its server; if it has another address: londiste move-node"
+                f" {argument(name)} CONNECTION; or fail over: londiste takeover {argument(name)}"
+                " --node NODE --failover with the NODE that replaces it",
             )
         return view.info
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from londiste.cascade.commands import move_node as moving
-from londiste.cli import options
+from londiste.cli import options, output
 from londiste.cli.cascade.common import finish
 from londiste.cli.plan_output import sites
 from londiste.settings import NodeSettings
@@ -26,6 +26,10 @@ def move_node(context: options.Context, node: str, connection: str, how: options
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         move = moving.plan(where, settings.db, settings.queue_name, node, connection)
+        if how.explain and move.silent:
+            output.warning(
+                f"node {', '.join(move.silent)} does not answer: the command fails until it does"
+            )
         finish(
             move.steps,
             where,

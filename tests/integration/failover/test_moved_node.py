@@ -52,7 +52,12 @@ def test_all_nodes_find_a_root_with_another_address(line: Line) -> None:
     assert line.run(branch, "worker", "--once").code != 0
     found = line.run(leaf, "check", "--all-nodes")
     assert "move-node root CONNECTION" in found.out + found.err, str(found)
+    # It reads from there, but whether that is in order is not known.
+    same = line.run(branch, "change-provider", "--provider", "root")
+    assert same.code == 6 and "londiste move-node root CONNECTION" in same.err, str(same)
     with closed(leaf.database):
+        shown = line.run(branch, "move-node", "root", root.database.dsn, "--dry-run")
+        assert shown.code == 0 and "node leaf does not answer" in shown.err, str(shown)
         moved = line.run(branch, "move-node", "root", root.database.dsn)
         assert moved.code == 6, str(moved)
         assert "node leaf did not answer" in moved.err

@@ -170,6 +170,14 @@ def test_granting_on_an_unknown_queue_is_refused(queue: Database) -> None:
     )
 
 
+@pytest.mark.parametrize("function", ["grant_produce", "revoke_produce"])
+def test_a_right_of_no_role_is_refused(queue: Database, function: str) -> None:
+    conn = queue.connect()
+    with pytest.raises(psycopg.Error) as caught:
+        conn.execute(f"select pgq.{function}('q', null)".encode())
+    assert caught.value.sqlstate == "LD005"
+
+
 @pytest.mark.parametrize("txid", [9_000_000_000_000_000_000, 9_223_372_036_854_775_807])
 def test_an_id_that_no_transaction_has_had_keeps_no_event_table(
     queue: Database, stranger: str, txid: int

@@ -10,13 +10,19 @@ as $$
  * The role can use insert_event(), insert_events() and COPY into current_event_table().  Members of
  * pgq_writer can write into every queue without this grant.
  *
- * Raises 42501 for a queue that is a node of a cascade: a role that writes into its tables has the
+ * Raises LD005 without a role, and 42501 for a queue that is a node of a cascade: a role that writes into its tables has the
  * rights of an administrator on all subscribers.
  */
 declare
     v_queue pgq.queue;
     v_role text := quote_ident(i_role);
 begin
+    if i_role is null then
+        raise exception using
+            errcode = 'LD005',
+            message = 'Invalid NULL value',
+            hint = 'set the name of the role';
+    end if;
     v_queue := pgq._require_queue(i_queue_name);
     if v_queue.queue_replicated then
         raise exception using
