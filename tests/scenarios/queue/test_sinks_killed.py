@@ -20,7 +20,7 @@ import pytest
 
 from londiste.pgq import queues
 from tests.fixtures.cluster import Database
-from tests.fixtures.sinks import next_epoch
+from tests.fixtures.sinks import SINK_POINTS, next_epoch
 from tests.fixtures.spark import DRIVER, EXECUTOR, ancestors, end, send, stopped
 from tests.support.scenarios.processes import Process, Processes
 from tests.support.waiting import wait_for
@@ -199,6 +199,19 @@ def sinks(pgq_db: Database, spark_processes: Processes, tmp_path: Path) -> Itera
 def test_a_driver_whose_jvm_is_killed_goes_on_from_its_checkpoint(sinks: Sinks) -> None:
     points = {"queue": "sink.mid-commit", "merge": "sink.after-commit", "append": ""}
     kill_in_a_round(sinks, points, "offsets")
+    sinks.is_whole()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(5))
+def test_ten_jvms_are_killed_below_three_sinks(sinks: Sinks, seed: int) -> None:
+    sinks.chance.seed(f"jvm {seed}")
+    for _ in range(10):
+        order = sinks.chance.sample(SINKS, 3)
+        points = {name: sinks.chance.choice(SINK_POINTS) for name in order}
+        kill_in_a_round(sinks, points, sinks.chance.choice(("offsets", "commits")))
     sinks.is_whole()
 
 
