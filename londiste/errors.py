@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from londiste.error_origin import in_owner_code, raised_by_code, rights_hint, server_hint
-from londiste.wording import connection_hint, first_line
+from londiste.wording import connection_hint, first_line, refused_login
 
 if TYPE_CHECKING:
     import psycopg
@@ -405,19 +405,11 @@ _STARTING = re.compile(
 )
 
 
-#: Messages of a refused login.
-_REFUSED = re.compile(
-    "authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist"
-)
-
-
 def _from_connection(place: str, message: str, detail: str, hint: str) -> LondisteError:
     """The error of a failed connection: libpq reports a refused login without SQLSTATE."""
     lowered = message.lower()
-    if _REFUSED.search(lowered):
-        return AccessDenied(
-            place + message, detail=detail, hint=hint or "check user, password and pg_hba.conf"
-        )
+    if refused := refused_login(lowered):
+        return AccessDenied(place + message, detail=detail, hint=hint or refused)
     if re.search(r"database .* does not exist", lowered):
         return UsageError(
             place + message, detail=detail, hint=hint or "create the database, or correct the name"

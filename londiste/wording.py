@@ -35,8 +35,8 @@ def first_line(text: str) -> str:
     return ""
 
 
-#: Messages where all connections are in use, and the hints: of pgbouncer, and of a server.
-_IN_USE = (
+#: Messages of a pgbouncer or server that has no connection for this session, and the hints.
+_NONE_FREE = (
     (
         re.compile(r"query_wait_timeout|no more connections allowed"),
         "the pool of pgbouncer has no free connection: raise pool_size or max_client_conn; a worker"
@@ -47,10 +47,38 @@ _IN_USE = (
         "all connections are in use: end idle sessions, or raise max_connections or the connection"
         " limit of this role or database",
     ),
+    (
+        re.compile(r"database .* is not currently accepting connections"),
+        "as an administrator: alter database DATABASE allow_connections true, with its name",
+    ),
 )
+
+
+#: Logins that a server refuses, and the hints.
+_REFUSED = (
+    (
+        re.compile(r"role .* is not permitted to log in"),
+        "as an administrator: alter role ROLE login, with the name of the role",
+    ),
+    (
+        re.compile(r"permission denied for database"),
+        "as an administrator: grant connect on database DATABASE to ROLE, with both names",
+    ),
+    (
+        re.compile(
+            "authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist"
+        ),
+        "check user, password and pg_hba.conf",
+    ),
+)
+
+
+def refused_login(message: str) -> str:
+    """What to do about a login that the server refuses, by its message in lower case; or ''."""
+    return next((hint for sign, hint in _REFUSED if sign.search(message)), "")
 
 
 def connection_hint(message: str) -> str:
     """What to do about a server that cannot be reached, by its message in lower case."""
     server = "check that the server runs and that host and port are right"
-    return next((hint for sign, hint in _IN_USE if sign.search(message)), server)
+    return next((hint for sign, hint in _NONE_FREE if sign.search(message)), server)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from londiste.applier.conflict_policy import describe
@@ -22,6 +23,23 @@ from londiste.errors import ApplyError
 _MANY = 500
 #: Rows that policy log keeps of each table, unless the settings say another number.
 KEEP = 10_000
+
+
+#: Encodings of servers that store every text.
+_ALL = frozenset({"UTF8", "SQL_ASCII"})
+
+
+def storable(conn: Connection, text: str) -> str:
+    """The text, with escapes for what the encoding of the database may lack."""
+    if text.isascii() or conn.info.parameter_status("server_encoding") in _ALL:
+        return text
+    return text.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def storable_image(conn: Connection, image: Mapping[str, str | None]) -> str:
+    """A row as JSON, which a database of any encoding can store."""
+    whole = conn.info.parameter_status("server_encoding") in _ALL
+    return json.dumps(dict(image), ensure_ascii=not whole)
 
 
 @dataclass(frozen=True, order=True)
@@ -60,9 +78,9 @@ class Conflicts:
         if shape.on_error == "log":
             record |= {
                 "row_nr": change.row,
-                "message": message,
+                "message": storable(self._conn, message),
                 "op": found.op,
-                "image": json.dumps(dict(found.image), ensure_ascii=False),
+                "image": storable_image(self._conn, found.image),
                 "here": found.here,
             }
         self._held.append(record)

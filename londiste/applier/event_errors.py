@@ -241,6 +241,11 @@ def hint_for(state: str, table: TableName) -> str:
             f"grant the worker's user the right to write {table}; where row-level security is"
             f" forced: alter table {table.quoted} no force row level security"
         )
+    if state in {"22P05", "22021"}:
+        return (
+            "correct the row on the root, because the encoding of this database has no such"
+            f" character; then copy the table again: londiste resync {argument(table)}"
+        )
     if state.startswith("22") or state in {"23502", "23514", "42804", "42846"}:
         return (
             f"change the definition of {table} to match the provider's; the worker then continues"

@@ -74,6 +74,11 @@ def removable(
     return result
 
 
+def comment(text: str) -> str:
+    """One line of comment in a script, whatever the text contains: a name may have lines."""
+    return "-- " + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
 def script(items: Sequence[Removable]) -> str:
     """The text to store; run in one transaction it restores everything."""
     return "".join(

@@ -81,11 +81,7 @@ def check(conn: Connection, table: TableName, wants: TableRules, *, created: boo
                 hint="use columns that the handler does not change",
             )
         if columns[name].generated:
-            raise BadOption(
-                f"--where reads column {name}, which is generated",
-                detail="the server computes it, and events do not contain it",
-                hint="write its expression instead of the column",
-            )
+            raise _generated(name)
 
 
 def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
@@ -107,9 +103,19 @@ def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
     try:
         _explain(conn, table, wants.where)
         with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
-            _read(conn, table, wants.where)
+            for name in _read(conn, table, wants.where):
+                if columns[name].generated:
+                    raise _generated(name, " on the provider")
     except psycopg.Error as error:
         raise _refused(error, wants.where, f"{table} on {describe_dsn(conn.info.dsn)}") from error
+
+
+def _generated(name: str, where: str = "") -> BadOption:
+    return BadOption(
+        f"--where reads column {name}, which is generated{where}",
+        detail="the server computes it, and events do not contain it",
+        hint="write its expression instead of the column",
+    )
 
 
 def check_types(

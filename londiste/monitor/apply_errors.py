@@ -15,6 +15,7 @@ import psycopg
 from londiste.applier import statements
 from londiste.db import owner
 from londiste.db.connection import Connection
+from londiste.db.ddl import comment
 from londiste.db.names import TableName, argument, quote
 from londiste.db.relation import shapes
 from londiste.errors import BadOption, UsageError
@@ -198,8 +199,8 @@ def choices(error: ApplyError, queue: str) -> Iterator[Decision]:
 
 def as_sql(error: ApplyError) -> str:
     """The event as a statement for psql, for review."""
-    head = f"-- event {error.address}: {error.op or error.kind} of table {error.table}"
-    head = "\n".join([*head.splitlines(), *(f"-- {line}" for line in error.message.splitlines())])
+    head = f"event {error.address}: {error.op or error.kind} of table {error.table}"
+    head = "\n".join(map(comment, [head, *error.message.splitlines()]))
     image: dict[str, str | None] | None = _json(error.image)
     if image is None or error.dest is None:
         return f"{head}\n-- the event has no row\n"

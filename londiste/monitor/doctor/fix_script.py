@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from londiste.db.ddl import comment
 from londiste.monitor.queues.model import Finding
 
 #: How statements begin that an administrator must decide on one by one.
@@ -35,23 +36,18 @@ def _part(side: str, dsn: str, findings: Iterable[Finding]) -> Iterator[str]:
     # Between double quotes psql knows no backslash: a double quote is written twice.
     quoted = dsn.replace('"', '""')
     yield f"-- {side} database"
-    yield f'\\connect "{quoted}"' if dsn.isprintable() else _comment(f'\\connect "{quoted}"')
+    yield f'\\connect "{quoted}"' if dsn.isprintable() else comment(f'\\connect "{quoted}"')
     yield "set standard_conforming_strings = on;"
     done: set[str] = set()
     for one in findings:
         statements = [text for text in one.sql if text not in done]
         done.update(statements)
-        yield f"\n{_comment(f'{one.kind}: {one.what}')}"
+        yield f"\n{comment(f'{one.kind}: {one.what}')}"
         if one.admin:
             yield "-- as an administrator"
         for text in statements:
             if not text.isprintable():
                 yield "-- a name has control characters: write the statement yourself"
             inactive = text.startswith(_DESTRUCTIVE) or not text.isprintable()
-            yield _comment(f"{text};") if inactive else f"{text};"
+            yield comment(f"{text};") if inactive else f"{text};"
     yield ""
-
-
-def _comment(text: str) -> str:
-    """One line of comment, whatever the text contains."""
-    return "-- " + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

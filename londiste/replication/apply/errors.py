@@ -5,11 +5,11 @@ One function per SQL function.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from londiste.applier.conflict_log import storable, storable_image
 from londiste.changes.types import address
 from londiste.db import call
 from londiste.db.connection import Connection
@@ -111,10 +111,10 @@ def note_apply_error(
         found.dest or None,
         found.kind,
         found.sqlstate or None,
-        "; ".join(filter(None, [error.message, error.detail])),
+        storable(conn, "; ".join(filter(None, [error.message, error.detail]))),
         found.op or None,
         list(found.key),
-        json.dumps(dict(found.image), ensure_ascii=False) if found.image else None,
+        storable_image(conn, found.image) if found.image else None,
         found.here,
         found.statement or None,
     )

@@ -15,6 +15,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from londiste.db.connection import Connection, describe_dsn
+from londiste.db.ddl import comment
 from londiste.db.names import TableName, quote
 from londiste.db.queries import fetch, tuples
 from londiste.db.structure.introspect import read, there
@@ -236,8 +237,10 @@ class CreateTables:
 
     def explain(self) -> list[str]:
         """The statements as text."""
-        waiting = [f"-- when {key.to_table} is in sync: {key.definition}" for key in self.pending]
-        adds = [f"-- {add.describe().removeprefix(f'{self.node}: ')}" for add in self.adds]
+        waiting = [
+            comment(f"when {key.to_table} is in sync: {key.definition}") for key in self.pending
+        ]
+        adds = [comment(add.describe().removeprefix(f"{self.node}: ")) for add in self.adds]
         return [*(f"{text};" for text in self.statements), *waiting, *adds]
 
     def done(self, sites: Connections) -> bool:

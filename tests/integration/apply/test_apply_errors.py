@@ -172,7 +172,7 @@ def test_a_policy_given_with_the_table_never_lets_it_halt(line: Line) -> None:
 
 
 HOSTILE = [
-    "we\"ird\n-- \\ $(t); 'x",
+    "we\"ird\nx -- \\ $(t); 'x",
     "é" * 31 + "x",
 ]
 

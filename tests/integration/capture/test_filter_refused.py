@@ -144,6 +144,20 @@ def test_filters_that_do_not_fit_are_refused_with_a_way_out(
     )
 
 
+def test_a_filter_over_what_the_root_generates_is_refused(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    root.db.execute(
+        "create table g (id int primary key, h int generated always as (id * 2) stored)"
+    )
+    assert londiste(root.db, "add-table", "g").code == 0
+    leaf.db.execute("create table g (id int primary key, h int)")
+    done = londiste(leaf.db, "add-table", "g", "--where", "h > 4")
+    assert done.code == 2, str(done)
+    assert "reads column h, which is generated on the provider" in done.err
+    assert londiste(leaf.db, "add-table", "g", "--where", "id * 2 > 4").code == 0
+
+
 #: Type on the root, type on the node, whether a filter over the column is refused.
 TYPES = [
     ("int", "numeric", True),

@@ -46,3 +46,26 @@ def test_a_lacking_right_on_the_database_names_its_grant() -> None:
     )
     assert isinstance(found, AccessDenied)
     assert 'grant create on database "shop"' in found.hint and "pgq_writer" not in found.hint
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "hint"),
+    [
+        ('role "bob" is not permitted to log in', AccessDenied, "alter role ROLE login"),
+        (
+            'permission denied for database "shop"\nDETAIL:  User does not have CONNECT privilege.',
+            AccessDenied,
+            "grant connect on database",
+        ),
+        (
+            'database "shop" is not currently accepting connections',
+            NodeUnreachable,
+            "allow_connections true",
+        ),
+    ],
+)
+def test_a_refused_login_is_no_outage_of_the_server(
+    message: str, kind: type[Exception], hint: str
+) -> None:
+    found = from_database(psycopg.OperationalError(f"FATAL:  {message}"))
+    assert type(found) is kind and hint in found.hint and "host and port" not in found.hint

@@ -1,7 +1,8 @@
-"""Sources whose databases store bytes that are no text: such an event can be skipped."""
+"""Values that the encoding of a target lacks, or that are no text: such an event can be skipped."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,30 +21,47 @@ SCHEMA = "create table t (id int primary key, v text); create table u (id int pr
 BAD = "insert into {} values ({}, convert_from('\\xe9736563726574', 'SQL_ASCII'))"
 
 
+def _line(
+    cluster: Server, new_database: Callable[..., Database], directory: Path, encoding: str, nr: int
+) -> Iterator[Line]:
+    """A line whose node number nr, from 0, is in a database of this encoding."""
+    odd = Database(cluster, NAME)
+    with connection.session(cluster.dsn(), autocommit=True) as conn:
+        conn.execute(f"drop database if exists {NAME}".encode())
+        conn.execute(
+            f"create database {NAME} encoding '{encoding}' lc_collate 'C' lc_ctype 'C'"
+            " template template0".encode()
+        )
+    with connection.session(odd.dsn, autocommit=True) as conn:
+        install(conn)
+    made = 0
+
+    def make(*, on: Server | None = None, pgq: bool = False) -> Database:
+        nonlocal made
+        made += 1
+        return odd if made == nr + 1 else new_database(on=on, pgq=pgq)
+
+    line = Line(directory, make, Processes(directory))
+    line.node("root", NodeType.ROOT, schema=SCHEMA)
+    yield line
+    assert not line.processes.close()
+    odd.drop()
+
+
 @pytest.fixture
 def ascii_line(
     cluster: Server, new_database: Callable[..., Database], tmp_path: Path
 ) -> Iterator[Line]:
     """A line whose root is in a database of encoding SQL_ASCII."""
-    root = Database(cluster, NAME)
-    with connection.session(cluster.dsn(), autocommit=True) as conn:
-        conn.execute(f"drop database if exists {NAME}".encode())
-        conn.execute(
-            f"create database {NAME} encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'"
-            " template template0".encode()
-        )
-    with connection.session(root.dsn, autocommit=True) as conn:
-        install(conn)
-    unused = [root]
+    yield from _line(cluster, new_database, tmp_path, "SQL_ASCII", 0)
 
-    def make(*, on: Server | None = None, pgq: bool = False) -> Database:
-        return unused.pop() if unused else new_database(on=on, pgq=pgq)
 
-    line = Line(tmp_path, make, Processes(tmp_path))
-    line.node("root", NodeType.ROOT, schema=SCHEMA)
-    yield line
-    assert not line.processes.close()
-    root.drop()
+@pytest.fixture
+def narrow_line(
+    cluster: Server, new_database: Callable[..., Database], tmp_path: Path
+) -> Iterator[Line]:
+    """A line whose second node is in a database of encoding LATIN1."""
+    yield from _line(cluster, new_database, tmp_path, "LATIN1", 1)
 
 
 def event_of(line: Line, table: str) -> int:
@@ -116,3 +134,41 @@ def test_a_branch_forwards_no_event_that_is_no_text(ascii_line: Line) -> None:
     line.once(leaf)
     for node in (branch, leaf):
         assert node.database.execute("select id, v from t") == [(2, "x")]
+
+
+@pytest.mark.parametrize("others", [0, 3000])
+@pytest.mark.parametrize("policy", ["error", "skip_and_log", "keep_local"])
+def test_a_value_that_the_target_cannot_have_is_shown_and_can_be_skipped(
+    narrow_line: Line, policy: str, others: int
+) -> None:
+    line, root = narrow_line, narrow_line.nodes["root"]
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "t")
+    line.add(leaf, "t")
+    assert line.run(leaf, "change-policy", "t", policy).code == 0
+    line.once(leaf)
+    root.database.execute("insert into t values (1, 'é'), (2, 'secret 日')")
+    bad = event_of(line, "t")
+    root.database.execute(
+        f"insert into t select i, repeat('é', 900) from generate_series(3, {3 + others}) i"
+    )
+    line.tick()
+    done = line.run(leaf, "worker", "--once")
+    assert "secret" not in done.err
+    if policy == "error":
+        assert done.code == 5, str(done)
+        assert "then copy the table again: londiste resync public.t" in done.err
+        (found,) = json.loads(line.run(leaf, "events", "show", "--json").out)["events"]
+        assert found["row"] == {"id": "2", "v": "secret 日"}
+        assert found["event"].startswith(str(bad)), found
+        line.run(leaf, "events", "skip", found["event"], "--reason", "no such letter")
+        line.once(leaf)
+    else:
+        assert done.code == 0, str(done)
+    if policy == "skip_and_log":
+        shown = json.loads(line.run(leaf, "events", "conflicts", "--rows", "--json").out)
+        assert [json.loads(one["image"]) for one in shown["rows"]] == [
+            {"id": "2", "v": "secret 日"}
+        ]
+    assert leaf.database.value("select count(*) from t") == 2 + others
+    assert leaf.database.value("select v from t where id = 1") == "é"
