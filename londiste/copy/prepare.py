@@ -15,7 +15,7 @@ from psycopg import sql
 
 from londiste.copy.sqlapi import attempts
 from londiste.db import catalog, ddl, owner
-from londiste.db.connection import Connection, run_stored
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import translated
 from londiste.engine.spec import Chunk
@@ -118,7 +118,7 @@ def prepare(
             owner.truncate(conn, table.dest, tree=tree)
             if earlier and key:
                 # On an empty table that takes no time, and the key finds its place in front.
-                run_stored(conn, earlier)
+                ddl.run_stored(conn, earlier)
                 earlier = ""
         if key and key_index(catalog.indexes(conn, table.dest), key) is None:
             raise NoKey(

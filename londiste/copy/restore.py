@@ -13,7 +13,8 @@ import psycopg
 from psycopg import sql
 
 from londiste.copy.prepare import find
-from londiste.db.connection import Connection, run_stored, whereabouts
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.ddl import run_stored
 from londiste.db.queries import query, translated
 from londiste.errors import EventError, LondisteError, from_database
 from londiste.replication import sqlapi as tables

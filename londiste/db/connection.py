@@ -410,17 +410,6 @@ def use_own_names(conn: Connection) -> None:
     conn.execute("reset row_security")
 
 
-def run_stored(conn: Connection, text: str) -> None:
-    """Runs a statement that was stored in the database, inside a transaction.
-
-    Londiste 3 stores names without the schemas that were in its session's path.
-    """
-    conn.execute("set local search_path to default")
-    # As bytes: the text may hold percent signs, and there are no parameters.
-    conn.execute(text.encode())
-    conn.execute(f"set local search_path = {TEXT_SETTINGS['search_path']}".encode())
-
-
 @contextlib.contextmanager
 def session(dsn: str, **options: Any) -> Iterator[Connection]:
     """``connect`` for the length of a with block; closes whatever happens."""

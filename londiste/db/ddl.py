@@ -18,7 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from londiste.db.catalog import Constraint, Index
+from londiste.db.connection import TEXT_SETTINGS, Connection
 from londiste.db.names import TableName, quote
+from londiste.db.queries import query
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,12 @@ class Piece:
 
     name -- of the index that it builds; None for a part that needs an exclusive lock.
     text -- exactly the part.
+    marked -- ``script`` wrote it: names without schema in it are the server's.
     """
 
     name: str | None
     text: str
+    marked: bool = True
 
 
 def removable(
@@ -105,9 +109,25 @@ def pieces(text: str) -> list[Piece]:
         found = _MARK.match(text, at)
         end = len(text) if found is None else found.end() + int(found[1])
         name = json.loads(found[3]) if found is not None and found[2] == "build" else None
-        result.append(Piece(name, text[at:end]))
+        result.append(Piece(name, text[at:end], found is not None))
         at = end
     return result
+
+
+def run_stored(conn: Connection, text: str) -> None:
+    """Runs statements that are stored in the database, inside a transaction.
+
+    The owner of the database chooses its path.  Only unmarked text needs it: Londiste 3 stores
+    names without the schemas that were in the path of its session.  There names of the server come
+    first.
+    """
+    for piece in pieces(text):
+        if not piece.marked:
+            conn.execute(query("path_of_stored"))
+        # As bytes: the text may hold percent signs, and there are no parameters.
+        conn.execute(piece.text.encode())
+        if not piece.marked:
+            conn.execute(f"set local search_path = {TEXT_SETTINGS['search_path']}".encode())
 
 
 def _plain(table: TableName, index: Index) -> Removable:

@@ -21,7 +21,8 @@ from psycopg import sql
 from londiste.changes.types import ExecuteScript
 from londiste.daemon import crash
 from londiste.db import catalog, owner
-from londiste.db.connection import Connection, run_stored
+from londiste.db.connection import Connection
+from londiste.db.ddl import run_stored
 from londiste.db.queries import translated
 from londiste.errors import BadOption, ScriptFailed, StateError, UsageError
 from londiste.pgq.blocks import EventBlock

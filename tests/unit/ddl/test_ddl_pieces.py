@@ -31,9 +31,10 @@ def test_the_parts_are_the_text_and_each_build_has_its_index(items: list[Removab
 
 def test_what_another_program_has_stored_is_one_part() -> None:
     assert pieces("") == []
-    assert pieces("create index a on b (c);\n") == [Piece(None, "create index a on b (c);\n")]
+    text = "create index a on b (c);\n"
+    assert pieces(text) == [Piece(None, text, marked=False)]
 
 
 def test_marked_parts_behind_a_text_of_another_program_are_not_told_apart() -> None:
     text = "create index a on b (c);\n" + script([Removable("i", "d", ("create",), ())])
-    assert pieces(text) == [Piece(None, text)]
+    assert pieces(text) == [Piece(None, text, marked=False)]

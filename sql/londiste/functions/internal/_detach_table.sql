@@ -63,8 +63,16 @@ begin
             execute 'truncate ' || v_own;
         end if;
         if v_ddl is not null then
-            -- Londiste 3 stores names without schemas that were in its session's path.
-            set local search_path to default;
+            -- Londiste 3 stores names without schemas that were in its session's path, which the owner
+            -- of the database chooses: there the names of the server come first.  Other text is marked.
+            if v_ddl !~ '^-- [0-9]+ characters: (build|finish) "' then
+                perform set_config(
+                    'search_path',
+                    concat_ws(', ', 'pg_catalog', nullif(s.reset_val, ''), 'pg_temp'),
+                    true)
+                from pg_settings s
+                where s.name = 'search_path';
+            end if;
             execute v_ddl;
             set local search_path = pg_catalog, pg_temp;
         end if;
