@@ -24,7 +24,9 @@ from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
+from londiste.replication.model import PendingForeignKey
 from londiste.replication.patterns import table_meant
+from londiste.replication.tablesync.add_foreign_key import add_foreign_key
 
 
 @dataclass(frozen=True)
@@ -191,8 +193,13 @@ class _KeyStep:
 
     def pending(self, sites: Connections) -> bool:
         """Whether the definition of the key is stored."""
-        pending = tables.get_table_pending_fkeys(sites.at(self.dsn), self.table)
-        return any((key.from_table, key.name) == (self.table, self.name) for key in pending)
+        return self.stored(sites.at(self.dsn)) is not None
+
+    def stored(self, conn: Connection) -> PendingForeignKey | None:
+        """The stored definition of the key."""
+        pending = tables.get_table_pending_fkeys(conn, self.table)
+        found = [key for key in pending if (key.from_table, key.name) == (self.table, self.name)]
+        return found[0] if found else None
 
 
 class MakeKey(_KeyStep):
@@ -211,12 +218,13 @@ class MakeKey(_KeyStep):
         return _violations_of(sites.at(self.dsn), self.table, self.name) is not None
 
     def run(self, sites: Connections) -> None:
-        """Raises LockTimeout."""
+        """Raises LockTimeout, AccessDenied."""
 
         def work(conn: Connection) -> None:
+            key = self.stored(conn)
             text = tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
-            if text and " VALIDATE CONSTRAINT " not in text:
-                conn.execute(text.encode())
+            if key is not None and text and " VALIDATE CONSTRAINT " not in text:
+                add_foreign_key(conn, key, text)
 
         with sites.at_length():
             with_table(sites, self.dsn, self.table, self.node, work)

@@ -21,10 +21,11 @@ from londiste.changes.row_values import stored_error
 from londiste.daemon import logcontext
 from londiste.db import owner
 from londiste.db.connection import Connection, session
-from londiste.errors import LondisteError, from_database
+from londiste.errors import AccessDenied, LondisteError, from_database
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import PendingForeignKey, ReplicatedTable
 from londiste.replication.tablesync import states
+from londiste.replication.tablesync.add_foreign_key import add_foreign_key
 from londiste.replication.tablesync.copy_steps import (
     FOREIGN_KEYS,
     Tally,
@@ -119,9 +120,9 @@ class ForeignKeys:
                         table = by_dest.get(key.from_table) or by_dest[key.to_table]
                         result.append(Unchecked(key, table, statement))
                         break
-                    conn.execute(statement.encode())
+                    add_foreign_key(conn, key, statement)
                 else:
-                    log.info("table %s: foreign key %s restored", key.name, key.from_table)
+                    log.info("table %s: foreign key %s restored", key.from_table, key.name)
             except (LondisteError, psycopg.Error) as error:
                 _not_back(key, error)
         return result
@@ -180,8 +181,8 @@ class ForeignKeys:
             else:
                 log.info(
                     "table %s: foreign key %s restored, validated in %.1f s",
-                    one.key.name,
                     one.key.from_table,
+                    one.key.name,
                     seconds,
                 )
         return whole
@@ -196,7 +197,7 @@ class ForeignKeys:
 def _not_back(key: PendingForeignKey, error: LondisteError | psycopg.Error) -> str:
     """Logs and stores why a key is not restored yet, without values of rows."""
     text = _said(error)
-    log.warning("table %s: foreign key %s not restored yet: %s", key.name, key.from_table, text)
+    log.warning("table %s: foreign key %s not restored yet: %s", key.from_table, key.name, text)
     return f"foreign key {key.name}: {text}"
 
 
@@ -204,4 +205,5 @@ def _said(error: LondisteError | psycopg.Error) -> str:
     ours = from_database(error)
     if ours is not error:
         ours.__cause__ = error
-    return stored_error(ours)
+    text = stored_error(ours)
+    return f"{text}; {ours.hint}" if isinstance(ours, AccessDenied) and ours is error else text

@@ -18,6 +18,9 @@ as $$
  *
  * Before PostgreSQL 18 a partitioned table cannot have a key that is not validated.  There the first
  * statement reads the rows, too.
+ *
+ * Reading the rows calls casts that the owner of the table may have created.  So a statement that does
+ * has the rights of the owner, here and where it is returned (londiste.write_as_owner).
  */
 declare
     v_key londiste.pending_fkeys;
@@ -46,8 +49,11 @@ begin
                 londiste.quote_fqname(v_key.from_table), v_key.fkey_name);
         end if;
         if not v_validated and not v_leave_as_is then
-            execute format('alter table %s validate constraint %I',
-                londiste.quote_fqname(v_key.from_table), v_key.fkey_name);
+            perform londiste._run_as_owner(
+                londiste.find_table_oid(v_key.from_table),
+                format('alter table %s validate constraint %I',
+                    londiste.quote_fqname(v_key.from_table), v_key.fkey_name),
+                null::text);
         end if;
     elsif i_lazy then
         return v_key.fkey_def
@@ -58,8 +64,11 @@ begin
                 then ''
                 else ' NOT VALID'
             end;
-    else
+    elsif v_leave_as_is then
         execute v_key.fkey_def;
+    else
+        perform londiste._run_as_owner(
+            londiste.find_table_oid(v_key.from_table), v_key.fkey_def, null::text);
     end if;
 
     delete from londiste.pending_fkeys

@@ -29,6 +29,7 @@ declare
         select from pgq_node.node_info n where n.queue_name <> i_queue_name);
     v_table text;
     v_key londiste.pending_fkeys;
+    v_add text;
 begin
     for v_table in
         select t.table_name
@@ -75,7 +76,14 @@ begin
                     and c.contype = 'f')
             then
                 statement := londiste._fkey_statement(v_key);
-                execute londiste.restore_table_fkey(v_key.from_table, v_key.fkey_name, true);
+                v_add := londiste.restore_table_fkey(v_key.from_table, v_key.fkey_name, true);
+                if v_add ~ '\mNOT (VALID|ENFORCED)$' then
+                    execute v_add;
+                else
+                    -- It reads the rows, and so calls casts that the owner may have created.
+                    perform londiste._run_as_owner(
+                        londiste.find_table_oid(v_key.from_table), v_add, null::text);
+                end if;
             end if;
             statement := londiste.restore_table_fkey(v_key.from_table, v_key.fkey_name, true);
             delete from londiste.pending_fkeys p
