@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
+from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument, quote
+from londiste.db.queries import fetch
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Column
-from londiste.errors import StateError, UnknownTable, UsageError
+from londiste.dsn import describe_dsn
+from londiste.errors import AccessDenied, StateError, UnknownTable, UsageError
 from londiste.handlers.base import ALL
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
@@ -106,7 +109,8 @@ def plan_add(
         if missing:
             statement = _statement(pair.table.dest, missing)
             columns = tuple(one.name for one in missing)
-            steps.append(AddColumns(node.name, dsn, pair.table.dest, columns, statement))
+            types = tuple(one.type for one in missing)
+            steps.append(AddColumns(node.name, dsn, pair.table.dest, columns, types, statement))
             name = pair.table.name
             notes.append(
                 f"table {name}: existing rows have NULL in the new columns: londiste compare"
@@ -117,12 +121,16 @@ def plan_add(
 
 @dataclass(frozen=True)
 class AddColumns:
-    """Adds columns to one table and refreshes its capture."""
+    """Adds columns to one table, as its owner, and refreshes its capture.
+
+    A domain with a check is checked for each row, by functions of the domain's owner.
+    """
 
     node: str
     dsn: str = field(repr=False)
     table: TableName
     columns: tuple[str, ...]
+    types: tuple[str, ...]
     statement: str
 
     def describe(self) -> str:
@@ -136,14 +144,27 @@ class AddColumns:
         return set(self.columns) <= _columns(sites.at(self.dsn), [self.table])[self.table].keys()
 
     def run(self, sites: Connections) -> None:
-        """Raises LockTimeout when the table stays locked."""
+        """Raises LockTimeout when the table stays locked, AccessDenied."""
 
         def work(conn: Connection) -> None:
+            _require_types(conn, self.table, self.types)
             # Of types and identifiers that the provider's catalog has quoted.
-            conn.execute(self.statement.encode())
+            owner.run(conn, self.table, self.statement)
             refresh_captures(conn)
 
         with_table(sites, self.dsn, self.table, self.node, work)
+
+
+def _require_types(conn: Connection, table: TableName, types: Sequence[str]) -> None:
+    """Raises AccessDenied if the owner of a table, who adds columns, may not use their types."""
+    found = fetch(conn, "types_not_for_owner", **table._asdict(), types=list(types))
+    if found:
+        raise AccessDenied(
+            f"table {table}: its owner {found[0]['owner']} may not use type {found[0]['type']}",
+            detail="columns are added with the rights of the owner; nothing was added",
+            hint=f"as an administrator of {describe_dsn(conn.info.dsn)}: "
+            + "; ".join(dict.fromkeys(row["remedy"] for row in found)),
+        )
 
 
 def _statement(table: TableName, missing: Sequence[Column]) -> str:
