@@ -8,7 +8,7 @@ as $$
  * Clears an earlier copy when in-copy is written into a table's state, which requests a new copy.
  *
  * No process resumes the earlier copy, and the copy mode is chosen again.  The number of the attempt
- * stays, so that the trigger waits for no task.
+ * stays, so that the trigger waits for no task.  With the table its steps are deleted.
  */
 begin
     update londiste.copy_attempt a
@@ -19,6 +19,12 @@ begin
     delete from londiste.copy_choice c
     where c.queue_name = old.queue_name
         and c.table_name = old.table_name;
+    if tg_op = 'DELETE' then
+        -- No foreign key deletes anything for the replica role.
+        delete from londiste.copy_step s
+        where s.queue_name = old.queue_name
+            and s.table_name = old.table_name;
+    end if;
     return null;
 end;
 $$;
