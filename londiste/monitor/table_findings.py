@@ -118,6 +118,13 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "Columns of a key given by pkey= may be NULL: changes of such a row are refused.",
         "Make them NOT NULL: alter table TABLE alter column COLUMN set not null.",
     ),
+    "key-deferrable": (
+        "A key, unique or exclusion constraint of a subscriber's table is deferrable, and several"
+        " queues fill the table, or its provider has no such constraint. PostgreSQL does not check"
+        " it for replicated rows: two rows may have the same values, or one replaces the other.",
+        "Correct such rows, and run the statement of the finding: the constraint then is not"
+        " deferrable, and the worker names a row that breaks it.",
+    ),
     "key-text": (
         "Equal values of the key may have different texts: changes are applied row by row.",
         "A key of integer, uuid, text or timestamp is faster.",

@@ -15,7 +15,7 @@ from londiste.monitor.nodes.table_facts import TableFacts
 from londiste.orchestration.connections import Connections
 from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands import fkeys
+from londiste.replication.commands import fkeys, merged_tables
 from londiste.replication.model import COPY_BELOW
 
 
@@ -24,6 +24,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
     node = nodes.get_node_info(conn, queue)
     known = tables.get_table_list(conn, queue)
     found = shapes(conn, [t.dest for t in known if t.local])
+    table_keys = merged_tables.keys(conn, queue, [t.dest for t in known if t.local])
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
     under_way = operation_log.find(conn, queue)
     doubts = [
@@ -52,6 +53,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
                 {c.name: c.base_type for c in found[t.dest].columns if c.base_type is not None}
                 if t.dest in found
                 else {},
+                table_keys.get(t.dest, ()) if t.local else (),
             )
             for t in known
         },

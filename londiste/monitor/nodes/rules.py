@@ -12,8 +12,14 @@ from londiste.cascade.daemons import Life, Running
 from londiste.db.names import argument
 from londiste.monitor.nodes import doubts
 from londiste.monitor.nodes.doubts import STALE_BELOW
-from londiste.monitor.nodes.table_facts import TableFacts, compared, misread_columns
+from londiste.monitor.nodes.table_facts import (
+    TableFacts,
+    compared,
+    misread_columns,
+    unchecked_keys,
+)
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.replication.commands.merged_tables import UNCHECKED, TableKey
 from londiste.replication.replication_role import WHY, RoleSetting
 from londiste.wording import hint_in
 
@@ -124,6 +130,9 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
             why = "change-handler or apply was interrupted: the nodes below have rows of before"
             what = f"table {name} {STALE_BELOW}"
             found.append(_finding(Severity.CRITICAL, "subscribers", node, what, why, do, queue))
+        for one in table.keys:
+            if one.deferrable and one.shared and node.type != "root":
+                found.append(_deferrable(Severity.CRITICAL, node, name, one, _SHARED, queue))
         if not table.local or table.state == "ok":
             continue
         severity = Severity.CRITICAL if table.error else Severity.WARNING
@@ -154,6 +163,21 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
             )
         )
     return found
+
+
+#: Why a deferrable key is one that replicated rows may break.
+_SHARED = "rows of several queues are"
+
+
+def _deferrable(
+    severity: Severity, node: NodeFacts, table: str, key: TableKey, whose: str, queue: str
+) -> Finding:
+    what = f"table {table}: constraint {key.name} is deferrable, {whose} not checked against it"
+    do = (
+        f"correct rows with equal values, if there are any, then, in the database of {node.name}:"
+        f" {key.immediate}"
+    )
+    return _finding(severity, "key-deferrable", node, what, UNCHECKED, do, queue)
 
 
 def _copy_state(node: NodeFacts, table: TableFacts) -> tuple[str, str]:
@@ -246,6 +270,11 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                     f"with the settings of {node.name}: londiste columns {argument(name)} --add;"
                     " or londiste execute",
                 )
+    for name, ours in node.tables.items():
+        above = provider.tables.get(name)
+        for key in unchecked_keys(ours, above) if above is not None and above.local else ():
+            whose = f"node {provider.name} does not have it and replicated rows are"
+            found.append(_deferrable(Severity.WARNING, node, name, key, whose, queue))
     for name, value in provider.sequences.items():
         if value is not None and node.sequences.get(name) is None:
             add(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from londiste.handlers import condition
 from londiste.handlers.base import ALL, TableRules
+from londiste.replication.commands.merged_tables import TableKey
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class TableFacts:
     named -- columns of the source that its rules name.
     rules -- of a table whose rows are stored; None where they are not known.
     bases -- the types below domains, without their modifiers.
+    keys -- its keys, unique and exclusion constraints.
     """
 
     local: bool
@@ -31,6 +33,7 @@ class TableFacts:
     named: frozenset[str] = frozenset()
     rules: TableRules | None = None
     bases: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[TableKey, ...] = ()
 
 
 _MODIFIER = re.compile(r"\(.*?\)")
@@ -69,3 +72,17 @@ def misread_columns(ours: TableFacts, theirs: TableFacts) -> list[str]:
         if types[1] and not condition.means_the_same(*types):
             found.append(name)
     return found
+
+
+def unchecked_keys(ours: TableFacts, theirs: TableFacts) -> list[TableKey]:
+    """Deferrable keys of a table with one source that no key of the source implies."""
+    renamed = {} if ours.rules is None else dict(ours.rules.renamed)
+    above = [
+        replace(key, columns=frozenset(renamed.get(name, name) for name in key.columns))
+        for key in theirs.keys
+    ]
+    return [
+        key
+        for key in ours.keys
+        if key.deferrable and not key.shared and not any(key.implied_by(one) for one in above)
+    ]

@@ -259,6 +259,9 @@ def _below(
         filter_checks.refuse_rows_below(
             sites, dsn, node, table, wants, "that node would keep rows that the branch excludes"
         )
+        if wants.stored and (create or here is not None):
+            like = (origin, there.table) if create else None
+            merged_tables.refuse_deferrable(local, node, table, dest, options, like)
         whole_row = theirs_now is not None and "whole_row" in theirs_now.attrs
         opts = replace(options, whole_row=True) if whole_row else options
         step = step_of(node, dsn, table, opts, keyless=keyless, created=create)

@@ -6,7 +6,8 @@ queue do not get.  So the tables are removed at all of these nodes, and added ag
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
@@ -15,7 +16,80 @@ from londiste.db.names import TableName, argument
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, StateError
 from londiste.replication.forwarding import combined_queue
-from londiste.replication.model import NO_MERGE, ReplicatedTable, TableOptions
+from londiste.replication.model import MERGE_ALL, NO_MERGE, ReplicatedTable, TableOptions
+
+#: Of deferrable constraints.
+UNCHECKED = (
+    "a trigger checks it, which does not fire for replicated rows: a second row with the values of"
+    " another one is written beside it, or instead of it"
+)
+
+
+@dataclass(frozen=True)
+class TableKey:
+    """A key, unique constraint or index, or exclusion constraint of a table.
+
+    deferrable -- replicated rows are not checked against it.
+    immediate -- the statement that makes it not deferrable.
+    shared -- several queues fill the table.
+    """
+
+    name: str
+    exclusion: bool
+    deferrable: bool
+    columns: frozenset[str]
+    immediate: str | None = None
+    shared: bool = False
+
+    def implied_by(self, other: TableKey) -> bool:
+        """Whether rows that obey another key obey this one."""
+        if self.exclusion or other.exclusion:
+            return self.exclusion == other.exclusion and self.columns == other.columns
+        return other.columns <= self.columns
+
+
+def keys(
+    conn: Connection, queue: str, names: Iterable[TableName]
+) -> dict[TableName, tuple[TableKey, ...]]:
+    """The keys of tables of the database of ``conn``, as a node of ``queue``."""
+    found: dict[TableName, tuple[TableKey, ...]] = {}
+    for table, name, exclusion, deferrable, columns, immediate, shared in tuples(
+        conn, "table_keys", queue=queue, tables=[str(one) for one in names]
+    ):
+        key = TableKey(name, exclusion, deferrable, frozenset(columns), immediate, shared)
+        parsed = TableName.parse(table)
+        found[parsed] = (*found.get(parsed, ()), key)
+    return found
+
+
+def refuse_deferrable(
+    local: Connection,
+    node: NodeInfo,
+    table: TableName,
+    dest: TableName,
+    options: TableOptions,
+    source: tuple[Connection, TableName] | None = None,
+) -> None:
+    """Refuses to fill a table from several queues that has a deferrable key or constraint.
+
+    source -- the table that it is created like; None: it is there.
+
+    Raises StateError.
+    """
+    if options.merge != MERGE_ALL and not combined_queue.other_queues(
+        local, node.queue, table, dest
+    ):
+        return
+    conn, name = source or (local, dest)
+    for key in keys(conn, node.queue, [name]).get(name, ()):
+        if key.deferrable:
+            first = "" if source is None else "create the table without it, or, in its provider: "
+            raise StateError(
+                f"table {dest}: constraint {key.name} is deferrable, rows of several queues would"
+                " not be checked against it",
+                detail=f"{UNCHECKED}; nothing was changed",
+                hint=f"{first}{key.immediate}",
+            )
 
 
 def forwarded(local: Connection, node: NodeInfo) -> str | None:
