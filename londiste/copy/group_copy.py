@@ -34,7 +34,7 @@ from londiste.daemon import crash, logcontext
 from londiste.db import bulk_catalog
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.engine.spec import MemberDone
+from londiste.engine.spec import GroupSpec, MemberDone
 from londiste.errors import LondisteError, Superseded
 from londiste.pgq import batches
 from londiste.replication import sqlapi as tables
@@ -262,10 +262,14 @@ class GroupLoad:
         work = shares(
             [planned[name].member(attempt) for name, attempt in attempts.items()],
             self.job.parallel,
-            queue=self.queue,
-            source=source.location,
-            target=self.job.db,
-            snapshot=source.name,
+            GroupSpec(
+                queue=self.queue,
+                source=source.location,
+                target=self.job.db,
+                snapshot=source.name,
+                members=(),
+                answer_seconds=self.job.answer_seconds,
+            ),
         )
         result: list[MemberDone] = []
         failure: list[BaseException] = []

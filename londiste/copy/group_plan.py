@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from londiste.copy.columns import has_char, pair
 from londiste.copy.mode import RESUMABLE, SNAPSHOT, ModeFacts, choose
@@ -137,10 +137,11 @@ class Planned:
         )
 
 
-def shares(
-    members: Sequence[Member], tasks: int, *, queue: str, source: str, target: str, snapshot: str
-) -> list[GroupSpec]:
-    """Deals the members out to ``tasks`` tasks, largest first, each to the least loaded one."""
+def shares(members: Sequence[Member], tasks: int, group: GroupSpec) -> list[GroupSpec]:
+    """Deals the members out to ``tasks`` tasks, largest first, each to the least loaded one.
+
+    group -- what the tasks have in common, without members.
+    """
     piles: list[list[Member]] = [[] for _ in range(max(1, tasks))]
     heap = [(0, number) for number in range(len(piles))]
     for member in sorted(members, key=lambda member: -member.bytes):
@@ -148,4 +149,4 @@ def shares(
         piles[number].append(member)
         # A table costs something however small it is.
         heapq.heappush(heap, (load + member.bytes + 65536, number))
-    return [GroupSpec(queue, source, target, snapshot, tuple(pile)) for pile in piles if pile]
+    return [replace(group, members=tuple(pile)) for pile in piles if pile]

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 #: application_name of the sessions that look.
 _NAME = "londiste copy load"
 
+#: Seconds of silence of the provider after which a new session is opened.
+_ANSWER_SECONDS = 30.0
+
 #: Seconds between checks.
 _POLL_SECONDS = 1.0
 #: Bytes per second below which copies are not slowed down.
@@ -324,7 +327,14 @@ class LoadWatch:
     def _watch(self) -> None:
         location = self._locate()
         where = describe_dsn(location)
-        with session(location, name=_NAME, autocommit=True, synchronous=True) as there:
+        with session(
+            location,
+            name=_NAME,
+            autocommit=True,
+            synchronous=True,
+            answer_seconds=_ANSWER_SECONDS,
+            unless_busy=True,
+        ) as there:
             probe = CommitProbe(there, self._end)
             first = self._commits(probe, where, _FIRST, _FIRST_SPACING)
             history = CommitHistory(first.seconds) if first is not None else None

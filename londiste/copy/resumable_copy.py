@@ -283,6 +283,7 @@ class ResumableCopy:
             target_mark=plan.target_mark,
             source_tree=plan.source_mark.tree,
             target_tree=plan.target_mark.tree,
+            answer_seconds=self._sides.job.answer_seconds,
         )
 
     def _outdated(

@@ -124,6 +124,7 @@ class CopyJob:
     spare -- sessions for the next table.
     changes -- wakes copies that wait for the worker.
     standby -- of the provider: rows are read there, as far as it is usable.
+    answer_seconds -- a server that sends nothing for this time and does not work is lost.
     """
 
     db: str
@@ -140,6 +141,7 @@ class CopyJob:
     spare: SessionPool = field(default_factory=SessionPool)
     changes: Changes = field(default_factory=Changes)
     standby: CopyStandby | None = None
+    answer_seconds: float | None = None
 
     @property
     def copy_prefix(self) -> str:
@@ -193,6 +195,8 @@ class CopySessions:
                 replica=True,
                 synchronous=True,
                 lock_timeout_ms=self.job.lock_timeout_ms,
+                answer_seconds=self.job.answer_seconds,
+                unless_busy=True,
             )
             # The server cancels the work of a killed process, where it can notice.
             with contextlib.suppress(psycopg.Error):
@@ -211,6 +215,8 @@ class CopySessions:
                 name=self.session_name,
                 autocommit=True,
                 lock_timeout_ms=self.job.lock_timeout_ms,
+                answer_seconds=self.job.answer_seconds,
+                unless_busy=True,
             )
         return self._provider
 
@@ -309,7 +315,13 @@ class CopySessions:
         for member in nodes.get_queue_locations(self.here, self.queue):
             if member.name == node and not member.dead:
                 location = self._reach(member.location)
-                with session(location, name=self.session_name, autocommit=True) as conn:
+                with session(
+                    location,
+                    name=self.session_name,
+                    autocommit=True,
+                    answer_seconds=self.job.answer_seconds,
+                    unless_busy=True,
+                ) as conn:
                     batches.unregister_consumer(conn, self.queue, self.consumer)
 
     def _locate(self) -> str:
@@ -325,7 +337,13 @@ class CopySessions:
 
                 def at(dsn: str) -> Connection:
                     return stack.enter_context(
-                        session(dsn, name=self.session_name, autocommit=True)
+                        session(
+                            dsn,
+                            name=self.session_name,
+                            autocommit=True,
+                            answer_seconds=self.job.answer_seconds,
+                            unless_busy=True,
+                        )
                     )
 
                 found = copy_source.find(

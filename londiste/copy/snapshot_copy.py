@@ -192,6 +192,7 @@ class SnapshotCopy:
                 source_shape=shape,
                 source_tree=info.tree,
                 target_tree=target_mark is not None and target_mark.tree,
+                answer_seconds=self.job.answer_seconds,
             )
             log.info(
                 "table %s: copy %d starts, %.1f MB in %d chunks",

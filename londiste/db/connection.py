@@ -7,11 +7,10 @@ can wait for a lock or sit idle in a transaction.
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import Any, LiteralString, NoReturn, TypeAlias
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -22,8 +21,6 @@ from londiste.dsn import describe_dsn as describe_dsn
 from londiste.dsn import masked as masked
 from londiste.dsn import parsed
 from londiste.errors import AccessDenied, LondisteError, NotSecured, from_database
-
-log = logging.getLogger(__name__)
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
@@ -82,10 +79,25 @@ def limit_answers(conn: Connection, seconds: float | None, *, unless_busy: bool 
     """Changes the ``answer_seconds`` of a session (``connect``).
 
     unless_busy -- for statements that may take long: after this time another session asks the
-        server whether it is working, and breaks this one only if it is not.
+        server whether it is working, and ends this one, on both sides, only if it is not.
     """
     assert isinstance(conn, _Patient)
     conn.answer_seconds, conn.unless_busy = seconds, unless_busy
+
+
+def end_if_silent(conn: Connection, seconds: float, came: Callable[[], bool]) -> bool:
+    """In a wait outside the driver, of so many seconds: whether to count them anew.
+
+    came -- whether something has come meanwhile.  Raises psycopg.OperationalError when
+        ``answer_seconds`` have passed, and the server does not work for the session.
+    """
+    if not isinstance(conn, _Patient) or conn.answer_seconds is None:
+        return True
+    if seconds < conn.answer_seconds:
+        return False
+    if not ((conn.unless_busy and conn._is_busy()) or came()):
+        conn._give_up(conn.answer_seconds)
+    return True
 
 
 def ask_backend(conn: Connection) -> None:
@@ -124,6 +136,7 @@ def connect(
     replica: bool = False,
     synchronous: bool = False,
     answer_seconds: float | None = None,
+    unless_busy: bool = False,
 ) -> Connection:
     """Opens a session on ``dsn`` (libpq connection string, URI or ``service=…``).
 
@@ -136,7 +149,7 @@ def connect(
         what the database asks for.
     answer_seconds -- the session breaks when a statement has no answer for so long, also where
         something on the way keeps the connection and lets nothing through; None: no limit.
-        ``limit_answers`` changes it.
+        ``limit_answers`` changes it, and explains ``unless_busy``.
 
     Raises AccessDenied, NodeUnreachable, UsageError or BadOption, and SharedBackend behind a pooler
     that does not give the session a backend of its own.  No password appears in any of them.
@@ -155,9 +168,9 @@ def connect(
                 ours.message, detail=ours.detail, hint=tls.hint_for(ours.message)
             ) from None
         raise ours from None
-    conn.answer_seconds = answer_seconds
+    conn.answer_seconds, conn.unless_busy = answer_seconds, unless_busy
     conn.dsn, conn.place = dsn, describe_dsn(dsn)
-    _warn_of_exposure(conn)
+    tls.warn_of_exposure(conn.info.hostaddr, conn.place, encrypted=conn.pgconn.ssl_in_use)
     conn.settings = {
         "londiste.run_as_owner": "off" if _AS_ITSELF in str(given.get("options", "")) else "on"
     }
@@ -198,29 +211,12 @@ def connect(
 #: Context of every exchange with a server, for the watchdog of a daemon.
 around_exchange: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
 
-#: Places that were warned of: once in a process is enough.
-_warned: set[str] = set()
-
 
 def _probe(params: dict[str, Any]) -> _Patient:
     """A second session with the same parameters, which a pooler may keep waiting."""
     probe = _Patient.connect(**{**params, "connect_timeout": "2"})
     probe.answer_seconds = _PROBE_SECONDS
     return probe
-
-
-def _warn_of_exposure(conn: _Patient) -> None:
-    """Warns that a session is neither encrypted nor local."""
-    address = conn.info.hostaddr
-    if conn.place in _warned or not tls.exposed(address, encrypted=conn.pgconn.ssl_in_use):
-        return
-    _warned.add(conn.place)
-    log.warning(
-        "%s: the connection is not encrypted and not local: anyone on the network path can"
-        " read all rows; hint: sslmode=verify-full and a root certificate, see"
-        " docs/howto/tls.md",
-        conn.place,
-    )
 
 
 class _Patient(psycopg.Connection[TupleRow]):
@@ -269,27 +265,43 @@ class _Patient(psycopg.Connection[TupleRow]):
                     if self.unless_busy and self._is_busy():
                         deadline = time.monotonic() + seconds
                         continue
-                    self.pgconn.finish()
-                    raise psycopg.OperationalError(
-                        f"the server has not responded for {seconds:g} s"
-                    )
+                    # What came while the other session asked.
+                    ready = yield wanted
+                    if not ready:
+                        self._give_up(seconds)
                 wanted = gen.send(ready)
         except StopIteration as end:
             return end.value
 
+    def _give_up(self, seconds: float) -> NoReturn:
+        """Ends the session, if possible also on the server, with its transaction and locks."""
+        if self.unless_busy:
+            self._ask("pg_catalog.pg_terminate_backend(pid)")
+        self.pgconn.finish()
+        raise psycopg.OperationalError(f"the server has not responded for {seconds:g} s")
+
     def _is_busy(self) -> bool:
-        """Whether the server is executing a statement of this session; False if unreachable."""
+        """Whether the server is executing a statement of this session; False if unreachable.
+
+        One that cannot get rid of its rows does not work: nothing has come here.
+        """
+        return self._ask("state = 'active' and wait_event is distinct from 'ClientWrite'")
+
+    def _ask(self, what: LiteralString) -> bool:
+        """An expression over this session's row in pg_stat_activity; False if unreachable."""
+        statement = "select {} from pg_catalog.pg_stat_activity where pid = %s"
+        # The process of a session that has ended may have a successor of the same number.
+        statement += " and backend_type = 'client backend' and application_name = %s"
+        name = self.info.parameter_status("application_name")
         try:
             with session(
                 self.dsn, name="londiste watch", autocommit=True, answer_seconds=10
             ) as conn:
-                row = conn.execute(
-                    "select state from pg_catalog.pg_stat_activity where pid = %s",
-                    [server_pid(self)],
-                ).fetchone()
+                ours = [server_pid(self), name]
+                row = conn.execute(statement.format(what).encode(), ours).fetchone()
         except (LondisteError, psycopg.Error):
             return False
-        return row is not None and row[0] == "active"
+        return row is not None and bool(row[0])
 
 
 _ACTING = "without it triggers and foreign keys of the target act on replicated rows"

@@ -8,6 +8,7 @@ The pipe runs inside the transactions that the caller has opened and commits not
 source session is closed at the end, however it came, unless the caller wants to keep it and all
 goes well.  When the pipe fails, the target's transaction is in an error state, or its session is
 gone.  It waits for both sockets at once, so a side that dies is noticed while the other is silent.
+A source that sends nothing for its ``answer_seconds`` and does not work is a lost connection.
 """
 
 from __future__ import annotations
@@ -180,6 +181,9 @@ class _Pump:
         self.sockets = select.poll()
         self.sockets.register(self.reading.socket, select.POLLIN)
         self.sockets.register(self.writing.socket, select.POLLIN)
+        coming = select.poll()
+        coming.register(self.reading.socket, select.POLLIN)
+        self.silence = copy_protocol.Silence(source, lambda: bool(coming.poll(0)))
 
     def run_raw(self, statement: sql.Composed) -> Copied:
         """Moves everything without libpq's help."""
@@ -252,10 +256,12 @@ class _Pump:
         ready = self.sockets.poll(_POLL_MS)
         for fd, _ in ready:
             if fd == self.reading.socket:
+                self.silence.broken()
                 self.reading.consume_input()
             else:
                 _listen(self.writing)
         if not ready:
+            self.silence.lasts(_POLL_MS)
             self.look_around(moved)
 
 

@@ -26,7 +26,7 @@ from psycopg import sql
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn
 
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, end_if_silent
 from londiste.db.queries import query
 
 _HEADER = struct.Struct(">BI")
@@ -44,6 +44,28 @@ class Sent(NamedTuple):
 
 class TargetAnswered(Exception):
     """The target has sent a message in mid-stream that only its session can read."""
+
+
+class Silence:
+    """How long a session has sent nothing while it was waited for; ends one that is lost.
+
+    waiting -- returns at once whether something has come, without reading it.
+    """
+
+    def __init__(self, conn: Connection, waiting: Callable[[], bool]) -> None:
+        self._conn = conn
+        self._waiting = waiting
+        self._ms = 0
+
+    def broken(self) -> None:
+        """Something has come."""
+        self._ms = 0
+
+    def lasts(self, pause_ms: int) -> None:
+        """Nothing has come for so long.  Raises psycopg.OperationalError (``end_if_silent``)."""
+        self._ms += pause_ms
+        if end_if_silent(self._conn, self._ms / 1000, self._waiting):
+            self._ms = 0
 
 
 def in_the_clear(conn: Connection) -> bool:
@@ -83,7 +105,7 @@ def forward(
         socket.socket(fileno=os.dup(source.pgconn.socket)) as incoming,
         socket.socket(fileno=os.dup(target.pgconn.socket)) as outgoing,
     ):
-        stream = _Stream(incoming, outgoing, target.pgconn, look_around, pause_ms, block)
+        stream = _Stream(source, incoming, outgoing, target.pgconn, look_around, pause_ms, block)
         stream.run()
     _tell_libpq(source, stream.answers)
     return Sent(stream.rows, stream.bytes)
@@ -125,6 +147,7 @@ class _Stream:
 
     def __init__(
         self,
+        source: Connection,
         incoming: socket.socket,
         outgoing: socket.socket,
         target: PGconn,
@@ -142,6 +165,9 @@ class _Stream:
         self.sockets = select.poll()
         self.sockets.register(incoming, select.POLLIN)
         self.sockets.register(outgoing, select.POLLIN)
+        coming = select.poll()
+        coming.register(incoming, select.POLLIN)
+        self.silence = Silence(source, lambda: bool(coming.poll(0)))
         self.room = select.poll()
         self.room.register(outgoing, select.POLLIN | select.POLLOUT)
         self.rows = 0
@@ -180,6 +206,7 @@ class _Stream:
                     "server closed the connection unexpectedly"
                 )
             self.filled += count
+            self.silence.broken()
             got = True
 
     def _digest(self) -> bool:
@@ -253,6 +280,7 @@ class _Stream:
         if self._listen(ready):
             raise TargetAnswered
         if not ready:
+            self.silence.lasts(self.pause_ms)
             self.look_around(self.bytes)
 
     def _listen(self, ready: Sequence[tuple[int, int]]) -> bool:

@@ -8,9 +8,12 @@ otherwise.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 #: Where libpq looks for a root certificate when none is named.
 _ROOT = Path(".postgresql") / "root.crt"
@@ -86,3 +89,23 @@ def is_about_tls(message: str) -> bool:
     """Whether a connection failed for lack of encryption or of a valid certificate."""
     lowered = message.lower()
     return any(sign in lowered for sign in _SIGNS)
+
+
+#: Places that were warned of: once in a process is enough.
+_warned: set[str] = set()
+
+
+def warn_of_exposure(address: str | None, place: str, *, encrypted: bool) -> None:
+    """Warns that a session is neither encrypted nor local.
+
+    address -- of the server; place -- where the session leads, without secrets.
+    """
+    if place in _warned or not exposed(address, encrypted=encrypted):
+        return
+    _warned.add(place)
+    log.warning(
+        "%s: the connection is not encrypted and not local: anyone on the network path can"
+        " read all rows; hint: sslmode=verify-full and a root certificate, see"
+        " docs/howto/tls.md",
+        place,
+    )

@@ -197,7 +197,11 @@ class _Sides:
             )
         if self._source is None or self._source.closed:
             self._source = connect(
-                self.spec.source, name="londiste copy of small tables", autocommit=True
+                self.spec.source,
+                name="londiste copy of small tables",
+                autocommit=True,
+                answer_seconds=self.spec.answer_seconds,
+                unless_busy=True,
             )
             use_snapshot(self._source, self.spec.source, self.spec.snapshot)
 

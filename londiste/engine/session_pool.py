@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from londiste.db.connection import Connection, connect, usable
+from londiste.db.connection import Connection, connect, limit_answers, usable
 
 #: Seconds for which a session of a task waits for the next chunk.
 KEEP = 2.0
@@ -105,16 +105,25 @@ _tasks = SessionPool(expires=True)
 
 
 @contextlib.contextmanager
-def lent(dsn: str, *, name: str, replica: bool = False, keep: bool) -> Iterator[Connection]:
+def lent(
+    dsn: str,
+    *,
+    name: str,
+    replica: bool = False,
+    keep: bool,
+    answer_seconds: float | None = None,
+) -> Iterator[Connection]:
     """A session like ``session(dsn, name=…, replica=…)`` opens, for the length of a with block.
 
     In autocommit mode; to be left without a transaction.
 
     keep -- it may be one that was used before, and it may be used again.
+    answer_seconds -- see ``connect``; a server that works may take longer.
     """
     conn = _tasks.take(dsn, name, target=replica) if keep else None
     if conn is None:
         conn = connect(dsn, name=name, replica=replica, autocommit=True)
+    limit_answers(conn, answer_seconds, unless_busy=True)
     try:
         yield conn
     except BaseException:

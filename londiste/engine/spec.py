@@ -47,6 +47,7 @@ class CopySpec:
     source_shape -- the same of the source's columns, for chunks in one snapshot: they see
         the old catalog, while their statements use the current columns.
     source_tree, target_tree -- the table is partitioned: its rows are those of its partitions.
+    answer_seconds -- a source that sends nothing for this time and does not work is lost.
     """
 
     queue: str
@@ -69,6 +70,7 @@ class CopySpec:
     source_shape: Shape | None = None
     source_tree: bool = False
     target_tree: bool = False
+    answer_seconds: float | None = None
 
     @property
     def name(self) -> str:
@@ -112,6 +114,7 @@ class GroupSpec:
     """Copy small tables one after the other, by one task: the share of a group.
 
     snapshot -- as in ``CopySpec``; all tables of a group are read in the same one.
+    answer_seconds -- as in ``CopySpec``.
     """
 
     queue: str
@@ -119,6 +122,7 @@ class GroupSpec:
     target: str
     snapshot: str
     members: tuple[Member, ...]
+    answer_seconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -304,10 +304,15 @@ def use_snapshot(conn: Connection, dsn: str, snapshot: str) -> None:
 
 @contextmanager
 def snapshot_session(
-    dsn: str, snapshot: str, name: str, *, keep: bool = False
+    dsn: str,
+    snapshot: str,
+    name: str,
+    *,
+    keep: bool = False,
+    answer_seconds: float | None = None,
 ) -> Iterator[Connection]:
     """A read-only session that sees what the holder of the exported snapshot sees."""
-    with session_pool.lent(dsn, name=name, keep=keep) as conn:
+    with session_pool.lent(dsn, name=name, keep=keep, answer_seconds=answer_seconds) as conn:
         use_snapshot(conn, dsn, snapshot)
         yield conn
         _read(conn)
@@ -316,9 +321,11 @@ def snapshot_session(
 @contextmanager
 def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | None]]:
     """A session that reads the source table, and its snapshot when the chunk has its own."""
-    name = f"londiste copy {spec.name}"
+    name, limit = f"londiste copy {spec.name}", spec.answer_seconds
     if spec.snapshot:
-        with snapshot_session(spec.source, spec.snapshot, name, keep=keep) as conn:
+        with snapshot_session(
+            spec.source, spec.snapshot, name, keep=keep, answer_seconds=limit
+        ) as conn:
             if spec.filenode is not None:
                 _lock(conn, spec)
                 _same_storage(conn, spec)
@@ -326,7 +333,7 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
                 _same_shape(conn, spec)
             yield conn, None
         return
-    with session_pool.lent(spec.source, name=name, keep=keep) as conn:
+    with session_pool.lent(spec.source, name=name, keep=keep, answer_seconds=limit) as conn:
         with translated(describe_dsn(spec.source)):
             conn.execute("begin isolation level repeatable read, read only")
             # The lock before the snapshot: a table that ALTER TABLE rewrites in between would

@@ -60,7 +60,7 @@ class NodeSettings(QueueFields, DatabaseSettings):
         20.0,
         gt=0,
         description="Seconds, in addition to lock_timeout, after which a silent server counts as"
-        " unreachable: in a command that changes nodes, and as provider of a worker.",
+        " unreachable: in a command that changes nodes, and as provider of a worker or a copy.",
     )
     run_as_owner: bool = Field(
         True,

@@ -76,12 +76,19 @@ def exported_snapshot(sides: CopySessions) -> Iterator[SourceSnapshot]:
         name=sides.session_name,
         autocommit=True,
         lock_timeout_ms=sides.job.lock_timeout_ms,
+        answer_seconds=sides.job.answer_seconds,
+        unless_busy=True,
     ) as conn:
         with translated(conn):
             conn.execute("begin isolation level repeatable read, read only")
         ((name, snapshot),) = tuples(conn, "export_snapshot")
         flush_commits(sides.provider)
-        yield SourceSnapshot(conn, name, snapshot, sides.location)
+        try:
+            yield SourceSnapshot(conn, name, snapshot, sides.location)
+        finally:
+            # Behind a lost connection the snapshot would hold back vacuum until somebody ends it.
+            with contextlib.suppress(psycopg.Error):
+                conn.execute("rollback")
 
 
 class _StandbySnapshot:
@@ -115,7 +122,12 @@ class _StandbySnapshot:
             wait_for_tick(conn, self._sides.queue, self._later, _PROOF_SECONDS)
 
     def _open(self) -> Connection:
-        return server.open_session(self._standby.dsn, self._identity, name=self._sides.session_name)
+        return server.open_session(
+            self._standby.dsn,
+            self._identity,
+            name=self._sides.session_name,
+            answer_seconds=self._sides.job.answer_seconds,
+        )
 
 
 def _tick(provider: Connection, queue: str) -> Tick:

@@ -17,6 +17,7 @@ from londiste.db.names import TableName
 from londiste.embedded.postgres import Cluster
 from londiste.errors import BadOption, LockTimeout, LondisteError, NodeUnreachable, StateError
 from tests.fixtures.cluster import Database
+from tests.support.lines import Line
 from tests.support.waiting import wait_for
 
 TABLE = TableName("public", "t")
@@ -329,3 +330,38 @@ def test_a_source_that_is_kept_goes_on_in_its_transaction(
             keep=True,
         )
     assert reader.closed
+
+
+def test_a_source_that_falls_silent_is_given_up(
+    sides: tuple[Database, Database], raw: bool
+) -> None:
+    sides[0].execute(
+        "insert into public.t select i, repeat('x', 200) from generate_series(1, 50000) i"
+    )
+    writer = sides[1].connect()
+    limited = {"name": "half open", "autocommit": True, "answer_seconds": 1.0, "unless_busy": True}
+    with Line(sides[0].dsn) as line, session(line.dsn, **limited) as reader:
+        reader.execute("begin isolation level repeatable read")
+        with pytest.raises(NodeUnreachable, match=r"127\.0\.0\.1.*not responded for 1 s"):
+            copy.pipe(
+                reader,
+                copy.copy_out(TABLE, COLUMNS),
+                writer,
+                copy.copy_in(TABLE, COLUMNS),
+                pace=lambda moved: line.stall() if 0 < moved < 100_000 else None,
+                block=10_000,
+                raw=raw,
+            )
+    there = "select count(*) from pg_stat_activity where application_name = 'half open'"
+    wait_for(lambda: sides[0].value(there) == 0, what="the end of the session on the server")
+
+
+def test_a_source_that_works_for_long_is_waited_for(
+    sides: tuple[Database, Database], raw: bool
+) -> None:
+    sides[0].execute("insert into public.t values (1, 'x')")
+    with session(sides[0].dsn, autocommit=True, answer_seconds=0.5, unless_busy=True) as reader:
+        with sides[1].connect() as writer, writer.transaction():
+            out = copy.copy_out(TABLE, COLUMNS, where="pg_sleep(2) is not null")
+            copied = copy.pipe(reader, out, writer, copy.copy_in(TABLE, COLUMNS), raw=raw)
+    assert copied.rows == 1
