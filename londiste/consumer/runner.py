@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from londiste.consumer import event_loop
+from londiste.consumer import event_loop, source
 from londiste.consumer.context import Context
 from londiste.consumer.contracts import STEPS, Chunks, Job
 from londiste.consumer.delivery import Delivery
@@ -53,6 +53,9 @@ class Effects:
                 autocommit=True,
                 lock_timeout_ms=round(self.lock_timeout * 1000),
                 synchronous=True,
+                # What the user's statements take, as long as the server works.
+                answer_seconds=self.lock_timeout + source.ANSWER_SECONDS,
+                unless_busy=True,
             )
             use_own_names(conn)
             self._conn = conn

@@ -21,7 +21,7 @@ from psycopg import sql
 from londiste.consumer.event_stream import Block
 from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import Outcome
-from londiste.db.advisory_lock import acquire_singleton_lock
+from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, connect, describe_dsn, usable, use_own_names
 from londiste.db.names import word
 from londiste.db.notify import Listener
@@ -39,6 +39,9 @@ from londiste.pgq.types import Batch
 
 #: SQLSTATE of a text that the server cannot send to a client in its encoding.
 _NOT_UTF8 = "22021"
+
+#: Seconds, in addition to lock_timeout, after which a silent server that does not work is lost.
+ANSWER_SECONDS = 20.0
 
 #: Outcomes that one call stores; each call reads the batch.
 AT_ONCE = 20_000
@@ -175,6 +178,8 @@ class QueueSource:
             autocommit=True,
             lock_timeout_ms=round(self.lock_timeout * 1000),
             synchronous=self.synchronous,
+            answer_seconds=self.lock_timeout + ANSWER_SECONDS,
+            unless_busy=True,
         )
 
     def _reading(self) -> Connection:
@@ -345,13 +350,21 @@ def return_events(conn: Connection, batch: Batch, outcomes: Sequence[Outcome]) -
 
 
 def _require_alone(conn: Connection, queue: str, name: str) -> None:
-    other = acquire_singleton_lock(conn, f"consumer {queue}\n{name}")
+    job = f"consumer {queue}\n{name}"
+    other = acquire_singleton_lock(conn, job)
     if other is not None:
+        holder = job_holder(conn, job)
+        end = (
+            f"; if it is dead, end its session: select pg_terminate_backend({holder.pid})"
+            if holder is not None
+            else ""
+        )
         raise NodeBusy(
             f"consumer {name} of queue {queue} is already running in {describe_dsn(conn.info.dsn)}",
             detail=other,
             hint=(
                 "stop the other process; to share work use cooperative consumers: subconsumer_name"
+                f"{end}"
             ),
         )
 

@@ -225,8 +225,10 @@ def test_a_second_process_of_the_same_name_is_refused(db: Database, tmp_path: Pa
     one, two = (make(db, Delivery.AT_LEAST_ONCE, tmp_path) for _ in range(2))
     one.register()
     assert not one.work()
-    with pytest.raises(NodeBusy, match="consumer storing of queue q is already running"):
+    with pytest.raises(NodeBusy, match="consumer storing of queue q is already running") as caught:
         two.work()
+    holder = one._runner.source.conn.info.backend_pid
+    assert f"select pg_terminate_backend({holder})" in caught.value.hint
     one.close()
     assert not two.work()
     two.close()

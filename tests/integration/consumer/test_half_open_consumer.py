@@ -1,0 +1,70 @@
+"""Consumers whose connections fall silent: they continue, and do nothing twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from londiste import Context, Delivery, Event
+from londiste.consumer import source
+from londiste.errors import NodeUnreachable
+from tests.fixtures.cluster import Database
+from tests.support.consumer_steps import Storing, effects, send
+from tests.support.lines import Line
+
+
+@pytest.fixture
+def line(db: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    monkeypatch.setattr(source, "ANSWER_SECONDS", 0.5)
+    with Line(db.dsn) as made:
+        yield made
+
+
+class Here(Storing):
+    delivery = Delivery.EXACTLY_ONCE_HERE
+
+
+class Elsewhere(Storing):
+    delivery = Delivery.EXACTLY_ONCE_ELSEWHERE
+
+
+class Slow(Here):
+    def process_event(self, event: Event, ctx: Context) -> None:
+        ctx.db.execute("select pg_sleep(2.5)")
+        super().process_event(event, ctx)
+
+
+@pytest.mark.parametrize("silent", ["here", "queue", "effects"])
+def test_a_consumer_on_a_silent_connection_continues_on_a_new_one(
+    db: Database, line: Line, silent: str
+) -> None:
+    kind = Here if silent == "here" else Elsewhere
+    consumer = kind(
+        db.dsn if silent == "effects" else line.dsn,
+        target_db=None if silent == "here" else db.dsn if silent == "queue" else line.dsn,
+        lock_timeout=0.5,
+    )
+    consumer.register()
+    send(db, "a")
+    assert consumer.work()
+    line.stall()
+    send(db, "b")
+    began = time.monotonic()
+    with pytest.raises((NodeUnreachable, psycopg.Error), match="not responded for 1 s"):
+        consumer.work()
+    assert time.monotonic() - began < 20
+    assert consumer.work()
+    assert effects(db) == ["a", "b"]
+    consumer.close()
+
+
+def test_a_long_statement_of_the_function_is_waited_for(db: Database, line: Line) -> None:
+    consumer = Slow(line.dsn, lock_timeout=0.5)
+    consumer.register()
+    send(db, "a")
+    assert consumer.work()
+    assert effects(db) == ["a"]
+    consumer.close()
