@@ -118,7 +118,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "ticker-stopped": (
             "The queue gets no ticks any more: consumers get no events.",
-            "Start the ticker; if it runs, check its log.",
+            "Start the ticker; if it runs, check its log, and restart it.",
         ),
         "ticker-paused": (
             "The parameter ticker_paused is set: the queue gets no ticks.",

@@ -49,6 +49,7 @@ class Periods:
     longest_pause -- after errors.
     lock_timeout -- for rotation and vacuum; a tick uses a shorter one.
     lifetime -- of a connection; then a new one is opened, between two rounds.
+    answer -- after which a server that sends nothing and does not work is lost.
     """
 
     tick: float = 1.0
@@ -59,6 +60,7 @@ class Periods:
     longest_pause: float = 20.0
     lock_timeout: float = 10.0
     lifetime: float = 3600.0
+    answer: float = 20.0
 
 
 @dataclass
@@ -239,6 +241,8 @@ class _Round:
                     autocommit=True,
                     lock_timeout_ms=self.lock_timeout_ms,
                     synchronous=True,
+                    answer_seconds=self.periods.answer,
+                    unless_busy=True,
                 )
             maintenance.check(self.conn)
             self.opened = time.monotonic()

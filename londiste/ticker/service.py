@@ -205,7 +205,9 @@ def discover(duty: Duty, ignored: dict[str, str] | None = None) -> list[str]:
     asked = [*(duty.databases if duty.discover else ()), *duty.sources]
     known = {describe_dsn(dsn) for dsn in found}
     for dsn in asked:
-        with session(dsn, name="londiste ticker: discovery", autocommit=True) as conn:
+        with session(
+            dsn, name="londiste ticker: discovery", autocommit=True, answer_seconds=20
+        ) as conn:
             names = [str(name) for (name,) in tuples(conn, "other_databases")]
             # A template is looked at only if it is named.
             own = conn.info.dbname
@@ -223,7 +225,9 @@ def _has_queue(dsn: str, said: dict[str, str]) -> bool:
     """Whether this ticker can serve a database; the reason against it is logged once."""
     where = describe_dsn(dsn)
     try:
-        with session(dsn, name="londiste ticker: discovery", autocommit=True) as conn:
+        with session(
+            dsn, name="londiste ticker: discovery", autocommit=True, answer_seconds=20
+        ) as conn:
             if not ledger.read(conn, "pgq").schema_exists:
                 said.pop(where, None)
                 return False
@@ -248,7 +252,7 @@ def try_out(duty: Duty) -> None:
     first: LondisteError | None = None
     for dsn in duty.databases:
         try:
-            with session(dsn, name="londiste ticker", autocommit=True) as conn:
+            with session(dsn, name="londiste ticker", autocommit=True, answer_seconds=20) as conn:
                 maintenance.check(conn)
         except (LondisteError, psycopg.Error) as error:
             reported = from_database(error, where=describe_dsn(dsn))

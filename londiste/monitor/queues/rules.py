@@ -83,7 +83,7 @@ def _tickers(facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
             f"{queue.new_events} events wait for a tick" if queue.new_events else "no new events"
         )
         if facts.ticker_sessions:
-            why = "a ticker is connected, but creates no tick: check its log"
+            why = "a ticker is connected, but creates no tick: check its log, and restart it"
             do = f"londiste queue tick {quoted(queue.name)}"
         else:
             why = "no londiste ticker is connected to this database"

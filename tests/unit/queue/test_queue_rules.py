@@ -143,7 +143,7 @@ def test_a_replication_slot_counts_by_transactions() -> None:
 def test_the_remedy_depends_on_whether_a_ticker_is_connected() -> None:
     late = replace(Q, tick_age=HOUR)
     assert "no londiste ticker is connected" in judged(late, ticker_sessions=0)[0].why
-    assert "its log" in judged(late, ticker_sessions=1)[0].why
+    assert "check its log, and restart it" in judged(late, ticker_sessions=1)[0].why
 
 
 def test_two_looks_show_whether_a_queue_grows() -> None:
