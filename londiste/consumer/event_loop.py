@@ -144,8 +144,9 @@ def marked(
             with transaction():
                 if marks.done(ctx.batch, event.id):
                     return
+                xid = transaction_id(marks.db())
                 _call(function, event, ctx)
-                require_transaction(marks.db(), ctx.batch)
+                require_transaction(marks.db(), ctx.batch, xid)
                 crash.point("consumer.after-effect")
                 if event.id not in ctx.outcomes and not marks.mark(ctx.batch, event.id):
                     raise Superseded(
