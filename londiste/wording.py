@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 def bounded(text: str, most: int = 2_000) -> str:
@@ -19,6 +19,49 @@ def bounded(text: str, most: int = 2_000) -> str:
 def hint_in(text: str) -> str:
     """The hint of an error as it is stored and logged; '' for none."""
     return text.partition("; hint: ")[2]
+
+
+#: A clause with one of these words is about another node, or about a choice of settings.
+_ELSEWHERE = re.compile(
+    r"(?i)(?<![\w-])(root|node|nodes|provider|there|settings of|that database|in database"
+    r"|create it in)(?![\w-])"
+)
+_CALL = re.compile(r"\blondiste (?=[a-z])")
+
+
+def calls(text: str) -> Iterator[tuple[int, bool]]:
+    """Pure: where the name of each command of a text begins, and whether the text says its node.
+
+    A clause about another node says it; without one the command runs where the text is read.
+    """
+    for found in _CALL.finditer(text):
+        clause = re.split(r"[;\n]", text[: found.start()])[-1]
+        yield found.end(), _ELSEWHERE.search(clause) is not None
+
+
+def at_node(hint: str, node: str) -> str:
+    """Pure: the hint of an error of a node, as it is read anywhere.
+
+    The settings of the node are named unless the hint says where its first command runs.
+    """
+    elsewhere = next((says for _, says in calls(hint)), _ELSEWHERE.search(hint) is not None)
+    named = re.sub(r"\bthis node\b", lambda _: f"node {node}", hint)
+    return named if elsewhere else f"with the settings of {node}: {named}"
+
+
+def whole_rows(table: str, *, skip: str = "") -> str:
+    """The hint where a node needs whole rows of a table, and its trigger writes none.
+
+    table -- as an argument of a command.  Events of before remain incomplete: the copy has what
+    they say.  skip -- one that a branch could only forward whole: the nodes below get no part.
+    """
+    first = f"on the root: londiste change-form {table} --trigger capture; then on this node:"
+    if not skip:
+        return f"{first} londiste resync {table}"
+    return (
+        f"{first} londiste resync {table}, and londiste events skip {skip}; then on the nodes below"
+        f" that replicate it: londiste resync {table}"
+    )
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -11,19 +11,14 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from londiste.wording import calls
+
 #: Options before the command that a hint repeats; they have a value.
 _IN_FRONT = ("-c", "--config", "--node")
 #: Options of commands that say where a database is.
 _BEHIND = ("--db", "--from", "--to")
 #: Commands that read no settings.
 _WITHOUT_SETTINGS = frozenset(("completion", "config", "demo", "help", "version"))
-
-#: A clause with one of these words is about another node, or about a choice of settings.
-_ELSEWHERE = re.compile(
-    r"(?i)(?<![\w-])(root|node|nodes|provider|there|settings of|that database|in database"
-    r"|create it in)(?![\w-])"
-)
-_CALL = re.compile(r"\blondiste (?=[a-z])")
 
 
 @dataclass(frozen=True)
@@ -73,11 +68,9 @@ Lookup = Callable[[Sequence[str]], tuple[str, Collection[str]] | None]
 def completed(text: str, call: Given, lookup: Lookup) -> str:
     """Pure: the text with the options of the call in its commands."""
     result, last = "", 0
-    for found in _CALL.finditer(text):
-        start = found.end()
-        clause = re.split(r"[;\n]", text[: found.start()])[-1]
+    for start, elsewhere in calls(text):
         known = lookup(re.findall(r"[a-z-]+|.", text[start:])[:3:2])
-        if known is None or known[0] in _WITHOUT_SETTINGS or _ELSEWHERE.search(clause):
+        if known is None or known[0] in _WITHOUT_SETTINGS or elsewhere:
             continue
         command, options = known
         end = start + len(command)

@@ -51,6 +51,9 @@ class CallFunction(EventWork):
     function: str
     conf: str
 
+    def needs_whole_rows(self) -> bool:
+        return self.function == _MERGE
+
     def work(self, at: At, events: Sequence[Event]) -> None:
         rows = itertools.chain.from_iterable(map(singles, events))
         for some in _portions(self._prepared(at, rows)):

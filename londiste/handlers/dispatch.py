@@ -99,6 +99,9 @@ class Dispatching(EventWork):
 
     skips_rows: ClassVar[bool] = True
 
+    def needs_whole_rows(self) -> bool:
+        return Op.UPDATE in self.ops and not self.insert_only
+
     def work(self, at: At, events: Sequence[Event]) -> None:
         self.write(at, self.told(at.dest, at.tick_time, events, at.skips))
 

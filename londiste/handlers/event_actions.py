@@ -14,9 +14,10 @@ from typing import ClassVar
 
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import EventError
 from londiste.pgq.types import Event
+from londiste.wording import whole_rows
 
 #: Writes changes into tables of this node, as replication does it: net effect, many at a time.
 Write = Callable[[Iterable[tuple[TableName, RowChange | Truncate]]], None]
@@ -58,6 +59,10 @@ class EventWork:
         """Processes some events of the table.  Raises EventError for an invalid one."""
         raise NotImplementedError
 
+    def needs_whole_rows(self) -> bool:
+        """Whether ``work`` stops at an update of which only the changed columns are known."""
+        return False
+
     def check(self, conn: Connection, queue: str, dest: TableName) -> None:
         """Checks this node when a table is added.  Raises BadOption."""
 
@@ -67,7 +72,6 @@ def partial(event: Event, handler: str) -> EventError:
     return EventError(
         f"event {event.id}: table {event.extra1}: row image is incomplete",
         detail=f"handler {handler} needs full rows; pgq.sqltriga writes fragments of SQL",
-        hint=f"capture the table on the root with whole rows: londiste remove-table {event.extra1},"
-        f" then londiste add-table {event.extra1} --trigger capture",
+        hint=whole_rows(argument(event.extra1 or "")),
         event_id=event.id,
     )

@@ -80,4 +80,6 @@ def change_handler(
         plan = changing.plan(reach, settings.db, settings.queue_name, names, stored, filters)
         for name in plan.already:
             output.message(f"{name}: already set, nothing to do")
+        for line in plan.notes:
+            output.warning(line)
         execute_plan(plan.steps, reach, how)

@@ -21,7 +21,7 @@ from londiste.monitor.nodes.table_facts import (
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication.commands.merged_tables import UNCHECKED, TableKey
 from londiste.replication.replication_role import WHY, RoleSetting
-from londiste.wording import hint_in
+from londiste.wording import at_node, hint_in
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
     """Findings that ``londiste status`` shows, too: the node does not replicate, and why."""
     found = []
     for who, text in node.errors:
-        do = hint_in(text) or "londiste events show; check the log of its worker"
-        do = f"with the settings of {node.name}: {do}"
+        hint = hint_in(text) or "londiste events show; check the log of its worker"
+        do = at_node(hint, node.name)
         what = f"{who} is stopped"
         found.append(_finding(Severity.CRITICAL, "error", node, what, text, do, queue))
     if node.worker is not None:

@@ -41,7 +41,7 @@ from londiste.replication.apply.prefetch import ReadAhead
 from londiste.replication.apply.proofs import Proofs, of_messages
 from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.result import BatchStats
-from londiste.replication.apply.routing import RoutingTable, SkippedEvents
+from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.apply.writer import BatchTransaction, PartWriter, point
 from londiste.replication.ddl.apply import (
     CancelCopies,
@@ -54,6 +54,7 @@ from londiste.replication.ddl.apply import (
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.forwarding.rewrite import EventRewriter
 from londiste.replication.parallel.coordinator import LargeBatchApplier, LargeBatches
+from londiste.replication.skipped_events import SkippedEvents
 from londiste.standby.reader import StandbyLost, StandbyReader, batch_events
 
 log = logging.getLogger(__name__)
@@ -417,7 +418,7 @@ class BatchApplier:
         if not forwarder.keep_ids:
             block = combined_queue.handed(block, interest)
             proven = [one for one in proven if one[1] == "EXECUTE"]
-        block = self._handing_on.block(block, interest.held)
+        block = self._handing_on.block(block, interest.held, interest.skips)
         if len(block):
             forwarder.forward(block, proven)
 

@@ -15,7 +15,7 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import EventError
-from londiste.replication.apply.routing import SkippedEvents
+from londiste.replication.skipped_events import SkippedEvents
 
 
 @dataclass(frozen=True)

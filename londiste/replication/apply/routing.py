@@ -30,7 +30,9 @@ from londiste.replication.apply.net_changes.decoded import NotFoldable, fold
 from londiste.replication.apply.net_changes.encoded import NetFold
 from londiste.replication.forwarding.rewrite import FilteredTable, held
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.skipped_events import NO_SKIPS, SkippedEvents
 from londiste.replication.tablesync.states import By, SyncState, from_text, in_copy, interesting
+from londiste.wording import whole_rows
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,7 @@ class ByFilter:
             raise PartialEvent(
                 f"event {event.id}: table {change.table}: row image is incomplete",
                 detail="this node filters rows of the table, and an update may add a row",
-                hint="capture the table on the root with whole rows: londiste remove-table"
-                f" {argument(change.table)}, then londiste add-table {argument(change.table)}"
-                " --trigger"
-                " capture",
+                hint=whole_rows(argument(change.table)),
                 event_id=event.id,
             )
         return change._replace(op=_AFTER[change.op], state=True)
@@ -150,17 +149,6 @@ class Route:
 
 
 @dataclass(frozen=True)
-class SkippedEvents:
-    """Events that an operator skips.
-
-    rows -- event and row in it, 0 for a single row; tables -- of this node, of these events.
-    """
-
-    rows: frozenset[tuple[int, int]] = frozenset()
-    tables: frozenset[TableName] = frozenset()
-
-
-@dataclass(frozen=True)
 class RoutingTable:
     """The tables whose events a process applies, by the name that events carry.
 
@@ -171,7 +159,7 @@ class RoutingTable:
     by: By
     routes: Mapping[TableName, Route]
     held: Mapping[TableName, FilteredTable] = field(default_factory=dict)
-    skips: SkippedEvents = SkippedEvents()
+    skips: SkippedEvents = NO_SKIPS
     _seen: dict[str, Route | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod

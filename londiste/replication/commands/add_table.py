@@ -276,6 +276,7 @@ def _below(
             made.setdefault(there.dsn, []).append((there.table, step))
         else:
             steps.append(step)
+    notes += filter_checks.incomplete(sites, node, [(name, wants) for name in picked.chosen])
     notes += existing_rows.replaced(local, [one for one in steps if isinstance(one, AddTable)])
     for place_of, these in made.items():
         create_step, said = _create(sites, node, dsn, place_of, these, ours, parts, options)

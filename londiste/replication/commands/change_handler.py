@@ -69,6 +69,7 @@ def plan(
     unknown = unknown_table("replicated here", known)
     steps: list[Step] = []
     already: list[TableName] = []
+    changed: list[tuple[TableName, TableRules]] = []
     root = node.type is NodeType.ROOT
     for name in select(patterns, list(known), [], unknown).chosen:
         table = known[name]
@@ -81,6 +82,7 @@ def plan(
                 already.append(name)
             continue
         wants = table_rules.wants(attrs)
+        changed.append((name, wants))
         filter_checks.refuse(node, wants)
         new = attrs.get(table_rules.HANDLER, "")
         virtual = "virtual_table" in registry.make(new).words(root=root)
@@ -124,7 +126,8 @@ def plan(
             ChangeHandler(node.name, dsn, queue, name, table.dest, change, root, again, forget)
         )
         steps += then
-    return CommandPlan(tuple(steps), tuple(already))
+    notes = [] if root else filter_checks.incomplete(sites, node, changed)
+    return CommandPlan(tuple(steps), tuple(already), notes=tuple(notes))
 
 
 @dataclass(frozen=True)

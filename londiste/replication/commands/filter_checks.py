@@ -6,13 +6,15 @@ branch excludes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.upstream import upstream
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.db.queries import tuples
-from londiste.errors import BadOption, StateError, UsageError
+from londiste.errors import BadOption, NodeUnreachable, StateError, UsageError
 from londiste.handlers import condition, table_rules
 from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections
@@ -92,6 +94,42 @@ def check(
             hint=f"exclude them here too: --skip-columns {','.join(missing)}; or add the table on"
             " the root without ignore=",
         )
+
+
+def incomplete(
+    sites: Connections, node: NodeInfo, tables_of: Sequence[tuple[TableName, TableRules]]
+) -> list[str]:
+    """Warnings for tables whose trigger on the root does not write the whole rows they need here.
+
+    node -- a branch or leaf.  tables_of -- its tables, and their new rules.
+    """
+    asking = [name for name, wants in tables_of if _needs_whole_rows(node, wants)]
+    if not asking:
+        return []
+    try:
+        root = sites.at(upstream(sites, node.queue, sites.reach(node.provider_location)).root_dsn)
+    except NodeUnreachable:
+        return []
+    at_root = {t.name: t.dest for t in tables.get_table_list(root, node.queue) if t.local}
+    found = {
+        TableName.parse(name): trigger
+        for name, trigger, *_ in tuples(root, "capture_triggers", queue=node.queue)
+    }
+    return [
+        f"table {name}: its trigger on the root is pgq.sqltriga, whose updates contain no whole"
+        f" rows: the first one stops node {node.name}; on the root: londiste change-form"
+        f" {argument(name)} --trigger capture"
+        for name in asking
+        if name in at_root and found.get(at_root[name]) == "sqltriga"
+    ]
+
+
+def _needs_whole_rows(node: NodeInfo, wants: TableRules) -> bool:
+    """Whether an update that has the changed columns only stops the node."""
+    if wants.events is not None:
+        return wants.events.needs_whole_rows()
+    rewritten = node.type is NodeType.BRANCH and (holds_less(wants) or bool(wants.changed))
+    return wants.stored and (bool(wants.where) or rewritten)
 
 
 def refuse_shared(

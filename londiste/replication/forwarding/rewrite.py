@@ -33,6 +33,8 @@ from londiste.errors import BadOption, EventError, PartialEvent, from_database
 from londiste.handlers.base import TableRules
 from londiste.pgq.blocks import EventBlock, escaped, unescaped
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.skipped_events import NO_SKIPS, SkippedEvents
+from londiste.wording import whole_rows
 
 _FIELDS = list[str]
 _TYPE, _DATA, _TABLE, _OLD, _KEY, _REST = 4, 5, 6, 7, 8, 9
@@ -41,19 +43,41 @@ _NULL = r"\N"
 
 @dataclass(frozen=True)
 class FilteredTable:
-    """A filtered table: its name on this node, and its rules."""
+    """A filtered table: its name on this node, its rules, and whether it is copied (again)."""
 
     dest: TableName
     wants: TableRules
+    copied: bool = False
 
 
 def held(tables: Sequence[ReplicatedTable]) -> dict[TableName, FilteredTable]:
     """The tables whose events must be rewritten, whatever their state."""
     return {
-        t.name: FilteredTable(t.dest, t.wants)
+        t.name: FilteredTable(t.dest, t.wants, t.state != "ok")
         for t in tables
         if t.local and t.wants.stored and holds_less(t.wants)
     }
+
+
+def _dropped(
+    block: EventBlock, tables: Mapping[TableName, FilteredTable], skips: SkippedEvents
+) -> frozenset[int]:
+    """Fragments that are not forwarded: skipped ones; while a table is copied, those beside one."""
+    if not skips.rows:
+        return frozenset()
+    fragments: dict[TableName, set[int]] = {}
+    for line in block.lines():
+        fields = line.split("\t")
+        kind = unescaped(fields[_TYPE]) or ""
+        table = _table(kind, unescaped(fields[_TABLE])) if rewrite.is_fragment(kind) else None
+        if table is not None and table in tables:
+            fragments.setdefault(table, set()).add(int(fields[0]))
+    skipped = {id for id, row in skips.rows if row == 0}
+    found = {
+        table: ids if tables[table].copied and ids & skipped else ids & skipped
+        for table, ids in fragments.items()
+    }
+    return frozenset().union(*found.values())
 
 
 def holds_less(wants: TableRules) -> bool:
@@ -89,17 +113,28 @@ class EventRewriter:
         self._shape = shape
         self._node = node
 
-    def block(self, block: EventBlock, tables: Mapping[TableName, FilteredTable]) -> EventBlock:
+    def block(
+        self,
+        block: EventBlock,
+        tables: Mapping[TableName, FilteredTable],
+        skips: SkippedEvents = NO_SKIPS,
+    ) -> EventBlock:
         """The events to forward instead of these.
 
-        Raises EventError for one that cannot be rewritten.
+        skips -- events that an operator skips; one that cannot be rewritten is not forwarded.
+
+        Raises EventError for another one that cannot be rewritten.
         """
         if not tables:
             return block
+        dropped = _dropped(block, tables, skips)
         lines: list[str | _Work] = []
         found = False
         for line in block.lines():
             fields = line.split("\t")
+            if int(fields[0]) in dropped:
+                found = True
+                continue
             work = self._look(fields, tables)
             lines.append(line if work is None else work)
             found = found or work is not None
@@ -128,8 +163,7 @@ class EventRewriter:
                 f"event {fields[0]}: table {table}: row image is incomplete",
                 detail=f"node {self._node} replicates a subset of the table and must rewrite"
                 " events, which needs full rows; pgq.sqltriga writes fragments of SQL",
-                hint="capture the table on the root with whole rows: londiste remove-table"
-                f" {argument(table)}, then londiste add-table {argument(table)} --trigger capture",
+                hint=whole_rows(argument(table), skip=fields[0]),
                 event_id=int(fields[0]),
             )
         try:

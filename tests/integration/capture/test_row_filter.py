@@ -148,11 +148,27 @@ def test_events_that_do_not_tell_whole_rows_stop_the_worker(
     # The leaf hears that the table was removed before it is added there.
     line.tick()
     line.once(leaf)
-    add(line, leaf, "--where", "region = 'eu'")
+    done = line.run(leaf, "add-table", "t", "--where", "region = 'eu'")
+    assert done.code == 0, str(done)
+    assert "stops node leaf; on the root: londiste change-form public.t --trigger" in done.err
     in_step(line, leaf)
-    root.database.execute("update t set region = 'eu' where id = 1")
+    withheld = "select count(*) from t where region is distinct from 'eu'"
+    root.database.execute("update t set region = 'eu' where id = 2")
     line.tick()
-    line.wait(lambda: "whole row" in (line.error(leaf) or ""), "the error of the worker")
+    line.wait(lambda: "row image" in (line.error(leaf) or ""), "the error of the worker")
+    # The remedy as printed: each command where it says, the filter remains.
+    remedy = (
+        "on the root: londiste change-form public.t --trigger capture; then on node leaf: londiste"
+        " resync public.t"
+    )
+    assert f"do:  {remedy}\n" in line.run(leaf, "check").out
+    assert line.run(root, "change-form", "public.t", "--trigger", "capture").code == 0
+    assert line.run(leaf, "resync", "public.t").code == 0
+    in_step(line, leaf)
+    assert leaf.database.value(withheld) == 0
+    assert here(leaf) == wanted(root, "region = 'eu'")
+    done = line.run(leaf, "change-handler", "t", "--where", "region = 'us'")
+    assert done.code == 0 and "change-form" not in done.err, str(done)
 
 
 HANDLERS = """

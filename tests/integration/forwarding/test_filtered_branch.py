@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -125,24 +126,16 @@ def test_an_event_that_cannot_be_masked_stops_the_branch_and_is_not_shown(line: 
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     branch = line.node("branch", NodeType.BRANCH, root, schema=LEAF, obfuscator_key=KEY)
     line.add(root, "t", trigger="sqltriga")
-    rules = f"rules={RULES}"
-    run(
-        line,
-        branch,
-        "add-table",
-        "t",
-        "--expect-sync",
-        "--handler",
-        "obfuscate",
-        "--handler-arg",
-        rules,
-    )
+    masked = ("--handler", "obfuscate", "--handler-arg", f"rules={RULES}")
+    done = line.run(branch, "add-table", "t", "--expect-sync", *masked)
+    assert done.code == 0, str(done)
+    assert "stops node branch; on the root: londiste change-form public.t" in done.err
     root.database.execute(WRITES.format(1, 2))
     tick = line.tick()
     done = line.run(branch, "worker", "--once")
     assert done.code == 5
     assert "pgq.sqltriga" in done.err
-    assert "add-table public.t --trigger capture" in done.err
+    assert "on the root: londiste change-form public.t --trigger capture; then on" in done.err
     assert line.position(branch) < tick
     root.database.execute("delete from pgq.event_template where ev_extra1 = 'public.t'")
     root.database.execute(
@@ -303,3 +296,25 @@ def test_nothing_is_copied_or_repaired_from_above_a_branch_that_masks(
     assert "londiste resync public.t" in done.err
     for node in (branch, leaf):
         assert "0r1ginal" not in everything(node) + line.processes.report()
+
+
+def test_a_branch_that_met_a_fragment_continues_as_its_hint_says(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    branch = line.node("branch", NodeType.BRANCH, root, schema=LEAF, obfuscator_key=KEY)
+    line.add(root, "t", trigger="sqltriga")
+    masked = ("--handler", "obfuscate", "--handler-arg", f"rules={RULES}")
+    assert line.run(branch, "add-table", "t", "--expect-sync", *masked).code == 0
+    root.database.execute(WRITES.format(1, 2))
+    line.tick()
+    done = line.run(branch, "worker", "--once")
+    assert done.code == 5
+    (event,) = re.findall(r" and londiste events skip (\d+); then on the nodes below", done.err)
+    assert line.run(root, "change-form", "public.t", "--trigger", "capture").code == 0
+    assert line.run(branch, "resync", "public.t").code == 0
+    assert line.run(branch, "events", "skip", event).code == 0
+    line.start(branch)
+    line.wait_position(branch, line.tick())
+    line.wait(lambda: (line.tick(), here(branch) == expected(root))[1], "the branch in step")
+    # No fragment is in its queue, which has the values that it withholds.
+    assert [e for e in events(branch) if str(e[1]) in "IUD"] == []
+    assert "0r1ginal" not in everything(branch)

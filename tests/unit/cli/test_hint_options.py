@@ -11,6 +11,7 @@ from londiste.cli import cli, main, output
 from londiste.cli.errors import _lookup, run, tell
 from londiste.cli.hints import Given, completed, given
 from londiste.errors import LondisteError
+from londiste.wording import at_node
 
 COMMANDS = {"wait-sync": {"--json"}, "config": set(), "members": set()}
 COMMANDS |= {"create-root": set(), "create-leaf": {"--provider"}}
@@ -108,6 +109,30 @@ def test_a_hint_repeats_the_options_of_the_call(argv: str, hint: str, wanted: st
 def test_a_command_for_another_node_or_queue_stays_as_it_is(hint: str) -> None:
     call = given(["-c", "leaf.toml", "x"])
     assert completed(hint, call, lambda words: _lookup(cli, words)) == hint
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        ("londiste events show", "with the settings of leaf: londiste events show"),
+        (
+            "londiste change-provider --provider root registers it again",
+            "with the settings of leaf: londiste change-provider --provider root registers it"
+            " again",
+        ),
+        (
+            "on the root: londiste change-form t --trigger capture; then on this node: londiste"
+            " resync t",
+            "on the root: londiste change-form t --trigger capture; then on node leaf: londiste"
+            " resync t",
+        ),
+        ("inspect it on the provider: londiste queue events q", None),
+        ("give the provider's table a primary key: alter table t", None),
+        ("add them with the settings of node leaf: londiste columns t --add", None),
+    ],
+)
+def test_a_hint_of_a_node_is_read_anywhere(hint: str, shown: str | None) -> None:
+    assert at_node(hint, "leaf") == (shown or hint)
 
 
 def test_options_of_the_program_precede_the_command() -> None:
