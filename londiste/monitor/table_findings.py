@@ -145,6 +145,11 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "A trigger of a table fires for replicated rows, too.",
         "alter table … enable trigger, or enable replica trigger.",
     ),
+    "type-owner": (
+        "A column has a domain, a composite type or a range of a role that has not the rights of"
+        " the table's owner. By a check of the type that role gets the rights of who writes rows.",
+        "alter type TYPE owner to ROLE, as the finding says.",
+    ),
     "referenced": (
         "A table that is not replicated refers to a replicated one.",
         "londiste add-table TABLE.",

@@ -6,7 +6,7 @@ from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
 from londiste.db.connection import Connection
-from londiste.db.queries import tuples
+from londiste.db.queries import fetch, tuples
 from londiste.db.relation import shapes
 from londiste.errors import LondisteError
 from londiste.monitor.node_errors import copies_paused
@@ -30,6 +30,10 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
     doubts = [
         *tuples(conn, "table_doubts", queue=queue),
         *tuples(conn, "sequence_doubts", queue=queue),
+        *(
+            ("type-owner", row["table_name"], "\n".join((row["type"], row["owner"], row["remedy"])))
+            for row in fetch(conn, "types_of_others", tables=[t.quoted for t in found])
+        ),
     ]
     keys = []
     for key in fkeys.collect(conn, queue):

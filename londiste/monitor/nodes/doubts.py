@@ -129,6 +129,11 @@ def doubt(
                 f"alter table {owner} enable trigger {name}; or, if it is for replicated rows only:"
             )
             return Severity.WARNING, what, why, f"{do} enable replica trigger"
+        case "type-owner":
+            kind, owner, remedy = detail.rsplit("\n", 2)
+            what = f"type {kind} of table {table} belongs to {owner}"
+            why = "that role can add code to it, which runs as who writes the table's rows"
+            return Severity.WARNING, what, why, remedy
         case "partition-names":
             what = (
                 f"trigger {detail} of partitioned table {table} names the partitions in its events"

@@ -181,6 +181,22 @@ def code_refused(parts: Sequence[str], where: str) -> UsageError:
     )
 
 
+def type_refused(rows: Sequence[Mapping[str, str]], where: str) -> UsageError:
+    """The error for types of roles that would gain rights by them.
+
+    rows -- of ``sql/queries/types_of_others.sql``.
+    """
+    first = rows[0]
+    remedies = "; ".join(dict.fromkeys(row["remedy"] for row in rows))
+    return UsageError(
+        f"type {first['type']} of table {first['table_name']} belongs to {first['owner']}",
+        detail=f"{first['owner']} could add code to it, which would run with the rights of"
+        f" {first['writer']} when rows are written; nothing was created",
+        hint=f"as an administrator of {where}: {remedies}; or, if the role is trusted, repeat"
+        " the command with --allow-code (in the file of a cascade: allow_code = true in [tables])",
+    )
+
+
 def _with_functions(statements: Sequence[str], functions: Sequence[str]) -> list[str]:
     """Each function before domains and tables, and after the types that it names."""
     found = list(statements)
@@ -257,6 +273,10 @@ class CreateTables:
             found = [f"{row['object']} ({row['code']})" for row in self._code(conn, names)]
             if found:
                 raise code_refused(found, describe_dsn(self.dsn))
+            # Their owners could add code later, of which nobody is asked.
+            rows = fetch(conn, "types_of_others", tables=names)
+            if rows:
+                raise type_refused(rows, describe_dsn(self.dsn))
         for key in self.pending:
             tables.add_pending_fkey(conn, key.from_table, key.to_table, key.name, key.definition)
         for add in self.adds:
