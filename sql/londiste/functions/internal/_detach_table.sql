@@ -57,10 +57,14 @@ begin
         v_own := case when londiste.find_rel_oid(v_dest, 'r') is not null then 'only ' else '' end
             || londiste.quote_fqname(v_dest);
         if cardinality(v_written) > 0 then
-            execute 'delete from ' || v_own
-                || ' where xmin = any($1)' using v_written;
+            -- Triggers of the owner run for it.
+            perform londiste._run_as_owner(
+                londiste.find_table_oid(v_dest),
+                'delete from ' || v_own || ' where xmin = any($1::xid[])',
+                v_written::text);
         elsif v_half then
-            execute 'truncate ' || v_own;
+            perform londiste._run_as_owner(
+                londiste.find_table_oid(v_dest), 'truncate ' || v_own, null::text);
         end if;
         if v_ddl is not null then
             -- Londiste 3 stores names without schemas that were in its session's path, which the owner
