@@ -62,7 +62,9 @@ def make(
         result += objects.rights(target, table)
     created = [f"type {one.name}" for one in usertypes.missing(target)]
     created += [f"sequence {target.sequences[one.name]}" for one in target.made_sequences]
-    return Made(tuple(result), tuple(pending), tuple(target.notes), tuple(created))
+    above = {target.to(parent) for table in ordered for parent in target.attached_to(table)}
+    parents = sorted(above & target.there.relations)
+    return Made(tuple(result), tuple(pending), tuple(target.notes), tuple(created), tuple(parents))
 
 
 def lacking(

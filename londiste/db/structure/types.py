@@ -320,9 +320,11 @@ class Made:
 
     notes -- what is not as it is there, one sentence each.
     objects -- sequences and types that are created with the tables, as ``type public.mood``.
+    parents -- tables that exist, and get a partition or child.
     """
 
     statements: tuple[str, ...]
     pending: tuple[PendingKey, ...] = ()
     notes: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
+    parents: tuple[TableName, ...] = ()

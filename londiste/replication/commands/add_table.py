@@ -326,6 +326,7 @@ def _create(
         adds,
         ddl.objects,
         options.allow_code,
+        ddl.parents,
     )
     return step, ddl.notes
 

@@ -181,6 +181,20 @@ def code_refused(parts: Sequence[str], where: str) -> UsageError:
     )
 
 
+def parent_refused(row: Mapping[str, str]) -> UsageError:
+    """The error for a parent of a role that gains rights by a new partition or child.
+
+    row -- of ``sql/queries/owners_without_rights.sql``.
+    """
+    return UsageError(
+        f"table {row['table_name']} would get a partition or child, and belongs to {row['owner']}",
+        detail="code of its owner, as functions of the partition key, would run with the rights of"
+        " who creates and writes the new table; nothing was created",
+        hint="--create-without parents creates a separate table; or, if the role is trusted, repeat"
+        " the command with --allow-code (in the file of a cascade: allow_code = true in [tables])",
+    )
+
+
 def type_refused(rows: Sequence[Mapping[str, str]], where: str) -> UsageError:
     """The error for types of roles that would gain rights by them.
 
@@ -240,6 +254,7 @@ class CreateTables:
     adds: tuple[Registers, ...]
     objects: tuple[str, ...] = ()
     allow_code: bool = False
+    parents: tuple[TableName, ...] = ()
 
     def describe(self) -> str:
         objects = f" with {listed(self.objects)}" if self.objects else ""
@@ -267,6 +282,11 @@ class CreateTables:
         with_table(sites, self.dsn, self.dests[0], self.node, self._work)
 
     def _work(self, conn: Connection) -> None:
+        if not self.allow_code:
+            above = [name.quoted for name in self.parents]
+            for row in fetch(conn, "owners_without_rights", tables=above) if above else ():
+                # Before any statement: attaching a partition calls functions of the key.
+                raise parent_refused(row)
         self._create(conn)
         if not self.allow_code:
             names = [name.quoted for name in self.dests]
