@@ -7,7 +7,12 @@
  */
 with recursive tables (oid, owner, writer) as (
     select c.oid, c.relowner,
-        case when londiste._is_of_others(c.relowner) then c.relowner else r.oid end
+        -- As londiste._is_of_others(): also in a database without Londiste.
+        case
+            when pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')
+                and not pg_catalog.pg_has_role(c.relowner, r.oid, 'MEMBER') then c.relowner
+            else r.oid
+        end
     from pg_catalog.unnest(%(tables)s::text[]) as t
     join pg_catalog.pg_class as c on c.oid = pg_catalog.to_regclass(t)
     join pg_catalog.pg_roles as r on r.rolname = current_user

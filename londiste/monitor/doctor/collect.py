@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import psycopg
 from londiste.db import tls
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import fetch, translated
+from londiste.db.queries import fetch, records, translated
 from londiste.dsn import without_secrets
 from londiste.errors import (
     AccessDenied,
@@ -34,6 +34,7 @@ from londiste.monitor.doctor.facts import (
     SqlState,
     Table,
     TypeFacts,
+    TypeOwner,
 )
 from londiste.replication import replication_role
 
@@ -67,8 +68,11 @@ def collect_server(conn: Connection, dsn: str) -> DatabaseFacts:
 
 def collect_tables(conn: Connection) -> DatabaseFacts:
     """The facts about tables and what belongs to them."""
-    more = MoreFacts(types=_types(conn), sequences=sequences(conn))
-    return replace(_server(conn), tables=tables(conn), more=more)
+    found = tables(conn)
+    more = MoreFacts(
+        types=_types(conn), type_owners=_type_owners(conn, found), sequences=sequences(conn)
+    )
+    return replace(_server(conn), tables=found, more=more)
 
 
 def _server(conn: Connection) -> DatabaseFacts:
@@ -94,6 +98,11 @@ def _types(conn: Connection) -> tuple[TypeFacts, ...]:
         TypeFacts(**{**row, "labels": None if row["labels"] is None else tuple(row["labels"])})
         for row in fetch(conn, "doctor_types")
     )
+
+
+def _type_owners(conn: Connection, found: Sequence[Table]) -> tuple[TypeOwner, ...]:
+    names = [table.name.quoted for table in found]
+    return tuple(records(conn, TypeOwner, "types_of_others", tables=names))
 
 
 def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
@@ -131,6 +140,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             clock=ahead,
             spread=spread,
             types=_types(conn),
+            type_owners=_type_owners(conn, facts.tables),
             sequences=sequences(conn),
             with_rows=frozenset(held),
             replicated=mine,

@@ -110,6 +110,20 @@ class TypeFacts:
 
 
 @dataclass(frozen=True)
+class TypeOwner:
+    """A type of a column to which a role without the rights of the table's owner can add code.
+
+    Fields as in ``types_of_others``.
+    """
+
+    table_name: str
+    type: str
+    owner: str
+    writer: str
+    remedy: str
+
+
+@dataclass(frozen=True)
 class Override:
     """A setting that was given to a role, to a database, or to a role in one database."""
 
@@ -170,6 +184,7 @@ class MoreFacts:
     clock: float = 0.0
     spread: float = 0.0
     types: tuple[TypeFacts, ...] = ()
+    type_owners: tuple[TypeOwner, ...] = ()
     sequences: tuple[SequenceKind, ...] = ()
     with_rows: frozenset[TableName] = frozenset()
     replicated: frozenset[TableName] = frozenset()

@@ -26,7 +26,7 @@ NODE = frozenset(
 )
 
 #: Ids of findings about tables of which ``add-table`` itself says nothing.
-TABLE = frozenset(("always", "rule", "deferrable", "policies", "enum", "type"))
+TABLE = frozenset(("always", "rule", "deferrable", "policies", "enum", "type", "type-owner"))
 
 
 def node_findings(

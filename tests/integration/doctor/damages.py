@@ -209,6 +209,13 @@ DAMAGES: dict[str, Damage] = {
     ),
     "no key there": Damage("structure", target="alter table item drop constraint item_pkey"),
     "unlogged there": Damage("structure", target="alter table item set unlogged"),
+    "domain of another role": Damage(
+        "type-owner",
+        source="create domain word as text; create table words (id int primary key, w word)",
+        target="create domain word as text; create table words (id int primary key, w word);"
+        " alter domain word owner to doctor_other",
+        level=WARNING,
+    ),
     "label of an enum": Damage(
         "enum",
         source="alter type mood add value 'so so' after 'sad'; alter type mood add value"

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from londiste.db.catalog import CHAR_ESCAPES
 from londiste.monitor.doctor.facts import TypeFacts
-from londiste.monitor.doctor.situation import Situation, critical, shortened
+from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
 from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "enum": "enum without a label that the source has",
     "type": "type of a column that the target cannot have",
+    "type-owner": "type of a column to which another role can add code",
 }
 
 _NEGATIVE_SCALE = 150000
@@ -54,6 +55,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                         for label in missing
                     ],
                 )
+    yield from _owners(pair)
     if pair.target.version < CHAR_ESCAPES <= pair.source.version:
         yield from _bytes(pair)
     if pair.target.version >= _NEGATIVE_SCALE:
@@ -69,6 +71,24 @@ def check(pair: Situation) -> Iterator[Finding]:
                     side=side,
                     object=str(table.name),
                 )
+
+
+def _owners(pair: Situation) -> Iterator[Finding]:
+    """Types of roles that get the rights of who writes the rows of the target."""
+    wanted = {str(table.name) for table in pair.wanted}
+    for one in () if pair.target is None else pair.target.more.type_owners:
+        if one.table_name in wanted:
+            yield warning(
+                "type-owner",
+                f"type {one.type} of table {one.table_name} belongs to {one.owner} in the"
+                f" {pair.names[1]} database",
+                f"that role can add code to it, which runs with the rights of {one.writer} when"
+                " rows are written",
+                f"as an administrator: {one.remedy}",
+                side=pair.names[1],
+                object=one.table_name,
+                admin_sql=[one.remedy],
+            )
 
 
 def _bytes(pair: Situation) -> Iterator[Finding]:
