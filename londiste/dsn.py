@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
@@ -21,6 +22,35 @@ SECRETS = (
     "oauth_client_secret",
     "scram_client_key",
     "scram_server_key",
+)
+
+
+#: What a stored connection string may have: where the node is, and how long to wait for it.
+PLACE_PARAMETERS = frozenset(
+    (
+        "service",
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+        "user",
+        "target_session_attrs",
+        "load_balance_hosts",
+        "application_name",
+        "fallback_application_name",
+        "client_encoding",
+        "connect_timeout",
+        "keepalives",
+        "keepalives_idle",
+        "keepalives_interval",
+        "keepalives_count",
+        "tcp_user_timeout",
+        "sslmode",
+        "sslrootcert",
+        "sslnegotiation",
+        "gssencmode",
+        "channel_binding",
+    )
 )
 
 
@@ -89,6 +119,20 @@ def without_secrets(dsn: str) -> str:
     return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k not in SECRETS})
 
 
+def as_location(dsn: str) -> str:
+    """What a node may store of a connection string: where it leads, and how it is verified.
+
+    Unchanged if it has nothing else, or cannot be read.
+    """
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except (psycopg.Error, UnicodeError):
+        return dsn
+    if parts.keys() <= PLACE_PARAMETERS:
+        return dsn
+    return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k in PLACE_PARAMETERS})
+
+
 def secrets_of(dsn: str) -> str:
     """The secrets of a connection string as another one; '' if it has none, or cannot be read."""
     try:
@@ -96,6 +140,27 @@ def secrets_of(dsn: str) -> str:
     except (psycopg.Error, UnicodeError):
         return ""
     return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k in SECRETS})
+
+
+def is_of_one_node(parameters: Mapping[str, Any]) -> bool:
+    """Pure: whether parameters of ``remote_extra_connstr`` are the whole string of one node.
+
+    Such a string is used for this node, and its secrets are sent to no other.
+    """
+    if parameters.get("dbname"):
+        return True
+    return bool(parameters.get("service") and parameters.keys() & set(SECRETS))
+
+
+def leads_to_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Pure: whether parameters of two connection strings have the same server and database."""
+
+    def place(of: Mapping[str, Any]) -> list[str]:
+        usual = {"port": "5432"}
+        keys = ("service", "host", "hostaddr", "port", "dbname")
+        return [str(of.get(key) or usual.get(key, "")) for key in keys]
+
+    return place(one) == place(other)
 
 
 def place_of(dsn: str) -> str:
@@ -113,9 +178,14 @@ def describe_dsn(dsn: str) -> str:
         parts = conninfo.conninfo_to_dict(dsn)
     except (psycopg.Error, UnicodeError):
         return masked(dsn)
+    host, address = parts.get("host"), parts.get("hostaddr")
+    if address and host:
+        # The server is at the address; the name only chooses passwords and is verified.
+        host = f"{host}={address}"
+    host = host or address
     if parts.get("service"):
-        return f"service {parts['service']}"
+        return f"service {parts['service']}" + (f" at {host}" if host else "")
     database = parts.get("dbname") or os.environ.get("PGDATABASE") or "(default database)"
-    host = parts.get("host") or parts.get("hostaddr") or os.environ.get("PGHOST") or "local socket"
+    host = host or os.environ.get("PGHOST") or "local socket"
     port = parts.get("port") or os.environ.get("PGPORT") or "5432"
     return f"{database}@{host}:{port}"

@@ -21,6 +21,7 @@ from londiste.consumer.outcome import Outcome
 from londiste.consumer.progress import Progress
 from londiste.consumer.source import QueueSource, position
 from londiste.db.connection import Connection, session
+from londiste.db.locations import reach
 from londiste.errors import BadOption, UnknownConsumer
 from londiste.pgq import batches, position_check, ticks
 from londiste.pgq.position_check import KnownPosition
@@ -74,7 +75,7 @@ class NodeParts(Parts):
     def queue_dsn(self) -> str:
         try:
             with self._node() as conn:
-                return self._state(conn).provider_location
+                return reach(self._state(conn).provider_location, "")
         except UnknownConsumer:
             settings = self.settings
             raise UnknownConsumer(
@@ -94,10 +95,11 @@ class NodeParts(Parts):
             known = position_check.recall(conn, queue, name)
         # Also by a program that was started since its provider is another one.
         is_elsewhere = known is not None and known.source != state.provider
-        if state.provider_location != on.dsn:
+        location = reach(state.provider_location, "", node=state.provider)
+        if location != on.dsn:
             # The former provider may have failed.
             on.close()
-            on.dsn = state.provider_location
+            on.dsn = location
             is_elsewhere = True
         self._is_ahead = is_elsewhere and not self._take_up(on, state)
         if self._is_ahead:
@@ -119,7 +121,7 @@ class NodeParts(Parts):
     def asked_to_pause(self, on: QueueSource) -> str | None:
         with self._node() as conn:
             state = self._acknowledge(conn)
-        if state.provider_location != on.dsn or self._is_ahead:
+        if reach(state.provider_location, "", node=state.provider) != on.dsn or self._is_ahead:
             self.begin(on)
         if self._is_ahead:
             return f": node {state.provider} has not reached tick {state.completed_tick} yet"
@@ -152,10 +154,12 @@ class NodeParts(Parts):
                 self._state(conn)
                 return False
             node = nodes.get_node_info(conn, queue)
-            provider, location = node.provider, node.provider_location
+            provider, location = node.provider, ""
             if node.type is not NodeType.LEAF:
                 # The queue is in this database, complete.
                 provider, location = node.name, self.settings.db
+            else:
+                location = reach(node.provider_location, "", node=provider)
             with session(location, name="londiste consumer", autocommit=True) as source:
                 if like is not None:
                     tick = position(source, queue, like, location)
@@ -169,7 +173,7 @@ class NodeParts(Parts):
         queue, name = self.settings.queue_name, self.settings.consumer
         with self._node() as conn:
             try:
-                location = self._state(conn).provider_location
+                location = reach(self._state(conn).provider_location, "")
             except UnknownConsumer:
                 return False
             with session(location, name="londiste consumer", autocommit=True) as source:

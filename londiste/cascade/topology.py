@@ -17,8 +17,8 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.locations import reach, with_parameters
 from londiste.errors import LondisteError, UnknownNode, from_database
-from londiste.orchestration.connections import reach
 
 T = TypeVar("T")
 
@@ -174,12 +174,12 @@ def ask(
     """
 
     def one(member: Member) -> T | LondisteError:
-        dsn = reach(member.location, extra)
-        if local is not None and member.name == local[0]:
-            dsn = local[1]
+        dsn = member.location
         try:
+            own = local is not None and member.name == local[0]
+            dsn = local[1] if local and own else reach(member.location, extra, node=member.name)
             with session(
-                reach(dsn, f"connect_timeout={CONNECT_SECONDS}"),
+                with_parameters(dsn, connect_timeout=CONNECT_SECONDS),
                 name="londiste topology",
                 autocommit=True,
                 statement_timeout_ms=ANSWER_SECONDS * 1000,

@@ -11,6 +11,7 @@ from londiste.cascadefile.decide import NodeState
 from londiste.cascadefile.wanted import Rule
 from londiste.configfile import toml_value
 from londiste.db.names import TableName
+from londiste.dsn import as_location
 from londiste.handlers import registry, table_rules
 from londiste.handlers.table_rules import HandlerAttrs
 from londiste.replication.patterns import escaped
@@ -49,7 +50,7 @@ def _lines(cascade: Exported) -> Iterator[str]:
         yield f"role = {toml_value(node.type.value)}"
         if node.type is not NodeType.ROOT:
             yield f"provider = {toml_value(node.provider)}"
-        if node.location and node.location != cascade.dsns[name]:
+        if node.location and node.location != as_location(cascade.dsns[name]):
             yield f"location = {toml_value(node.location)}"
         if node.worker != f"{cascade.queue}_{name}":
             yield f"worker = {toml_value(node.worker)}"

@@ -255,13 +255,15 @@ def _pair(table: ReplicatedTable, held: Mapping[TableName, TableRules]) -> Table
 def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
     """Connection string of the cascade's root; connects only to the nodes on the way to it."""
     with Connections(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
-        return upstream(sites, info.queue, sites.reach(info.provider_location)).root_dsn
+        return upstream(
+            sites, info.queue, sites.reach(info.provider_location, info.provider)
+        ).root_dsn
 
 
 def held_from(settings: WorkerSettings, info: NodeInfo) -> Mapping[TableName, TableRules]:
     """Filters of tables that the branches above replicate partially."""
     with Connections(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
-        return held_above(sites, info.queue, sites.reach(info.provider_location))
+        return held_above(sites, info.queue, sites.reach(info.provider_location, info.provider))
 
 
 def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[ReplicatedTable]:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import psycopg
-from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection, connect, describe_dsn, session
+from londiste.db.locations import reach
 from londiste.db.names import TableName, argument
 from londiste.engine.base import Engine
 from londiste.engine.session_pool import SessionPool
@@ -314,7 +314,7 @@ class CopySessions:
             return
         for member in nodes.get_queue_locations(self.here, self.queue):
             if member.name == node and not member.dead:
-                location = self._reach(member.location)
+                location = self._reach(member.location, member.name)
                 with session(
                     location,
                     name=self.session_name,
@@ -326,7 +326,7 @@ class CopySessions:
 
     def _locate(self) -> str:
         state = nodes.get_worker_state(self.here, self.queue)
-        self._node, location = state.provider, self._reach(state.provider_location)
+        self._node, location = state.provider, self._reach(state.provider_location, state.provider)
         table = self.table() if self.consumer == self.job.copy_consumer(self.name) else None
         wanted = "" if table is None else table.attrs.get(copy_source.ATTR, "")
         if wanted == copy_source.ANY:
@@ -353,5 +353,5 @@ class CopySessions:
         self._location = location
         return location
 
-    def _reach(self, location: str) -> str:
-        return conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(self.job.remote_extra))
+    def _reach(self, location: str, node: str = "") -> str:
+        return reach(location, self.job.remote_extra, node=node)

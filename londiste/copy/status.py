@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import psycopg
-from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
 from londiste.copy import progress, step_timings
@@ -19,6 +18,7 @@ from londiste.copy.sqlapi.attempts import copy_choices
 from londiste.copy.sqlapi.control import Control, get_copy_control
 from londiste.copy.step_timings import StepTiming
 from londiste.db.connection import Connection, session
+from londiste.db.locations import reach
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
 from londiste.errors import LondisteError
@@ -123,8 +123,7 @@ def collect(
         or (str(t.name) in current and current[str(t.name)].step == step_timings.STATES)
         for t in on_the_way
     ):
-        extra = conninfo.conninfo_to_dict(remote_extra)
-        behind = _behind(conninfo.make_conninfo(state.provider_location, **extra), queue)
+        behind = _behind(reach(state.provider_location, remote_extra, node=state.provider), queue)
     result = []
     for table in on_the_way:
         name = str(table.name)

@@ -51,14 +51,26 @@ def default_mode(given: Mapping[str, object], environment: Mapping[str, str]) ->
     if given.get("service") or environment.get("PGSERVICE"):
         # The file of services has a sslmode of its own, perhaps.
         return None
+    if is_socket(given, environment):
+        return None
+    named = given.get("sslrootcert") or root_certificate(environment)
+    return "verify-full" if named else None
+
+
+def is_socket(given: Mapping[str, object], environment: Mapping[str, str]) -> bool:
+    """Pure: whether connection parameters lead to a socket of the file system."""
     hosts = str(given.get("hostaddr") or environment.get("PGHOSTADDR") or "") or str(
         given.get("host") or environment.get("PGHOST") or ""
     )
-    if all(not host or host.startswith(("/", "@")) for host in hosts.split(",")):
-        return None
-    named = given.get("sslrootcert") or environment.get("PGSSLROOTCERT")
-    home = Path(environment.get("HOME") or "/nonexistent")
-    return "verify-full" if named or (home / _ROOT).exists() else None
+    return all(not host or host.startswith(("/", "@")) for host in hosts.split(","))
+
+
+def root_certificate(environment: Mapping[str, str]) -> str:
+    """The root certificate that libpq uses where none is named; '' if there is none."""
+    if named := environment.get("PGSSLROOTCERT"):
+        return named
+    usual = Path(environment.get("HOME") or "/nonexistent") / _ROOT
+    return str(usual) if usual.exists() else ""
 
 
 def mode_for(given: Mapping[str, object]) -> dict[str, str]:

@@ -20,7 +20,6 @@ from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import End
 from londiste.cascade.switching.switchover import Switchover
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.dsn import secrets_of
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
 from londiste.migrate import drift, setup
 from londiste.migrate.databases import NEW, OLD, Pair, Side
@@ -76,7 +75,7 @@ class Refresh:
 
 def scene(sites: Connections, pair: Pair, at: Side, *, explain: bool = True) -> ClusterState:
     """The two nodes, asked from ``at``; locked for the command, unless it only explains."""
-    extra = secrets_of(pair.other(at).dsn)
+    extra = pair.other(at).complete
     seen = look(sites, at.dsn, pair.queue, extra)
     return seen if explain else lock(sites, seen, extra)
 

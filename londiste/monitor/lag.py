@@ -14,9 +14,9 @@ from londiste.cascade import topology
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.daemon.durations import dhms
 from londiste.db.connection import Connection, session
+from londiste.db.locations import reach, with_parameters
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, InstallError, LondisteError
-from londiste.orchestration.connections import reach
 from londiste.pgq import counting, position_check
 
 #: Levels of a cascade after which the search for its root ends.
@@ -104,7 +104,7 @@ def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Posi
     """The ticks that the root's queue has, by id; None if the root does not answer."""
     try:
         with session(
-            reach(root_dsn, f"connect_timeout={topology.CONNECT_SECONDS}"),
+            with_parameters(root_dsn, connect_timeout=topology.CONNECT_SECONDS),
             name="londiste status",
             autocommit=True,
             answer_seconds=topology.ANSWER_SECONDS + 2,
@@ -145,7 +145,7 @@ def find_root(location: str, queue: str, extra: str) -> str | None:
     try:
         for _ in range(_DEEPEST):
             with session(
-                reach(location, f"{extra} connect_timeout={topology.CONNECT_SECONDS}"),
+                with_parameters(reach(location, extra), connect_timeout=topology.CONNECT_SECONDS),
                 name="londiste status",
                 autocommit=True,
                 answer_seconds=topology.ANSWER_SECONDS + 2,

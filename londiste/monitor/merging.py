@@ -62,7 +62,7 @@ def _root_of(sites: Connections, node: NodeInfo) -> str:
     """Connection string of the root above a branch.  Raises LondisteError if a node is silent."""
     seen = {node.name}
     while True:
-        dsn = sites.reach(node.provider_location)
+        dsn = sites.reach(node.provider_location, node.provider)
         node = nodes.get_node_info(sites.at(dsn), node.queue)
         if node.type is NodeType.ROOT or node.name in seen:
             return dsn

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Mapping
 
 import psycopg
-from psycopg import conninfo
 
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import (
@@ -15,11 +14,11 @@ from londiste.db.connection import (
     connect,
     describe_dsn,
     limit_answers,
-    masked,
     server_pid,
 )
+from londiste.db.locations import reach as reach
 from londiste.db.queries import query, translated
-from londiste.errors import BadOption, NodeBusy, NodeUnreachable
+from londiste.errors import NodeBusy, NodeUnreachable
 
 #: Seconds for which a session may be idle in a transaction, whose locks others wait for.
 _IDLE_SECONDS = 10
@@ -186,9 +185,12 @@ class Connections:
                 " host is down ends by a timeout of the server, or with pg_terminate_backend",
             )
 
-    def reach(self, location: str) -> str:
-        """The connection string for a stored location: the known one, or with ``extra``."""
-        return self._known.get(location) or reach(location, self.extra)
+    def reach(self, location: str, node: str = "") -> str:
+        """The connection string for a stored location: the known one, or with ``extra``.
+
+        Raises StateError for a location that must not be used as it is (``locations.reach``).
+        """
+        return self._known.get(location) or reach(location, self.extra, node=node)
 
     @contextlib.contextmanager
     def transaction(self, dsn: str) -> Iterator[Connection]:
@@ -225,16 +227,3 @@ def _end_session(conn: Connection, pid: int, name: str) -> None:
     """Terminates a previous session of this command that its server still has."""
     with contextlib.suppress(psycopg.Error):
         conn.execute(query("end_own_session"), {"pid": pid, "name": name})
-
-
-def reach(location: str, extra: str) -> str:
-    """A stored location with ``remote_extra_connstr`` added.  Raises BadOption."""
-    if not extra:
-        return location
-    try:
-        return conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(extra))
-    except psycopg.Error as error:
-        raise BadOption(
-            f"not a connection string: {masked(location)} with {masked(extra)}",
-            hint="remote_extra_connstr takes libpq parameters: user=… sslmode=…",
-        ) from error

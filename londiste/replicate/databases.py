@@ -26,6 +26,7 @@ from londiste.cascade.commands.endpoint import (
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.locations import reach
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, BadOption, LondisteError, StateError
 from londiste.orchestration.connections import Connections
@@ -261,7 +262,9 @@ def reads_from(node: NodeInfo, source: Endpoint) -> bool:
     try:
         with (
             session(source.dsn, name=NAME, autocommit=True) as one,
-            session(node.provider_location, name=NAME, autocommit=True) as other,
+            session(
+                reach(node.provider_location, "", node=node.provider), name=NAME, autocommit=True
+            ) as other,
         ):
             return same_database(one, other)
     except (LondisteError, psycopg.Error):

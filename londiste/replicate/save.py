@@ -9,6 +9,7 @@ from pathlib import Path
 from londiste.cascade.commands.endpoint import parameters
 from londiste.configfile import toml_value
 from londiste.db.names import TableName
+from londiste.dsn import without_secrets
 from londiste.errors import BadOption
 from londiste.replicate.databases import PLACE, Replication
 from londiste.replicate.setup import Selection, Share
@@ -22,7 +23,7 @@ def text(replication: Replication, selection: Selection) -> str:
     for node in replication.all:
         lines += [
             f"[nodes.{toml_value(node.name)}]",
-            f"db = {toml_value(node.location)}",
+            f"db = {toml_value(without_secrets(node.complete))}",
             f"role = {toml_value('root' if node is source else 'leaf')}",
         ]
         if node is not source:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from londiste import configfile, wording
-from londiste.dsn import without_secrets
+from londiste.dsn import as_location
 from londiste.errors import BadOption
 from londiste.settings.cascade_keys import (
     CREATE,
@@ -306,7 +306,7 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
             raw["db"],
             raw["role"],
             raw.get("provider"),
-            raw.get("location") or without_secrets(raw["db"]),
+            raw.get("location") or as_location(raw["db"]),
             raw.get("worker") or f"{queue_name}_{name}",
             {key: value for key, value in raw.items() if key not in NODE_KEYS},
             tables(f"{section}.tables", raw.get("tables", {})),

@@ -54,7 +54,9 @@ class NodeSettings(QueueFields, DatabaseSettings):
         "", description="Connection string of the provider, for create-*."
     )
     remote_extra_connstr: str = Field(
-        "", description="Parameters added to the location of every other node: user=, sslmode=, …"
+        "",
+        description="Parameters added to the location of every other node: user=,"
+        " sslmode=, …; with dbname=: the whole connection string of one node, for it alone.",
     )
     response_timeout: float = Field(
         20.0,

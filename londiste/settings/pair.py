@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from londiste.dsn import secrets_of, without_secrets
+from londiste.dsn import as_location, is_of_one_node, parsed, secrets_of
 from londiste.errors import BadOption
 
 #: The key of ``--set`` that chooses a database of the pair.
@@ -68,13 +68,15 @@ def _of_node(section: Mapping[str, Any], file: Path, side: str) -> dict[str, Any
     queue = str(keys.get("pgq_queue_name") or keys.get("queue_name") or "")
     other = PROVIDER if side == SUBSCRIBER else SUBSCRIBER
     here, there = str(section[DATABASES[side]]), str(section[DATABASES[other]])
-    keys |= {"db": here, "public_node_location": without_secrets(here)}
-    if secrets := secrets_of(there):
-        keys["remote_extra_connstr"] = secrets
+    keys |= {"db": here, "public_node_location": as_location(here)}
+    if as_location(there) != there:
+        # Only for that node: a changed location gets none of its secrets.
+        whole = is_of_one_node(parsed(there))
+        keys["remote_extra_connstr"] = there if whole else secrets_of(there)
     if side == SUBSCRIBER:
         keys |= {
             "node_name": str(keys.get("job_name") or file.stem),
-            "initial_provider_location": without_secrets(there),
+            "initial_provider_location": as_location(there),
         }
         return keys
     # Several pairs may have this provider, so its names come from the queue.

@@ -10,6 +10,7 @@ from psycopg import conninfo
 import londiste
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import describe_dsn
+from londiste.db.locations import reach
 from londiste.errors import BadOption, LondisteError, UnknownNode
 from londiste.install import apply, ledger, source
 from londiste.pgq import admin
@@ -55,7 +56,7 @@ def connect(session: Session, parameters: dict[str, str]) -> Result:
                     f"no node {node} of queue {chosen}",
                     hint="nodes: " + ", ".join(known) if known else "the queue has no nodes",
                 )
-            dsn = conninfo.make_conninfo(known[node])
+            dsn = reach(known[node], "", node=node)
             other = session.open(dsn)
             if conn is not session.conn:
                 conn.close()

@@ -188,7 +188,7 @@ def _removable(sites: Connections, way: Upstream, member: Member) -> bool:
     if member.name == way.root.name:
         return False
     try:
-        conn = sites.at(sites.reach(member.location))
+        conn = sites.at(sites.reach(member.location, member.name))
         info = nodes.find_node_info(conn, way.root.queue)
         return info is not None and not nodes.get_subscriber_info(conn, way.root.queue)
     except (LondisteError, psycopg.Error):
@@ -227,7 +227,7 @@ def _combined_root(
         )
     if here.type is NodeType.ROOT:
         return here.name, node.dsn
-    way = upstream(sites, combined, sites.reach(here.provider_location))
+    way = upstream(sites, combined, sites.reach(here.provider_location, here.provider))
     if queue not in way.root.target_for:
         raise StateError(
             f"root {way.root.name} of queue {combined} has no leaf of queue {queue}",

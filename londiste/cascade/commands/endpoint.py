@@ -9,7 +9,7 @@ from typing import Any
 from psycopg import conninfo
 
 from londiste.cascade.commands import location_check
-from londiste.dsn import SECRETS, masked, secrets_of
+from londiste.dsn import PLACE_PARAMETERS, masked
 from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections
 from londiste.settings import WorkerSettings
@@ -27,6 +27,11 @@ class Endpoint:
     dsn: str = field(repr=False)
     location: str
     worker: str
+
+    @property
+    def complete(self) -> str:
+        """The given string, with the database that the location has."""
+        return conninfo.make_conninfo(self.location, **parameters(self.dsn))
 
 
 def connections(
@@ -71,7 +76,8 @@ def worker_settings(
             "queue_name": queue,
             "job_name": of.worker,
             "consumer_name": "",
-            "remote_extra_connstr": secrets_of(provider.dsn),
+            # Only for the provider: a changed location gets none of its secrets.
+            "remote_extra_connstr": provider.complete,
             "pidfile": None,
             **more,
         }
@@ -90,8 +96,8 @@ def parameters(dsn: str) -> dict[str, str]:
 
 
 def public(dsn: str, **more: str) -> str:
-    """A connection string without its secrets, and with other parameters added."""
-    kept = {key: value for key, value in parameters(dsn).items() if key not in SECRETS}
+    """What nodes may store of a connection string, with other parameters added."""
+    kept = {key: value for key, value in parameters(dsn).items() if key in PLACE_PARAMETERS}
     return conninfo.make_conninfo("", **{**kept, **more})
 
 

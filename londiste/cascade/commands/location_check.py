@@ -7,7 +7,8 @@ from psycopg import conninfo
 
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, masked, session
-from londiste.dsn import SECRETS
+from londiste.db.locations import Refused, used
+from londiste.dsn import PLACE_PARAMETERS, SECRETS
 from londiste.errors import BadOption, LondisteError, from_database
 
 
@@ -28,12 +29,36 @@ def check_location(location: str) -> str:
                 hint="use a service (service=…) or a password file (~/.pgpass) instead;"
                 " for all nodes at once: remote_extra_connstr",
             )
+    found = used({k: str(v) for k, v in parts.items() if v not in (None, "")}, {}, {})
+    if isinstance(found, Refused):
+        raise BadOption(
+            f"the public connection string has {found.parameter}: {found.why}",
+            detail="other hosts connect with it, and administrators of queues can change it",
+            hint=f"remove {found.parameter}; for the nodes that one program connects to, write it"
+            " into remote_extra_connstr of its settings",
+        )
     if not parts.get("dbname") and not parts.get("service"):
         raise BadOption(
             "the public connection string names no database",
             hint="add dbname=…, or use service=…",
         )
     return location
+
+
+def of_database(dsn: str) -> str:
+    """The location that a connection string of this program leads to.
+
+    Its secrets remain, and ``check_location`` refuses them.
+    """
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        # The error is reported by the check.
+        return dsn
+    kept = PLACE_PARAMETERS | set(SECRETS)
+    if parts.keys() <= kept:
+        return dsn
+    return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k in kept})
 
 
 def reachable_from_elsewhere(location: str) -> bool:

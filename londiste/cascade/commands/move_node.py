@@ -70,7 +70,11 @@ def plan(sites: Connections, dsn: str, queue: str, name: str, location: str) -> 
     for member in known.values():
         if member.name == name or member.dead:
             continue
-        at = sites.reach(member.location)
+        try:
+            at = sites.reach(member.location, member.name)
+        except StateError:
+            silent.append(member.name)
+            continue
         if _is_node(sites, at, queue, member.name):
             reached[member.name] = at
         else:
@@ -94,7 +98,11 @@ def _refuse_copy(sites: Connections, queue: str, old: Member, location: str, new
     """Raises StateError when the node answers at its old location, and that is another database."""
     if old.location == location:
         return
-    before = sites.reach(old.location)
+    try:
+        before = sites.reach(old.location)
+    except StateError:
+        # Of such a location the command gets rid.
+        return
     if not _is_node(sites, before, queue, old.name):
         return
     if same_database(sites.at(before), sites.at(new)):

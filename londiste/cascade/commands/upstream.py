@@ -56,7 +56,7 @@ def upstream(sites: Connections, queue: str, provider: str) -> Upstream:
         if info.type is NodeType.ROOT:
             members = tuple(nodes.get_queue_locations(sites.at(dsn), queue))
             return Upstream(first, provider, info, dsn, members)
-        dsn = sites.reach(info.provider_location)
+        dsn = sites.reach(info.provider_location, info.provider)
 
 
 def hold_upstream(sites: Connections, queue: str, provider: str) -> None:

@@ -66,7 +66,7 @@ def show(context: options.Context, consumer: str | None, limit: int, as_json: bo
     name = consumer or (info.worker if info else settings.consumer)
     dsn = settings.db
     if away and info is not None:
-        dsn = reach(info.provider_location, settings.remote_extra_connstr)
+        dsn = reach(info.provider_location, settings.remote_extra_connstr, node=info.provider)
     with session(dsn, name="londiste batch", autocommit=True) as conn:
         _show(conn, queue, name, limit, as_json)
 

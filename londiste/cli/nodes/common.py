@@ -20,7 +20,7 @@ def dsn_of(where: Connections, settings: NodeSettings, name: str | None) -> str:
     members = nodes.get_queue_locations(local, settings.queue_name)
     for member in members:
         if member.name == name:
-            dsn = where.reach(member.location)
+            dsn = where.reach(member.location, name)
             where.call_them({dsn: name})
             return dsn
     names = [m.name for m in members]

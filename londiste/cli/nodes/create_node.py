@@ -15,6 +15,7 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import masked
+from londiste.db.locations import completed
 from londiste.errors import AccessDenied, BadOption
 from londiste.monitor.doctor.preflight import node_findings
 from londiste.orchestration.connections import Connections
@@ -113,7 +114,7 @@ def _create_below(
     node = dataclasses.replace(_new_node(settings, kind, name, public), combined=merge)
     make = create_node.create_leaf if kind is NodeType.LEAF else create_node.create_branch
     with sites(settings, bounded=True) as where:
-        dsn = where.reach(dsn)
+        dsn = completed(dsn, settings.remote_extra_connstr)
         if not how.explain:
             upstream.hold_upstream(where, node.queue, dsn)
         steps = make(where, node, dsn, check=not nocheck)
@@ -144,7 +145,7 @@ def _new_node(
     chosen = name or settings.node_name
     if not chosen:
         raise BadOption("no name of the node given", hint=f"londiste create-{kind.value} NAME")
-    location = public or settings.public_node_location or settings.db
+    location = public or settings.public_node_location or location_check.of_database(settings.db)
     location_check.check_location(location)
     if not location_check.reachable_from_elsewhere(location):
         output.warning(

@@ -53,7 +53,7 @@ def _wait(context: options.Context, timeout: float | None, as_json: bool, *, roo
         local = where.at(settings.db)
         info = nodes.get_node_info(local, queue)
         if info.type is not NodeType.ROOT:
-            dsn = where.reach(info.provider_location)
+            dsn = where.reach(info.provider_location, info.provider)
             if root:
                 dsn = upstream.upstream(where, queue, dsn).root_dsn
             above = nodes.get_node_info(where.at(dsn), queue)

@@ -300,7 +300,7 @@ def _examine(reach: Connections, settings: NodeSettings, steps: Sequence[Step]) 
     local = reach.at(settings.db)
     node = nodes.get_node_info(local, settings.queue_name)
     root = node.type is NodeType.ROOT
-    provider = None if root else reach.at(reach.reach(node.provider_location))
+    provider = None if root else reach.at(reach.reach(node.provider_location, node.provider))
     output.advise(table_findings(local, provider, names))
 
 

@@ -96,7 +96,9 @@ def everywhere(
         if member.dead:
             continue
         try:
-            conn = sites.at(dsn if member.name == own else sites.reach(member.location))
+            conn = sites.at(
+                dsn if member.name == own else sites.reach(member.location, member.name)
+            )
             provider = nodes.get_node_info(conn, queue).provider
             found.append((collect(conn, queue), provider))
         except LondisteError as error:

@@ -173,7 +173,7 @@ def _below(
     wanted: RegistrationFilter,
 ) -> CommandPlan:
     local = sites.at(dsn)
-    provider_dsn = sites.reach(node.provider_location)
+    provider_dsn = sites.reach(node.provider_location, node.provider)
     provider = sites.at(provider_dsn)
     original.require_adopted(provider, node.provider)
     wants, virtual = options.wants, _virtual(options, root=False)

@@ -111,7 +111,7 @@ def plan(
         if again:
             filter_checks.refuse_shared(sites, node, dsn, name, table.dest, wants)
         if again and not wants.whole:
-            provider = sites.reach(node.provider_location)
+            provider = sites.reach(node.provider_location, node.provider)
             theirs = tables.get_table(sites.at(provider), queue, name)
             source = name if theirs is None else theirs.dest
             filter_checks.check(

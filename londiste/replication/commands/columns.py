@@ -202,7 +202,7 @@ def _pairs(
             f"node {node.name} is the root: it has no provider",
             hint="with the settings of a subscriber: londiste columns",
         )
-    provider = sites.at(sites.reach(node.provider_location))
+    provider = sites.at(sites.reach(node.provider_location, node.provider))
     mine = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
     for name in names:
         if name not in mine:

@@ -162,7 +162,9 @@ def refuse_shared(
     filtered = wants.where
     if not filtered:
         # Filters of branches above this node delete rows in the same way.
-        above = held_above(sites, node.queue, sites.reach(node.provider_location)).get(table)
+        above = held_above(
+            sites, node.queue, sites.reach(node.provider_location, node.provider)
+        ).get(table)
         filtered = above.where if above is not None else ""
     for queue, name in others if not filtered else ():
         known = tables.get_table(local, queue, TableName.parse(name))

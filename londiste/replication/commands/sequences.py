@@ -52,7 +52,7 @@ def plan_add(
         missing = tables.local_show_missing(local, queue)
         candidates = [TableName.parse(m.name) for m in missing if m.kind == "S"]
     else:
-        provider_dsn = sites.reach(node.provider_location)
+        provider_dsn = sites.reach(node.provider_location, node.provider)
         theirs = tables.get_seq_list(sites.at(provider_dsn), queue)
         candidates = [s.name for s in theirs if s.name not in done and wanted.sequence(s.name)]
         steps.append(

@@ -165,7 +165,7 @@ def ask(
         if member.dead:
             return member.name, "tagged dead"
         try:
-            location = dsn if member.name == me else reach(member.location, extra)
+            location = dsn if member.name == me else reach(member.location, extra, node=member.name)
             with session(location, name="londiste execute", autocommit=True) as conn:
                 return member.name, question(member.name, conn)
         except InstallError:

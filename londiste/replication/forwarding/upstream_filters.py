@@ -37,4 +37,4 @@ def held_above(sites: Connections, queue: str, provider_dsn: str) -> Mapping[Tab
                 ) from error
             if holds != ALL:
                 found[table.name] = holds.of(found.get(table.name, ALL))
-        dsn = sites.reach(info.provider_location)
+        dsn = sites.reach(info.provider_location, info.provider)

@@ -81,7 +81,7 @@ def provider(
     place = f"provider {node} ({describe_dsn(location)})"
     with named(place, replaced="londiste change-provider --provider NODE"):
         conn = connect(
-            reach(location, extra),
+            reach(location, extra, node=node),
             name=f"londiste worker {name}"[:50] + f" {_PROCESS}",
             autocommit=True,
             idle_timeout_ms=10 * 60 * 1000,

@@ -223,7 +223,7 @@ def open_source(
     proofs = Proofs(
         conn,
         state.queue,
-        reach(state.provider_location, settings.remote_extra_connstr),
+        reach(state.provider_location, settings.remote_extra_connstr, node=state.provider),
     )
     behind = None
     if state.combined_queue is not None:

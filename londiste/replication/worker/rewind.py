@@ -158,7 +158,7 @@ def _copy_all(
         registry = CopyRegistry(
             state.name,
             state.provider,
-            sites.reach(state.provider_location),
+            sites.reach(state.provider_location, state.provider),
             settings.db,
             state.queue,
             RegistrationFilter.of(settings),

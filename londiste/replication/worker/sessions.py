@@ -187,7 +187,7 @@ class Sessions:
             settings.parallel_apply_tasks,
             state.queue,
             state.name,
-            reach(state.provider_location, settings.remote_extra_connstr),
+            reach(state.provider_location, settings.remote_extra_connstr, node=state.provider),
             settings.db,
             standby=standby,
         )

@@ -205,8 +205,8 @@ def test_passwords_of_the_file_are_not_stored_on_other_nodes() -> None:
     assert leaf["public_node_location"] == "user=u dbname=b host=h"
     assert leaf["initial_provider_location"] == "dbname=a"
     assert (leaf["remote_extra_connstr"], root["remote_extra_connstr"]) == (
-        "password=one",
-        "password=two",
+        "dbname=a password=one",
+        "postgresql://u:two@h/b",
     )
     assert leaf["db"] == "postgresql://u:two@h/b"
     assert (leaf["node_name"], root["node_name"]) == ("job", "q_provider")
