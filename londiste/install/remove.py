@@ -63,11 +63,16 @@ def plan(
 
 
 def blockers(
-    conn: Connection, removals: Sequence[Removal], *, dropped: Collection[str] = ()
+    conn: Connection,
+    removals: Sequence[Removal],
+    *,
+    dropped: Collection[str] = (),
+    queues: bool = False,
 ) -> list[str]:
     """Consumers, nodes, foreign keys, positions and epochs that would be lost, as sentences.
 
     dropped -- queues that are dropped before with their nodes, which restores foreign keys.
+    queues -- queues without consumers count, too: for commands that are not asked to drop them.
     """
     schemas = {one.schema for one in removals if isinstance(one, DropSchema)}
     found: list[str] = []
@@ -87,6 +92,12 @@ def blockers(
             found += [
                 f"queue {queue} has {count} consumer{'s' if count > 1 else ''}"
                 for queue, count in conn.execute(query("uninstall_consumers"))
+                if queue not in dropped
+            ]
+        if "pgq" in schemas and queues:
+            found += [
+                f"queue {queue} is in this database"
+                for (queue,) in conn.execute(query("uninstall_queues"))
                 if queue not in dropped
             ]
         if "pgq_ext" in schemas:

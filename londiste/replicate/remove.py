@@ -137,7 +137,7 @@ def planned(
         conn = sites.at(side.dsn)
         if install_sql.marked(conn, replications[0].mark):
             removals = uninstall.plan(conn)
-            if not uninstall.blockers(conn, removals, dropped=queues):
+            if not uninstall.blockers(conn, removals, dropped=queues, queues=True):
                 steps.append(Uninstall(side, replications[0].mark))
     return steps
 

@@ -25,7 +25,7 @@ from londiste.db.advisory_lock import acquire_singleton_lock, same_database
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import quote
 from londiste.errors import AccessDenied, BadOption, InstallError, NodeBusy, StateError
-from londiste.install import apply
+from londiste.install import apply, owners
 from londiste.install import remove as remove_sql
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step, execute
@@ -110,7 +110,8 @@ def _endpoint(name: str, dsn: str, dbname: str) -> Endpoint:
 def mark_of(conn: Connection) -> tuple[str, ...] | None:
     """The components that the test has installed here; None if it has created nothing.
 
-    Raises StateError if the schema was created by something else.
+    Raises StateError if the schema was created by something else, or a role that this one does not
+    trust could have written the mark.
     """
     row = conn.execute(
         "select pg_catalog.obj_description(oid, 'pg_namespace') from pg_catalog.pg_namespace"
@@ -124,6 +125,12 @@ def mark_of(conn: Connection) -> tuple[str, ...] | None:
             f"{conn.info.dbname}: schema {SCHEMA} was not created by londiste selftest",
             detail="nothing was changed",
             hint=f"rename it: alter schema {SCHEMA} rename to {SCHEMA}_old",
+        )
+    for doubt in owners.find(conn, [SCHEMA], installing=True):
+        raise StateError(
+            f"{conn.info.dbname}: {doubt.message}",
+            detail="that role may have written the mark of londiste selftest; nothing was changed",
+            hint=doubt.hint,
         )
     return tuple(str(row[0]).removeprefix(_MARK).split())
 
@@ -307,7 +314,9 @@ def _uninstall(conn: Connection, installed: Sequence[str], warn: Callable[[str],
     if not installed:
         return
     try:
-        used = remove_sql.blockers(conn, remove_sql.plan(conn, installed))
+        used = remove_sql.blockers(
+            conn, remove_sql.plan(conn, installed), dropped=(QUEUE,), queues=True
+        )
         if not used:
             remove_sql.uninstall(conn, installed)
     except (InstallError, StateError) as error:

@@ -63,7 +63,7 @@ class Uninstall:
         conn = sites.at(self.side.dsn)
         if not marked(conn, self.mark):
             return True
-        return bool(remove.blockers(conn, remove.plan(conn)))
+        return bool(remove.blockers(conn, remove.plan(conn), queues=True))
 
     def run(self, sites: Connections) -> None:
         remove.uninstall(sites.at(self.side.dsn))

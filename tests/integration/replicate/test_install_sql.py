@@ -35,6 +35,11 @@ def test_who_creates_the_group_roles_administers_the_queues(
         assert marked(conn, "made by a test") and not marked(conn, "made by another")
         # Other schemas stay.
         assert Uninstall(side, "made by another").done(sites)
+        # So do those with a queue that another command has created.
+        conn.execute("select pgq.create_queue('orders')")
+        assert Uninstall(side, "made by a test").done(sites)
+        conn.execute("select pgq.drop_queue('orders')")
+        assert not Uninstall(side, "made by a test").done(sites)
         Uninstall(side, "made by a test").run(sites)
         assert not installed(conn)
 

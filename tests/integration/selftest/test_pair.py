@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from londiste.errors import BadOption, LondisteError, StateError
+from londiste.install import apply
 from londiste.selftest import pair as databases
 from londiste.selftest.pair import SCHEMA, Pair
 from londiste.settings import WorkerSettings
@@ -76,3 +77,45 @@ def test_the_removal_stops_at_objects_of_others(two: tuple[Database, Database]) 
         assert databases.remove(sites, pair, pytest.fail)
         assert not databases.remove(sites, pair, pytest.fail)
     assert [catalog(one) for one in two] == before
+
+
+MARK = "made by londiste selftest; SQL that it installed: pgq pgq_node pgq_ext pgq_coop londiste"
+
+
+@pytest.fixture
+def mallory(two: tuple[Database, Database]) -> Iterator[str]:
+    """A role that may create schemas, and nothing else."""
+    name = f"mallory_{two[0].name}"
+    two[0].execute(f"create role {name}; grant create on database {two[0].name} to {name}")
+    yield name
+    two[0].execute(f"drop schema if exists {SCHEMA}; drop owned by {name}; drop role {name}")
+
+
+def test_a_mark_of_another_role_is_not_believed(
+    two: tuple[Database, Database], mallory: str
+) -> None:
+    source, target = two
+    with source.connect() as conn:
+        apply.install(conn)
+        conn.execute("select pgq.create_queue('orders')")
+        conn.execute(f"set role {mallory}")
+        conn.execute(f"create schema {SCHEMA}")
+        conn.execute(f"comment on schema {SCHEMA} is '{MARK}'")
+    error = refused(identified(source, target), StateError)
+    assert f"belongs to role {mallory}" in error.message
+    assert source.value("select count(*) from pgq.queue where queue_name = 'orders'") == 1
+
+
+def test_sql_with_a_queue_of_others_stays(two: tuple[Database, Database]) -> None:
+    source, target = two
+    pair = identified(source, target)
+    said: list[str] = []
+    with pair.sites() as sites:
+        databases.mark(sites, pair)
+        apply.install(sites.at(source.dsn))
+        apply.install(sites.at(target.dsn))
+        source.execute("select pgq.create_queue('orders')")
+        assert databases.remove(sites, pair, said.append)
+    assert source.value("select count(*) from pgq.queue where queue_name = 'orders'") == 1
+    assert len(said) == 1 and "queue orders is in this database" in said[0]
+    assert target.value("select to_regnamespace('pgq')") is None
