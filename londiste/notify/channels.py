@@ -27,12 +27,18 @@ from londiste.wording import bounded
 
 #: Begin of the variables that are settings, and may be secrets.
 _SETTINGS = ("LONDISTE_", "PG")
+#: Answers about the message: bad request, too large, cannot be processed.
+_PERMANENT = frozenset((400, 413, 422))
 #: Characters of a value: Linux takes 128 KiB, and a character has up to 4 bytes.
 _LONGEST_VALUE = 30_000
 
 
 class Undelivered(TransientError):
     """A channel did not take a message."""
+
+
+class Refused(Undelivered):
+    """A channel does not take this message, however often it is sent."""
 
 
 class Channel(Protocol):
@@ -45,7 +51,7 @@ class Channel(Protocol):
     place: str
 
     def deliver(self, name: str, body: str) -> None:
-        """Delivers a message with its id.  Raises Undelivered."""
+        """Delivers a message with its id.  Raises Undelivered, Refused for this message only."""
 
 
 class Webhook:
@@ -97,7 +103,8 @@ class Webhook:
             timer.cancel()
             connection.close()
         if not 200 <= answer.status < 300:
-            raise Undelivered(
+            kind = Refused if answer.status in _PERMANENT else Undelivered
+            raise kind(
                 f"webhook {self.place} answers {answer.status} {answer.reason}",
                 hint="check the setting webhook of [notify], and the log of the receiver",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,10 @@ from londiste.monitor import verdict
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.status import Status
 from londiste.monitor.verdict import Allowed
+from londiste.wording import bounded
+
+#: Characters of a name in a key and in a message; nodes and older queues may have longer ones.
+_LONGEST_NAME = 1_000
 
 #: Findings of a node that exist once per object, which their text begins with.
 _PER_OBJECT = frozenset({"halted", "error", "copy", "drift"})
@@ -105,11 +110,11 @@ def of_failure(error: LondisteError, queue: str) -> Look:
         _key(queue, "", "unreachable", "", ""),
         "unreachable",
         int(Severity.CRITICAL),
-        queue,
+        bounded(queue, _LONGEST_NAME),
         "",
-        what,
+        bounded(what),
         "the state of replication is unknown",
-        do,
+        bounded(do),
     )
     return Look((one,), blind=True)
 
@@ -120,11 +125,11 @@ def _observed(finding: Finding, node: str) -> Observed:
         _key(finding.queue, node, finding.kind, finding.consumer, _object(finding.kind, text)),
         finding.kind,
         int(finding.severity),
-        finding.queue,
-        node,
-        text,
-        _short(finding.why),
-        finding.do,
+        bounded(finding.queue, _LONGEST_NAME),
+        bounded(node, _LONGEST_NAME),
+        bounded(text),
+        bounded(_short(finding.why)),
+        bounded(finding.do),
     )
 
 
@@ -141,7 +146,14 @@ def _short(text: str) -> str:
 
 
 def _key(*words: str) -> str:
-    return "/".join(word.replace("%", "%25").replace("/", "%2F") for word in words)
+    """The words, none of which is longer than a name may be, but each with all that it says."""
+    return "/".join(_part(word).replace("%", "%25").replace("/", "%2F") for word in words)
+
+
+def _part(word: str) -> str:
+    if len(word) <= _LONGEST_NAME:
+        return word
+    return f"{word[:100]}…{hashlib.sha256(word.encode()).hexdigest()[:16]}"
 
 
 def _worst_of_each(found: Iterator[Observed]) -> Iterator[Observed]:

@@ -28,11 +28,12 @@ from londiste.monitor import status as monitor
 from londiste.monitor.place import Place, first_answer
 from londiste.monitor.queues.model import Limits, Severity
 from londiste.monitor.verdict import Allowed
-from londiste.notify.channels import Channel, Undelivered
+from londiste.notify.channels import Channel, Refused, Undelivered
 from londiste.notify.decide import TEST, Message, Rules, step
 from londiste.notify.findings import Look, Observed, of_failure, of_status
 from londiste.notify.store import Store, Stored, Waiting, added, without
 from londiste.pgq.liveness import Beat
+from londiste.wording import bounded
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 VERSION = 1
 #: First delay in seconds after a failed delivery.
 _FIRST_DELAY = 1.0
+#: Characters of the only text of a message that was refused.
+_BRIEF = 200
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,14 @@ def body(message: Message) -> str:
             },
         }
     )
+
+
+def brief(text: str) -> str:
+    """Pure: a message as JSON without its long texts, for a receiver that has refused it."""
+    message = json.loads(text)
+    finding = message["finding"]
+    finding |= {"what": bounded(finding["what"], _BRIEF), "why": "", "do": ""}
+    return json.dumps(message)
 
 
 def message_of_test(queue: str, now: float) -> Message:
@@ -136,6 +147,7 @@ class Notifier:
         self._channels: dict[str, _ChannelState] = {}
         self._next_look = 0.0
         self._unstored = Trouble()
+        self._dropped = 0
         self._home: Connection | None = None
         self._next_home = 0.0
         self._beat = Beat("notify", self.task.places[0].queue, name)
@@ -157,7 +169,7 @@ class Notifier:
         self._beat.enabled = False
         self._observe()
         self._deliver()
-        return len(self._stored.waiting)
+        return len(self._stored.waiting) + self._dropped
 
     def unit(self) -> bool:
         """One look if it is due, and the deliveries that are due."""
@@ -219,11 +231,16 @@ class Notifier:
                 if now < state.next or now >= deadline or self._signals.stopping:
                     break
                 try:
-                    channel.deliver(one.id, one.body)
+                    refused = _sent(channel, one)
                 except Undelivered as error:
                     self._failed(state, error)
                     break
-                state.trouble = state.trouble.over()
+                if refused is None:
+                    state.trouble = state.trouble.over()
+                else:
+                    self._dropped += 1
+                    state.trouble.failed(refused)
+                    log.error("message %s is not sent again: %s", one.id, describe(refused))
                 self._keep(without(self._stored, one))
 
     def _failed(self, state: _ChannelState, error: Undelivered) -> None:
@@ -275,6 +292,21 @@ def deliver_test(channels: Sequence[Channel], queue: str) -> Mapping[str, str]:
         except Undelivered as error:
             found[f"{channel.name} {channel.place}"] = error.message
     return found
+
+
+def _sent(channel: Channel, one: Waiting) -> Refused | None:
+    """Delivers a message, without its long texts if it is refused; the error if it is again.
+
+    Raises Undelivered for a channel that may take it later.
+    """
+    try:
+        channel.deliver(one.id, one.body)
+    except Refused:
+        try:
+            channel.deliver(one.id, brief(one.body))
+        except Refused as error:
+            return error
+    return None
 
 
 def _line(one: Observed) -> str:

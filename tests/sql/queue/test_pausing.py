@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from londiste.errors import UnknownConsumer
@@ -45,3 +46,27 @@ def test_only_what_is_there_can_be_paused(pgq_db: Database) -> None:
         with pytest.raises(UnknownConsumer, match="Not subscriber to queue"):
             consumers.pause_consumer(conn, queue, name)  # type: ignore[arg-type]
         assert not consumers.resume_consumer(conn, queue, name)  # type: ignore[arg-type]
+
+
+def test_the_reason_of_a_pause_is_bounded(pgq_db: Database) -> None:
+    pgq_db.execute("select pgq.create_queue('q'); select pgq.register_consumer('q', 'c')")
+    assert pgq_db.value("select pgq.pause_consumer('q', 'c', repeat('x', 20000000))") is True
+    length = "select length(reason) from pgq.get_paused_consumers('q', 'c')"
+    assert pgq_db.value(length) == 1000
+    # One that an earlier version has stored.
+    pgq_db.execute("update pgq.paused_consumer set pc_reason = repeat('x', 20000000)")
+    assert pgq_db.value(length) == 1000
+
+
+def test_names_are_bounded(pgq_db: Database) -> None:
+    pgq_db.execute("select pgq.create_queue('q')")
+    for call, what in (
+        ("pgq.create_queue(repeat('n', 1001))", "queue"),
+        ("pgq.register_consumer('q', repeat('n', 1001))", "consumer"),
+        ("pgq_coop.register_subconsumer('q', 'm', repeat('n', 1000))", "consumer"),
+    ):
+        with pytest.raises(psycopg.errors.Error, match=f"name of a {what} .* characters") as caught:
+            pgq_db.execute(f"select {call}")
+        assert caught.value.sqlstate == "LD005" and caught.value.diag.message_hint
+    assert pgq_db.value("select pgq_coop.register_subconsumer('q', 'm', repeat('n', 998))") == 1
+    assert pgq_db.value("select pgq.register_consumer('q', repeat('n', 1000))") == 1

@@ -26,10 +26,14 @@ class Got:
 
 @dataclass
 class Receiver:
-    """status -- of the answers; 0: none.  got -- accepted requests, refused -- all others."""
+    """status -- of the answers; 0: none.  got -- accepted requests, refused -- all others.
+
+    longest -- bytes of a body; longer ones are answered by 413.
+    """
 
     url: str
     status: int = 204
+    longest: int = 1_000_000
     headers: dict[str, str] = field(default_factory=dict)
     got: list[Got] = field(default_factory=list)
     refused: list[Got] = field(default_factory=list)
@@ -54,8 +58,9 @@ def receiver() -> Iterator[Receiver]:
                 found.refused.append(one)
                 end.wait(30)
                 return
-            (found.got if 200 <= found.status < 300 else found.refused).append(one)
-            self.send_response(found.status)
+            status = found.status if len(data) <= found.longest else 413
+            (found.got if 200 <= status < 300 else found.refused).append(one)
+            self.send_response(status)
             for key, value in found.headers.items():
                 self.send_header(key, value)
             self.send_header("Content-Length", "0")

@@ -11,7 +11,7 @@ as $$
 /*
  * Pauses a consumer: its program opens no batch until resume_consumer().
  *
- * i_reason -- a text for get_paused_consumers(); default null.
+ * i_reason -- a text for get_paused_consumers(), which keeps 1000 characters; default null.
  *
  * Returns true, or false when the consumer is paused already.
  *
@@ -23,7 +23,7 @@ declare
     v_sub pgq.registration := pgq._require_subscription(i_queue_name, i_consumer_name);
 begin
     insert into pgq.paused_consumer (pc_queue, pc_consumer, pc_reason)
-    values (v_sub.sub_queue, v_sub.sub_consumer, i_reason)
+    values (v_sub.sub_queue, v_sub.sub_consumer, left(i_reason, 1000))
     on conflict on constraint pc_pkey do nothing;
     if not found then
         return false;

@@ -74,6 +74,7 @@ begin
         where co_name = x_consumer_name
         for key share;
         exit when found;
+        perform pgq._require_short_name('consumer'::text, x_consumer_name);
         insert into pgq.consumer (co_name)
         values (x_consumer_name)
         on conflict (co_name) do nothing;

@@ -17,7 +17,7 @@ as $$
  *
  * A null argument (default) means all queues, or all consumers.
  */
-    select q.queue_name, c.co_name, p.pc_since, p.pc_reason
+    select q.queue_name, c.co_name, p.pc_since, left(p.pc_reason, 1000)
     from pgq.paused_consumer p
     join pgq.queue q on q.queue_id = p.pc_queue
     join pgq.consumer c on c.co_id = p.pc_consumer

@@ -24,6 +24,7 @@ begin
         return 0;
     end if;
 
+    perform pgq._require_short_name('queue'::text, i_queue_name);
     v_id := nextval('pgq.queue_queue_id_seq');
     insert into pgq.queue (queue_id, queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq)
     values (

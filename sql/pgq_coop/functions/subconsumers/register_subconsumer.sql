@@ -52,6 +52,7 @@ begin
     loop
         select co_id into v_consumer_id from pgq.consumer where co_name = v_name for key share;
         exit when found;
+        perform pgq._require_short_name('consumer'::text, v_name);
         insert into pgq.consumer (co_name) values (v_name) on conflict (co_name) do nothing;
     end loop;
 
