@@ -12,7 +12,13 @@ from londiste.db.queries import tuples
 from londiste.errors import InstallError
 from londiste.monitor import partitions
 from londiste.monitor.captures.rules import UNREADY
-from londiste.monitor.nodes.doubts import REPLACED, REWRITTEN, SEQUENCE_DOUBTS, STALE_BELOW
+from londiste.monitor.nodes.doubts import (
+    DETACHED,
+    REPLACED,
+    REWRITTEN,
+    SEQUENCE_DOUBTS,
+    STALE_BELOW,
+)
 from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import COPY_BELOW, ReplicatedTable
@@ -26,6 +32,7 @@ _LOSSES = {
     "branch-capture": f"{{}}: {UNREADY}",
     "missing": "does not exist",
     "table-replaced": f"{REPLACED}: rows of before are missing",
+    "partition-detached": f"{DETACHED} {{}}: its rows are missing",
 }
 UNCAPTURED = "changes of such sessions are not captured"
 

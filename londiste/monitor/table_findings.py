@@ -82,6 +82,13 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "Rows of a partition changed without an event: subscribers have other rows.",
         "londiste resync on the nodes below, then settle it as the finding says.",
     ),
+    "partition-detached": (
+        "A partition of a subscriber's table was detached there: its rows are missing in the table,"
+        " and the next event of such a row stops the worker. A partition that is attached again, or"
+        " dropped, ends the finding, and so does a copy of the table.",
+        "Attach it again, then londiste compare TABLE, and londiste resync TABLE where it differs."
+        " If the root has detached it, too: select londiste.accept_rewrite(QUEUE, TABLE).",
+    ),
     "partition-names": (
         "A compatible trigger of a partitioned table names partitions in its events.",
         "londiste triggers --restore TABLE, then londiste resync on the nodes below.",

@@ -24,6 +24,7 @@ SOURCES = {
     "missing": Severity.CRITICAL,
     "table-replaced": Severity.CRITICAL,
     "partition": Severity.CRITICAL,
+    "partition-detached": Severity.CRITICAL,
     "replication-role": Severity.CRITICAL,
     "subscribers": Severity.CRITICAL,
     "subscription": Severity.WARNING,

@@ -25,6 +25,7 @@ _AFTER_KIND = {
     "missing": ": ",
     "table-replaced": ": ",
     "partition": "; hint: ",
+    "partition-detached": ": ",
     "subscribers": ": ",
     "subscription": " is registered ",
     "rewritten": ": ",

@@ -44,6 +44,7 @@ grant execute on function
     londiste.partition_changes(text),
     londiste.rewritten_tables(text),
     londiste.replaced_tables(text),
+    londiste.detached_partitions(text),
     londiste.renamed_tables(text),
     londiste.get_follow_errors(text),
     londiste.get_large_batch(text),

@@ -36,6 +36,9 @@ union all
 select 'table-replaced', r.table_name, pg_catalog.to_char(r.since, 'YYYY-MM-DD HH24:MI')
 from londiste.replaced_tables(%(queue)s) r
 union all
+select 'partition-detached', r.table_name, r.partition
+from londiste.detached_partitions(%(queue)s) r
+union all
 select 'unlogged', k.name, ''
 from kept k
 join pg_catalog.pg_class c on c.oid = k.oid and c.relpersistence <> 'p'

@@ -27,4 +27,8 @@ union all
 select 'table-replaced', r.table_name, '', t.nr
 from londiste.replaced_tables(%(queue)s) r
     join londiste.table_info t on t.queue_name = %(queue)s and t.table_name = r.table_name
+union all
+select 'partition-detached', r.table_name, r.partition, t.nr
+from londiste.detached_partitions(%(queue)s) r
+    join londiste.table_info t on t.queue_name = %(queue)s and t.table_name = r.table_name
 order by 1, 4

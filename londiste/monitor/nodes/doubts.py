@@ -15,6 +15,10 @@ REWRITTEN = "was rewritten by DDL on this node alone, compare it"
 REPLACED = "is not the table that was copied"
 
 
+#: Of a table of a subscriber, with the name of the partition.
+DETACHED = "has lost its partition"
+
+
 #: Of a replicated sequence, by the kind of ``sql/queries/sequence_doubts.sql``.
 _NO_SEQUENCE = "does not exist, it is replicated and was dropped or renamed"
 _TOO_NARROW = "cannot hold the published value"
@@ -114,6 +118,17 @@ def doubt(
                 do = f"compare it with a node that has its rows; then: {accept}"
             else:
                 do = f"{rows_first(argument(table))}; or, if it is equal: {accept}"
+            return Severity.CRITICAL, what, why, do
+        case "partition-detached":
+            what = f"table {table} {DETACHED} {detail}"
+            why = "it was detached on this node: its rows are missing, and events of them fail"
+            here = rows_first(argument(table))
+            accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
+            do = (
+                f"attach it again: alter table … attach partition"
+                f" {TableName.parse(detail).quoted} …; then {here}; or, if the root has"
+                f" detached it, too, drop it, or: {accept}"
+            )
             return Severity.CRITICAL, what, why, do
         case "large-objects":
             what = f"column {detail} of table {table} may point to large objects"

@@ -10,6 +10,7 @@ create table londiste.table_version (
     home oid not null,
     replaced_at timestamptz,
     names text[],
+    partitions oid[],
     constraint table_version_pkey primary key (queue_name, table_name),
     constraint table_version_table_fkey foreign key (queue_name, table_name)
         references londiste.table_info (queue_name, table_name) on delete cascade
@@ -31,3 +32,5 @@ comment on column londiste.table_version.replaced_at is
     'When maintenance has found another table of that name; NULL: it did not';
 comment on column londiste.table_version.names is
     'Names of its columns by their number, NULL for dropped ones; NULL: of an older release';
+comment on column londiste.table_version.partitions is
+    'Its partitions, and those that were detached since; NULL: of an older release';

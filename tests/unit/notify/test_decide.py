@@ -162,6 +162,8 @@ def test_another_failed_event_is_another_finding_and_no_value_of_a_row_is_shown(
         ("table-replaced", "table {} is not the table that was copied: rows are missing: x"),
         ("partition", "table {}: partition public.p was attached with rows; hint: y: z"),
         ("partition", "table public.p: partition {} was detached with rows; hint: y: z"),
+        ("partition-detached", "table {} has lost its partition public.p: its rows: x"),
+        ("partition-detached", "table public.p has lost its partition {}: its rows: x"),
         ("subscribers", "table {} was changed, the nodes below have not copied it again: x"),
         ("subscription", "node {} is registered as a subscriber here but reads from x: y"),
         ("rewritten", "table {} was rewritten by DDL on this node alone, compare it: x"),

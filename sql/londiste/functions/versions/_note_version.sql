@@ -8,9 +8,11 @@ as $$
  */
 begin
     insert into londiste.table_version as v
-        (queue_name, table_name, relid, filenode, columns, last_column, rewritten_at, home, replaced_at, names)
+        (queue_name, table_name, relid, filenode, columns, last_column, rewritten_at, home, replaced_at, names,
+        partitions)
     select t.queue_name, t.table_name, r.oid, m.filenode, m.columns, m.last_column, null,
-        'londiste.table_info'::regclass, null, m.names
+        'londiste.table_info'::regclass, null, m.names,
+        londiste._partitions(r.oid)
     from londiste.table_info t
         cross join lateral londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) r (oid)
         cross join lateral londiste._table_mark(r.oid) m
@@ -28,6 +30,7 @@ begin
             rewritten_at = null,
             home = excluded.home,
             replaced_at = null,
-            names = excluded.names;
+            names = excluded.names,
+            partitions = excluded.partitions;
 end;
 $$;

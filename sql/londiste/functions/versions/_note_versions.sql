@@ -7,7 +7,7 @@ as $$
  * Stores the current version of each replicated table.  Returns the number of changed tables.
  *
  * i_accept -- true: the change is part of a script that runs on all nodes.  false: a rewrite, or another
- *     table of the same name, is kept until the table is copied, or accept_rewrite() is called.
+ *     table of the same name, or a detached partition, is kept until the table is copied, or accept_rewrite() is called.
  */
 declare
     v_table record;
@@ -21,6 +21,12 @@ begin
         set (filenode, columns, last_column, names) = (
                 select m.filenode, m.columns, m.last_column, m.names
                 from londiste._table_mark(v.relid) m),
+            partitions = londiste._partitions(v.relid) || array(
+                select p.relid
+                from unnest(v.partitions) as p (relid)
+                    join pg_class c on c.oid = p.relid and not i_accept
+                except
+                select n.relid::oid from pg_partition_tree(v.relid) as n),
             rewritten_at = case when v_table.rewritten and not i_accept
                 then coalesce(v.rewritten_at, now()) else v.rewritten_at end
         where v.queue_name = v_table.queue_name and v.table_name = v_table.table_name;
@@ -33,6 +39,7 @@ begin
         columns = m.columns,
         last_column = m.last_column,
         names = m.names,
+        partitions = londiste._partitions(r.oid),
         home = v_home
     from londiste.table_info t
         cross join lateral londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) r (oid)

@@ -19,7 +19,8 @@ as $$
  * rewritten_at -- time at which an earlier rewrite was found.
  */
 select v.queue_name, v.table_name,
-    (m.filenode, m.columns) is distinct from (v.filenode, v.columns) or v.names is null,
+    (m.filenode, m.columns) is distinct from (v.filenode, v.columns) or v.names is null
+        or v.partitions is null,
     m.filenode <> v.filenode and m.columns <> v.columns
         or m.last_filled > v.last_column
         -- A column was dropped, and a new one has its name.

@@ -8,7 +8,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Removes a table from rewritten_tables() and replaced_tables(): its rows were compared, or copied to the other nodes.
+ * Removes a table from rewritten_tables(), replaced_tables() and detached_partitions(): its rows were compared, or copied to the other nodes.
  *
  * ret_code -- 200 removed; 404 no such table in sync.
  */
