@@ -7,6 +7,7 @@ decision.  The decision is ``Retry``, ``Dead``, or a limit of attempts.
 from __future__ import annotations
 
 import inspect
+import logging
 import sysconfig
 import traceback
 from collections import OrderedDict
@@ -35,6 +36,8 @@ from londiste.errors import (
 )
 from londiste.pgq.types import Batch, Event
 from londiste.wording import bounded
+
+log = logging.getLogger(__name__)
 
 #: One event through the user's function; the difference is in transactions and marks.
 One = Callable[[Event, EventFunction, Context], None]
@@ -140,12 +143,14 @@ def marked(
             raise _not_unique(event, ctx.batch)
         if len(contents) > REMEMBERED:
             contents.popitem(last=False)
+        returned = False
         try:
             with transaction():
                 if marks.done(ctx.batch, event.id):
                     return
                 xid = transaction_id(marks.db())
                 _call(function, event, ctx)
+                returned = True
                 require_transaction(marks.db(), ctx.batch, xid)
                 crash.point("consumer.after-effect")
                 if event.id not in ctx.outcomes and not marks.mark(ctx.batch, event.id):
@@ -155,6 +160,14 @@ def marked(
                         hint="run one process per consumer name",
                     )
         except Exception as error:
+            if returned and transient(error) is not None:
+                log.warning(
+                    "%s, event %d of type %s: the function returned, but the commit of the mark"
+                    " failed or was not confirmed: its side effect may happen again",
+                    _place(ctx.batch),
+                    event.id,
+                    event.type,
+                )
             _decide(error, event, ctx, policy)
         crash.point("consumer.after-mark")
 

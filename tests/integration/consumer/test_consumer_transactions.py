@@ -148,3 +148,28 @@ def test_a_function_that_only_promises_to_work_is_refused(db: Database, tmp_path
     with pytest.raises(EventError, match="returned a generator and did nothing"):
         consumer.run_once()
     assert position(db) == 1
+
+
+def test_an_event_whose_mark_is_lost_with_the_connection_is_named(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Cut(Storing):
+        delivery = Delivery.ONCE_PER_EVENT
+        calls: ClassVar[list[int]] = []
+
+        def process_event(self, event: Event, ctx: Context) -> None:
+            super().process_event(event, ctx)
+            self.calls.append(event.id)
+            if self.calls == [event.id]:
+                db.value("select pg_terminate_backend(%s, 5000)", ctx.db.info.backend_pid)
+
+    consumer = Cut(db.dsn)
+    consumer.register()
+    send(db, "a", "b")
+    with pytest.raises((LondisteError, psycopg.OperationalError)):
+        consumer.run_once()
+    first = Cut.calls[0]
+    assert f"event {first} of type t: the function returned, but the commit" in caplog.text
+    assert consumer.run_once() == 1
+    assert Cut.calls.count(first) == 2
+    assert effects(db) == ["a", "b"]
