@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from londiste.consumer import event_loop, source
+from londiste.consumer import event_loop, session_settings, source
 from londiste.consumer.context import Context
 from londiste.consumer.contracts import STEPS, Chunks, Job
 from londiste.consumer.delivery import Delivery
@@ -27,6 +27,9 @@ from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, connect, usable, use_own_names
 from londiste.errors import StateError
 from londiste.pgq.types import Batch
+
+#: Contracts under which the session for effects has transactions of ours.
+_HELD = {delivery for delivery in Delivery if delivery.one_transaction} | {Delivery.ONCE_PER_EVENT}
 
 #: ``process_batch`` of the user.
 BatchFunction = Callable[[Batch, Events, Context], object]
@@ -75,12 +78,18 @@ class Effects:
     def transaction(self) -> Iterator[None]:
         """A transaction, in one session until its end."""
         conn = self.open()
+        session_settings.restore(conn, unseen=False)
         self._held = True
         try:
             with conn.transaction():
                 yield
         finally:
             self._held = False
+
+    def restore(self) -> None:
+        """Before a batch: the settings of the session as it was opened."""
+        if self._conn is not None and usable(self._conn):
+            session_settings.restore(self._conn)
 
     def require_idle(self, batch: Batch) -> None:
         """Raises StateError if the user's function has left a transaction open."""
@@ -132,6 +141,8 @@ class Runner:
             crash.point("consumer.after-next-batch")
             started = time.monotonic()
             self.count = 0
+            if not self.may_commit and self.delivery in _HELD:
+                self.effects.restore()
             try:
                 done = STEPS[self.delivery](self._job(batch, careful=False), batch)
             except NeedsSavepoints:

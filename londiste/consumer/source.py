@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from psycopg import sql
 
+from londiste.consumer import session_settings
 from londiste.consumer.event_stream import Block
 from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import Outcome
@@ -132,6 +133,8 @@ class QueueSource:
         self.listener: Listener | None = None
         self._conn: Connection | None = None
         self._reader: Connection | None = None
+        #: Whether the user's function has had the session since its settings were restored.
+        self._lent = False
 
     # -- sessions --------------------------------------------------------------------------
 
@@ -193,10 +196,18 @@ class QueueSource:
     # -- batches ---------------------------------------------------------------------------
 
     def next_batch(self) -> Batch | None:
+        conn = self.conn
+        if self._lent:
+            session_settings.restore(conn)
+        batch = self._next_batch(conn)
+        self._lent = self.own_names and batch is not None
+        return batch
+
+    def _next_batch(self, conn: Connection) -> Batch | None:
         wish = self.wish
         try:
             return batches.next_batch(
-                self.conn,
+                conn,
                 self.queue,
                 self.consumer,
                 min_lag=wish.min_lag,
@@ -394,13 +405,13 @@ class CoopSource(QueueSource):
     def name(self) -> str:
         return f"{self.consumer}.{self.subconsumer}"
 
-    def next_batch(self) -> Batch | None:
+    def _next_batch(self, conn: Connection) -> Batch | None:
         # The functions of cooperative consumers register by themselves, at the end of the queue.
         # Asked each time: somebody may unregister the consumer while this process runs.
-        position(self.conn, self.queue, self.consumer, self.dsn)
+        position(conn, self.queue, self.consumer, self.dsn)
         wish = self.wish
         return coop.next_batch(
-            self.conn,
+            conn,
             self.queue,
             self.consumer,
             self.subconsumer,

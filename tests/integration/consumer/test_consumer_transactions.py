@@ -173,3 +173,22 @@ def test_an_event_whose_mark_is_lost_with_the_connection_is_named(
     assert consumer.run_once() == 1
     assert Cut.calls.count(first) == 2
     assert effects(db) == ["a", "b"]
+
+
+@pytest.mark.parametrize("delivery", HELD)
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "datestyle = 'German'; set timezone = 'Asia/Tokyo'; set client_encoding = 'LATIN1'",
+        "default_transaction_read_only = on",
+        "session characteristics as transaction read only",
+    ],
+)
+def test_what_a_function_sets_lasts_until_the_end_of_the_batch(
+    db: Database, delivery: Delivery, setting: str
+) -> None:
+    consumer = meddling(db, delivery, lambda conn: conn.execute(f"set {setting}"))
+    send(db, "c")
+    send(db, "d")
+    assert consumer.run_once() == 3
+    assert effects(db) == ["a", "b", "c", "d"]
