@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -168,6 +169,11 @@ def place_of(dsn: str) -> str:
     known = ("service", "host", "port", "dbname", "user")
     parts = conninfo.conninfo_to_dict(dsn)
     return conninfo.make_conninfo("", **{k: str(parts[k]) for k in known if parts.get(k)})
+
+
+def db_option(dsn: str) -> str:
+    """The option that leads a command of a hint there, without a password: ``--db dbname=shop``."""
+    return f"--db {shlex.quote(place_of(dsn))}"
 
 
 def describe_dsn(dsn: str) -> str:

@@ -26,6 +26,7 @@ from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, connect, describe_dsn, usable, use_own_names
 from londiste.db.names import word
 from londiste.db.notify import Listener
+from londiste.dsn import db_option
 from londiste.errors import (
     EventError,
     LondisteError,
@@ -283,11 +284,7 @@ class QueueSource:
                     return bool(batches.register_consumer(conn, self.queue, self.consumer))
                 return bool(batches.register_consumer_at(conn, self.queue, self.consumer, tick))
             except UnknownQueue as error:
-                raise UnknownQueue(
-                    f"consumer {self.consumer}: queue {self.queue} does not exist",
-                    detail=f"in {describe_dsn(self.dsn)}",
-                    hint=f"londiste queue create {word(self.queue)}",
-                ) from error
+                raise no_queue(self.queue, self.consumer, self.dsn) from error
 
     def unregister(self) -> bool:
         """Unregisters the consumer and deletes its position; False if it was not registered."""
@@ -310,11 +307,22 @@ class QueueSource:
 
 
 def position(conn: Connection, queue: str, consumer: str, dsn: str) -> int | None:
-    """The last finished tick of a consumer.  Raises UnknownConsumer."""
+    """The last finished tick of a consumer.  Raises UnknownQueue, UnknownConsumer."""
     found = queues.get_consumer_info(conn, queue, consumer)
     if not found:
+        if not queues.get_queue_info(conn, queue):
+            raise no_queue(queue, consumer, dsn)
         raise not_registered(queue, consumer, dsn)
     return found[0].last_tick
+
+
+def no_queue(queue: str, consumer: str, dsn: str) -> UnknownQueue:
+    """The error for a consumer of a queue that is not there."""
+    return UnknownQueue(
+        f"consumer {consumer}: queue {queue} does not exist",
+        detail=f"in {describe_dsn(dsn)}",
+        hint=f"londiste queue create {db_option(dsn)} {word(queue)}",
+    )
 
 
 def not_registered(queue: str, consumer: str, dsn: str) -> UnknownConsumer:

@@ -11,6 +11,7 @@ from londiste.changes.decode import singles
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, word
 from londiste.db.queries import first
+from londiste.dsn import db_option
 from londiste.errors import BadOption
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork
@@ -50,7 +51,7 @@ class IntoQueue(EventWork):
             raise BadOption(
                 f"handler qsplitter: queue {self.into} does not exist in"
                 f" {describe_dsn(conn.info.dsn)}",
-                hint=f"londiste queue create {word(self.into)}",
+                hint=f"londiste queue create {db_option(conn.info.dsn)} {word(self.into)}",
             )
         if not ours:
             raise BadOption(

@@ -10,7 +10,10 @@ from __future__ import annotations
 import logging
 from enum import StrEnum
 
+import psycopg
+
 from londiste.db.connection import Connection
+from londiste.dsn import db_option
 from londiste.errors import InstallError
 from londiste.install import ledger, owners, source
 from londiste.install.ledger import Installed
@@ -73,7 +76,7 @@ def check(conn: Connection, component: str, *, original: bool = False) -> Compat
         if original and (result is Compat.OWNED_BY_EXTENSION or installed.foreign):
             log.debug("schema %s was not installed by Londiste, but is compatible", ours.name)
         elif not result.fits:
-            raise _misfit(ours, installed, result, conn.info.dbname)
+            raise _misfit(ours, installed, result, conn.info)
         elif result is Compat.NEWER:
             log.info(
                 "schema %s has version %s, newer than this program's %s",
@@ -95,9 +98,11 @@ def _breaks(path: str, ours: tuple[int, int, int, int, int]) -> bool:
     )
 
 
-def _misfit(component: Component, installed: Installed, found: Compat, where: str) -> InstallError:
-    name = component.name
-    install = f"in database {where}: londiste install {name}"
+def _misfit(
+    component: Component, installed: Installed, found: Compat, at: psycopg.ConnectionInfo
+) -> InstallError:
+    name, where = component.name, at.dbname
+    install = f"londiste install {db_option(at.dsn)} {name}"
     match found:
         case Compat.MISSING if installed.foreign:
             return InstallError(

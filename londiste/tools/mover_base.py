@@ -12,6 +12,7 @@ from londiste.db import advisory_lock
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import word
 from londiste.db.queries import translated
+from londiste.dsn import db_option
 from londiste.errors import BadOption, EventError, UnknownQueue
 from londiste.install import compat
 from londiste.pgq import producer, queues
@@ -120,7 +121,7 @@ def unknown(queue: str, settings: ConsumerSettings) -> UnknownQueue:
     return UnknownQueue(
         f"queue {queue}: the target queue does not exist",
         detail=f"in {describe_dsn(where)}",
-        hint=f"create it there: londiste queue create {word(queue)}",
+        hint=f"create it there: londiste queue create {db_option(where)} {word(queue)}",
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 import londiste
 from londiste import Batch, Consumer, Context, Delivery, Event, Events
 from londiste.daemon.logcontext import Fields
+from londiste.dsn import db_option
 from londiste.errors import (
     BadOption,
     EventError,
@@ -145,7 +146,14 @@ def test_registering_on_an_unknown_queue_hints_at_create(db: Database) -> None:
     with pytest.raises(UnknownQueue) as caught:
         Consumer(db.dsn, queue_name="it's", consumer_name="c").register()
     assert caught.value.message == "consumer c: queue it's does not exist"
-    assert caught.value.hint.endswith("londiste queue create 'it'\"'\"'s'")
+    option = db_option(db.dsn)
+    assert caught.value.hint == f"londiste queue create {option} 'it'\"'\"'s'"
+
+
+def test_a_consumer_of_an_unknown_queue_names_the_queue(db: Database) -> None:
+    consumer = Storing(db.dsn, queue_name="nowhere")
+    with pytest.raises(UnknownQueue, match="consumer storing: queue nowhere does not exist"):
+        consumer.run_once()
 
 
 @pytest.mark.parametrize("delivery", ELSEWHERE)

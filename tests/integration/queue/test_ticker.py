@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -69,7 +70,8 @@ def test_one_daemon_ticks_several_databases_and_one_that_is_missing_stops_none(
     for conn in conns:
         wait_for_tick(conn)
     daemon.says("no_such_database")
-    daemon.says(f"hint: in database {empty.name}: londiste install pgq")
+    daemon.says("hint: londiste install --db")
+    assert re.search(rf"hint: londiste install --db '.*dbname={empty.name} .*' pgq", daemon.text)
     assert "Traceback" not in daemon.text
 
 
