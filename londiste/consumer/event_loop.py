@@ -105,7 +105,7 @@ def without_savepoints() -> One:
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
-            _call(function, event, ctx)
+            _in_ours(function, event, ctx)
         except BaseException as error:
             ctx.half_done = True
             if not isinstance(error, Exception) or transient(error) is not None:
@@ -121,7 +121,7 @@ def with_savepoints(policy: FailurePolicy) -> One:
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
             with ctx.db.transaction():
-                _call(function, event, ctx)
+                _in_ours(function, event, ctx)
         except Exception as error:
             _decide(error, event, ctx, policy)
 
@@ -149,7 +149,7 @@ def marked(
                 if marks.done(ctx.batch, event.id):
                     return
                 xid = transaction_id(marks.db())
-                _call(function, event, ctx)
+                _in_ours(function, event, ctx)
                 returned = True
                 require_transaction(marks.db(), ctx.batch, xid)
                 crash.point("consumer.after-effect")
@@ -164,7 +164,7 @@ def marked(
                 log.warning(
                     "%s, event %d of type %s: the function returned, but the commit of the mark"
                     " failed or was not confirmed: its side effect may happen again",
-                    _place(ctx.batch),
+                    place(ctx.batch),
                     event.id,
                     event.type,
                 )
@@ -176,11 +176,31 @@ def marked(
 
 def _not_unique(event: Event, batch: Batch) -> StateError:
     return StateError(
-        f"{_place(batch)}, event {event.id} of type {event.type}: its id is not unique",
+        f"{place(batch)}, event {event.id} of type {event.type}: its id is not unique",
         detail="a mark covers all events with one id; a filtered branch writes different ones",
         hint="choose another delivery contract, or consume the queue of the root, where ids are"
         " unique",
     )
+
+
+def _in_ours(function: EventFunction, event: Event, ctx: Context) -> None:
+    """Calls it inside a transaction of ours; what it has done to the session is seen at once."""
+    try:
+        _call(function, event, ctx)
+    except psycopg.Error:
+        _require_open(ctx.db, ctx.batch)
+        raise
+    _require_open(ctx.db, ctx.batch)
+
+
+def _require_open(conn: Connection, batch: Batch) -> None:
+    """Raises StateError if the function has closed the session; a lost one is something else."""
+    if conn.closed and not conn.broken:
+        raise StateError(
+            f"batch {batch.id} of queue {batch.queue}: the function closed ctx.db",
+            detail="its transaction was rolled back; the batch is not finished",
+            hint="do not close ctx.db: the consumer needs it and ends it itself",
+        )
 
 
 def _call(function: EventFunction, event: Event, ctx: Context) -> None:
@@ -215,6 +235,7 @@ def require_transaction(conn: Connection, batch: Batch, xid: int | None = None) 
 
     xid -- id of the transaction at its start; None: any transaction will do.
     """
+    _require_open(conn, batch)
     status = conn.info.transaction_status
     if status is TransactionStatus.INTRANS and xid is not None and xid != transaction_id(conn):
         status = TransactionStatus.IDLE
@@ -259,7 +280,7 @@ def whole(ctx: Context) -> Iterator[None]:
             raise
         if isinstance(error, (Retry, Dead)):
             raise EventError(
-                f"{_place(batch)}: {type(error).__name__} was raised outside process_event",
+                f"{place(batch)}: {type(error).__name__} was raised outside process_event",
                 detail=error.message,
                 hint=(
                     "in process_batch name the event: ctx.retry(event), ctx.dead(event, reason), or"
@@ -270,12 +291,33 @@ def whole(ctx: Context) -> Iterator[None]:
             ) from error
         _raise_transient(error)
         raise EventError(
-            f"{_place(batch)}: process_batch failed: {format_error(error)}",
+            f"{place(batch)}: process_batch failed: {format_error(error)}",
             detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}{raised_at(error)}",
             hint="correct the function and restart the consumer: the batch is delivered again",
             queue=batch.queue,
             batch_id=batch.id,
         ) from error
+
+
+def of_batch(error: psycopg.Error, batch: Batch, where: str) -> LondisteError:
+    """The error for one of the driver that the transaction of a batch has raised at its end.
+
+    where -- the database, without a password.
+    """
+    ours = from_database(error, where=where)
+    if ours.retry:
+        ours.say_more(place(batch))
+        return ours
+    # The detail of the server may contain values of rows.
+    text = error.diag.message_primary or format_error(error)
+    return EventError(
+        f"{place(batch)}: its transaction failed: {type(error).__name__}: {text}",
+        detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}; a deferred constraint is checked"
+        " by the commit",
+        hint="correct the function or the data and start the consumer again: the batch comes again",
+        queue=batch.queue,
+        batch_id=batch.id,
+    )
 
 
 def _raise_transient(error: Exception) -> None:
@@ -347,7 +389,7 @@ def _failed(error: Exception, event: Event, batch: Batch) -> EventError:
     if isinstance(error, StateError) and error.hint:
         hint = error.hint
     return EventError(
-        f"{_place(batch)}, event {event.id} of type {event.type}: {format_error(error)}",
+        f"{place(batch)}, event {event.id} of type {event.type}: {format_error(error)}",
         detail=f"{attempt}, inserted {event.time:%F %T%z}{raised_at(error)}",
         hint=hint,
         queue=batch.queue,
@@ -356,5 +398,6 @@ def _failed(error: Exception, event: Event, batch: Batch) -> EventError:
     )
 
 
-def _place(batch: Batch) -> str:
+def place(batch: Batch) -> str:
+    """Where an error is, for messages: queue, consumer and batch."""
     return f"queue {batch.queue}, consumer {batch.consumer}, batch {batch.id}"

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+import psycopg
+
 from londiste.consumer import event_loop, session_settings, source
 from londiste.consumer.context import Context
 from londiste.consumer.contracts import STEPS, Chunks, Job
@@ -24,8 +26,8 @@ from londiste.consumer.source import QueueSource
 from londiste.daemon import crash
 from londiste.daemon.logcontext import bound
 from londiste.daemon.statistics import BatchStatistics
-from londiste.db.connection import Connection, connect, usable, use_own_names
-from londiste.errors import StateError
+from londiste.db.connection import Connection, connect, describe_dsn, usable, use_own_names
+from londiste.errors import LondisteError, StateError
 from londiste.pgq.types import Batch
 
 #: Contracts under which the session for effects has transactions of ours.
@@ -144,10 +146,14 @@ class Runner:
             if not self.may_commit and self.delivery in _HELD:
                 self.effects.restore()
             try:
-                done = STEPS[self.delivery](self._job(batch, careful=False), batch)
-            except NeedsSavepoints:
-                # Everything was rolled back; the batch is still open and is read again.
-                done = STEPS[self.delivery](self._job(batch, careful=True), batch)
+                done = self._done(batch)
+            except LondisteError as error:
+                if error.retry:
+                    error.say_more(event_loop.place(batch))
+                raise
+            except psycopg.Error as error:
+                where = describe_dsn(self.effects.dsn)
+                raise event_loop.of_batch(error, batch, where) from error
             counters = {} if done is None else done.counters()
             self.statistics.count(self.count, time.monotonic() - started, counters)
         return batch
@@ -156,6 +162,15 @@ class Runner:
         """Closes the sessions."""
         self.source.close()
         self.effects.close()
+
+    def _done(self, batch: Batch) -> Context | None:
+        """Processes the batch by the steps of its contract."""
+        steps = STEPS[self.delivery]
+        try:
+            return steps(self._job(batch, careful=False), batch)
+        except NeedsSavepoints:
+            # Everything was rolled back; the batch is still open and is read again.
+            return steps(self._job(batch, careful=True), batch)
 
     # -- the pieces ------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from londiste.errors import (
     BadOption,
     EventError,
     LondisteError,
+    NodeUnreachable,
     StateError,
 )
 from tests.fixtures.cluster import Database
@@ -192,3 +193,52 @@ def test_what_a_function_sets_lasts_until_the_end_of_the_batch(
     send(db, "d")
     assert consumer.run_once() == 3
     assert effects(db) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("delivery", HELD)
+@pytest.mark.parametrize("then", ["", "select 1"])
+def test_a_function_that_closes_its_session_is_named_with_its_event(
+    db: Database, delivery: Delivery, then: str
+) -> None:
+    def closed(conn: Any) -> None:
+        conn.close()
+        if then:
+            conn.execute(then)
+
+    consumer = meddling(db, delivery, closed)
+    with pytest.raises(
+        EventError, match=r"event \d+ of type t: .*the function closed ctx\.db"
+    ) as e:
+        consumer.run_once()
+    assert e.value.hint == "do not close ctx.db: the consumer needs it and ends it itself"
+    assert effects(db) == []
+
+
+@pytest.mark.parametrize("delivery", HELD)
+def test_a_constraint_that_fails_at_the_commit_names_its_batch(
+    db: Database, delivery: Delivery
+) -> None:
+    db.execute("create table late (id int unique deferrable initially deferred)")
+    consumer = meddling(db, delivery, lambda conn: conn.execute("insert into late values (1), (1)"))
+    place = "queue q, consumer storing, batch 1"
+    with pytest.raises(EventError, match=f"{place}.*UniqueViolation: duplicate key") as e:
+        consumer.run_once()
+    assert "correct the function or the data" in e.value.hint
+    assert position(db) == 1
+
+
+@pytest.mark.parametrize("delivery", HELD[:3])
+def test_a_connection_that_is_lost_in_a_batch_names_the_batch(
+    db: Database, delivery: Delivery
+) -> None:
+    consumer = meddling(
+        db, delivery, lambda conn: db.value("select pg_terminate_backend(%s, 5000)", pid(conn))
+    )
+    with pytest.raises(NodeUnreachable) as e:
+        consumer.run_once()
+    assert "queue q, consumer storing, batch 1" in e.value.detail
+    assert effects(db) == []
+
+
+def pid(conn: Any) -> int:
+    return int(conn.info.backend_pid)
