@@ -10,7 +10,7 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.queries import tuples
 from londiste.errors import InstallError
-from londiste.monitor import partitions
+from londiste.monitor import partitions, subscriptions
 from londiste.monitor.captures.rules import UNREADY
 from londiste.monitor.nodes.doubts import (
     DETACHED,
@@ -19,6 +19,7 @@ from londiste.monitor.nodes.doubts import (
     SEQUENCE_DOUBTS,
     STALE_BELOW,
 )
+from londiste.pgq import queues
 from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import COPY_BELOW, ReplicatedTable
@@ -57,6 +58,7 @@ def collect(
         for changed in known(missing, lambda: partitions.find(conn, queue)) or ():
             do = partitions.remedy(changed.table, queue)
             errors.append(("partition", f"{changed.message}; hint: {do}"))
+    errors += unregistered(conn, queue, info)
     if info.type is not NodeType.LEAF:
         for silenced in replication_role.find(conn):
             errors.append(("replication-role", f"{silenced}: {UNCAPTURED}: {CHECK}"))
@@ -82,6 +84,20 @@ def collect(
         if COPY_BELOW in table.attrs:
             errors.append(("subscribers", f"table {table.name} {STALE_BELOW}: {CHECK}"))
     return tuple(errors)
+
+
+def unregistered(conn: Connection, queue: str, info: NodeInfo) -> list[tuple[str, str]]:
+    """Errors of a node whose subscribers include one that is no consumer of the queue any more."""
+    if info.type is NodeType.LEAF:
+        return []
+    before = nodes.get_subscriber_info(conn, queue)
+    consumers = {one.consumer_name for one in queues.get_consumer_info(conn, queue)}
+    found = list(subscriptions.unregistered(info.name, before, consumers))
+    if not found:
+        return []
+    # One that is added or removed meanwhile is not listed both times.
+    listed = {one.worker for one in nodes.get_subscriber_info(conn, queue)}
+    return [one for one in found if one[0] in listed]
 
 
 def copies_paused(conn: Connection, queue: str, missing: list[str]) -> bool | None:

@@ -1,12 +1,13 @@
-"""Subscriptions of nodes that read from another provider: they keep events without a reader."""
+"""Subscriptions without a reader, which keep events, and readers without a registration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from londiste.cascade.model import NodeInfo, NodeType, Subscriber
 from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.db.ddl import literal
+from londiste.db.names import argument
 
 
 def providers(settled: Iterable[NodeInfo]) -> dict[str, str]:
@@ -35,3 +36,20 @@ def unused(
             f" moved it; or in the database of {node}: select pgq_node.unregister_subscriber"
             f"({literal(queue)}, {literal(one.name)})",
         )
+
+
+def unregistered(
+    node: str, below: Sequence[Subscriber], consumers: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Pure: errors of a node for its subscribers whose worker is no consumer of its queue any more.
+
+    below -- the subscribers that are registered at the node.  consumers -- of its queue, by name.
+    """
+    for one in below:
+        if one.worker not in consumers:
+            yield (
+                one.worker,
+                f"node {node}: the worker of subscriber {one.name} is not registered any more, and"
+                f" node {one.name} gets nothing; hint: londiste change-provider --node"
+                f" {argument(one.name)} --provider {argument(node)}",
+            )

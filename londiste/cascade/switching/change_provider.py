@@ -192,13 +192,17 @@ def rollback(
 def _again(sites: Connections, scene: ClusterState, info: NodeInfo, timeout: float) -> list[Step]:
     """The steps that register a node again that was marked as failed; none when it is registered.
 
+    One whose worker was unregistered by hand is still listed, and is registered again, too.
     The node continues at its tick, if the provider still has that.
     """
     place, provider = scene.place(info.name), info.provider
     if not scene.answers(provider) or scene.info(provider).type is NodeType.LEAF:
         return []
     conn = sites.at(scene.place(provider).dsn)
-    known = any(s.name == info.name for s in nodes.get_subscriber_info(conn, scene.queue))
+    known = any(
+        s.name == info.name and queues.get_consumer_info(conn, scene.queue, s.worker)
+        for s in nodes.get_subscriber_info(conn, scene.queue)
+    )
     # The provider may have been renamed.
     called = nodes.get_worker_state(sites.at(place.dsn), scene.queue).provider
     if known and called == provider:

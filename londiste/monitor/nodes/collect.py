@@ -9,7 +9,7 @@ from londiste.db.connection import Connection
 from londiste.db.queries import fetch, tuples
 from londiste.db.relation import shapes
 from londiste.errors import LondisteError
-from londiste.monitor.node_errors import copies_paused
+from londiste.monitor.node_errors import copies_paused, unregistered
 from londiste.monitor.nodes.rules import NodeFacts
 from londiste.monitor.nodes.table_facts import TableFacts
 from londiste.orchestration.connections import Connections
@@ -65,11 +65,14 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
         tuple((kind, table, detail) for kind, table, detail in doubts),
         tuple(sorted(keys)),
         tuple(tables.get_follow_errors(conn, queue)),
-        tuple(
-            (name, text.splitlines()[0])
-            for name, text in sorted(errors.items())
-            # Of a copy: its table has a finding.
-            if text and not name.startswith(f"{node.worker}.copy.")
+        (
+            *(
+                (name, text.splitlines()[0])
+                for name, text in sorted(errors.items())
+                # Of a copy: its table has a finding.
+                if text and not name.startswith(f"{node.worker}.copy.")
+            ),
+            *unregistered(conn, queue, node),
         ),
         node.paused,
         None if under_way is None else (under_way.describe(), under_way.command(node.name)),

@@ -150,3 +150,29 @@ def test_status_names_a_subscription_of_a_node_that_reads_elsewhere(
     assert found["do"].endswith(statement)
     root.db.execute(statement)
     assert "subscription" not in londiste(root.db, "status").out
+
+
+def test_a_worker_that_was_unregistered_by_hand_is_registered_again(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    position = "select last_tick from pgq.get_consumer_info('q', 'w_leaf')"
+    before = root.db.value(position)
+    assert londiste(root.db, "check").code == 0
+    assert root.db.value("select pgq.unregister_consumer('q', 'w_leaf')") == 1
+    do = "londiste change-provider --node leaf --provider root"
+    for db, args in ((root.db, ()), (leaf.db, ("--all-nodes",))):
+        shown = londiste(db, "check", "--json", *args)
+        (found,) = [one for one in shown.json["findings"] if "w_leaf" in one["what"]]
+        assert "node leaf gets nothing" in found["why"]
+        assert (found["severity"], found["do"].endswith(do)) == ("critical", True)
+        assert found["do"].startswith("with the settings of root: ")
+    assert "node leaf gets nothing" in londiste(root.db, "status").out
+    done = londiste(leaf.db, "change-provider", "--provider", "root")
+    assert done.code == 0, done.err
+    assert "root: register leaf as subscriber" in done.err
+    assert root.db.value(position) == before
+    assert "gets nothing" not in londiste(root.db, "check").out
+    again = londiste(leaf.db, "change-provider", "--provider", "root")
+    assert "nothing to do" in again.err
