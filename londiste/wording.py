@@ -46,7 +46,10 @@ def at_node(hint: str, node: str) -> str:
     """
     elsewhere = next((says for _, says in calls(hint)), _ELSEWHERE.search(hint) is not None)
     named = re.sub(r"\bthis node\b", lambda _: f"node {node}", hint)
-    return named if elsewhere else f"with the settings of {node}: {named}"
+    if elsewhere:
+        return named
+    by_command = "londiste " in hint.partition(";")[0]
+    return f"{'with the settings of' if by_command else 'on node'} {node}: {named}"
 
 
 def whole_rows(table: str, *, skip: str = "") -> str:

@@ -26,7 +26,7 @@ from londiste.replication.model import COPY_BELOW, ReplicatedTable
 
 _T = TypeVar("_T")
 #: The command with more about a line of status.
-CHECK = "londiste check shows what to do"
+CHECK = "londiste check --all-nodes shows what to do"
 #: By the kind of ``sql/queries/table_losses.sql``: what a table lacks.
 _LOSSES = {
     "capture": "{}: its changes are not replicated",
@@ -70,10 +70,14 @@ def collect(
                 f"table {old} was renamed to {now}, events carry the old name: {CHECK}",
             )
         )
+    swapped = dict(known(missing, lambda: tuples(conn, "swapped_captures", queue=queue)) or ())
     for kind, name, why, _ in (
         known(missing, lambda: tuples(conn, "table_losses", queue=queue)) or ()
     ):
-        errors.append((kind, f"table {name} {_LOSSES[kind].format(why)}: {CHECK}"))
+        lacks = _LOSSES[kind].format(why)
+        if kind == "capture" and name in swapped:
+            lacks = f"was renamed: its changes are captured as those of table {swapped[name]}"
+        errors.append((kind, f"table {name} {lacks}: {CHECK}"))
     for rewritten in known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
         errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
     for kind, name, _ in known(missing, lambda: tuples(conn, "sequence_doubts", queue=queue)) or ():

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypedDict
 
 import click
 
 from londiste.cli import options, output
 from londiste.cli.plan_output import sites as open_sites
-from londiste.monitor import catalog, exposure, merging, partitions, schema_owners
-from londiste.monitor.captures import collect, rules
+from londiste.db.connection import Connection
+from londiste.monitor import catalog, merging
 from londiste.monitor.nodes import collect as node_facts
 from londiste.monitor.nodes import rules as node_findings
+from londiste.monitor.nodes.own_findings import OwnFindings
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.verdict import for_silent
@@ -35,7 +35,7 @@ class Checked(TypedDict):
 @click.command()
 @options.pass_context
 @click.option("--sizes", is_flag=True, help="Measure the largest values (reads every table once).")
-@click.option("--all-nodes", is_flag=True, help="Check all nodes, each against its provider.")
+@click.option("--all-nodes", is_flag=True, help="Check all nodes, each also against its provider.")
 @options.json_output(Checked)
 def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool) -> int:
     """Check the tables of this node and print findings: severity, cause and fix.
@@ -49,13 +49,14 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
     queue = settings.queue_name
     found: list[Finding] = []
     with open_sites(settings, bounded=not sizes) as sites:
-        facts = collect.collect(sites.at(settings.db), queue, sizes=sizes)
-        if any(one.captures and one.trigger == "capture" for one in facts):
-            names = tuple(root_trigger.unable(sites, sites.at(settings.db), queue))
-            facts = [replace(one, unreadable=names) for one in facts]
-        found += rules.findings(facts, queue)
+        local = sites.at(settings.db)
+        own = OwnFindings(queue, lambda conn: root_trigger.unable(sites, conn, queue))
         if all_nodes:
-            every, silent = node_facts.everywhere(sites, settings.db, queue)
+
+            def look(conn: Connection, node: str) -> None:
+                own.add(conn, node, sizes=sizes and conn is local)
+
+            every, silent = node_facts.everywhere(sites, settings.db, queue, look)
             by_name = {node.name: node for node, _ in every}
             for node, provider in every:
                 above = None if node.type == "root" else by_name.get(provider)
@@ -73,16 +74,15 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
             ]
             found += merging.everywhere(sites, settings.db, queue)
         else:
-            here = node_facts.collect(sites.at(settings.db), queue)
-            found += node_findings.findings(here, None, queue)
+            own.add(local, sizes=sizes)
+            found += node_findings.findings(node_facts.collect(local, queue), None, queue)
             found += merging.find(sites, settings.db, queue)
-        found += partitions.findings(partitions.find(sites.at(settings.db), queue), queue)
-        found += schema_owners.findings(sites.at(settings.db), queue)
-        found += exposure.findings(exposure.find(sites.at(settings.db)), queue)
+    found += own.found
+    tables = len(own.tables)
     found.sort(key=lambda one: -one.severity)
     if as_json:
-        output.as_json(Checked(tables=len(facts), sizes=sizes, findings=catalog.shown(found)))
+        output.as_json(Checked(tables=tables, sizes=sizes, findings=catalog.shown(found)))
     else:
         output.findings(found)
-        output.message(f"{len(facts)} tables checked, {len(found)} findings")
+        output.message(f"{tables} tables checked, {len(found)} findings")
     return int(worst(found))

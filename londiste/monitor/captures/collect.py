@@ -34,6 +34,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     known = [t for t in tables.get_table_list(conn, queue) if t.local]
     lost = {str(table): reason for table, reason in tables.lost_captures(conn, queue)}
     renamed = tables.renamed_tables(conn, queue)
+    swapped: dict[str, str] = dict(tuples(conn, "swapped_captures", queue=queue))
     stale = dict(tables.stale_captures(conn, queue))
     triggers = change_form.triggers(conn, queue)
     widths: dict[str, int | None] = dict(tuples(conn, "captured_tables", queue=queue))
@@ -53,6 +54,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 root=node.type is NodeType.ROOT,
                 trigger=how.trigger,
                 lost=lost.get(str(table.name), ""),
+                swapped=swapped.get(str(table.name), ""),
                 renamed=_renamed(table, renamed.get(table.name), node, how),
                 events_lost=_new_name(node, how),
                 stale=stale.pop(name, ""),

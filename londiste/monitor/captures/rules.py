@@ -33,7 +33,8 @@ class CaptureFacts:
     root -- whether its captures are the events of the queue; those of a branch are its provider's.
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
-    lost -- why nothing is captured any more; stale -- what does not match, and what to run.
+    lost -- why nothing is captured any more; swapped -- the other table whose name its events
+        carry, because both were renamed; stale -- what does not match, and what to run.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     nullable -- columns of pkey= that may be NULL.
     whole_row -- rows without a key match by all columns.
@@ -50,6 +51,7 @@ class CaptureFacts:
     root: bool = True
     trigger: str = "capture"
     lost: str = ""
+    swapped: str = ""
     renamed: str = ""
     events_lost: bool = False
     stale: str = ""
@@ -111,7 +113,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 f"londiste change-form {one.argument} --trigger logutriga",
             )
         )
-    if one.stale and one.there:
+    if one.stale and one.there and not one.swapped:
         what, _, run = one.stale.partition(": ")
         found.append(
             finding(
@@ -167,10 +169,17 @@ def _uncaptured(one: CaptureFacts, make: _Make) -> Finding:
     if one.root:
         again = f"{restore}, then on the nodes below: londiste resync {one.argument}"
         gone = f"londiste remove-table {one.argument}; or create it again, then {again}"
+        if one.swapped:
+            why = (
+                f"it was renamed, and has the capture of table {one.swapped}: nodes below write its"
+                f" rows into {one.swapped}"
+            )
         return make(
             Severity.CRITICAL,
             "capture-lost",
-            "its changes are not captured",
+            f"its changes are captured as those of table {one.swapped}"
+            if one.swapped
+            else "its changes are not captured",
             why,
             again if one.there else gone,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
@@ -89,9 +91,15 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
 
 
 def everywhere(
-    sites: Connections, dsn: str, queue: str
+    sites: Connections,
+    dsn: str,
+    queue: str,
+    visit: Callable[[Connection, str], None] = lambda conn, node: None,
 ) -> tuple[list[tuple[NodeFacts, str]], list[tuple[str, str]]]:
-    """The nodes that answer, each with the name of its provider, and the others."""
+    """The nodes that answer, each with the name of its provider, and the others.
+
+    visit -- called with each node that answers, too.
+    """
     local = sites.at(dsn)
     found, silent = [], []
     own = nodes.get_node_info(local, queue).name
@@ -104,6 +112,7 @@ def everywhere(
             )
             provider = nodes.get_node_info(conn, queue).provider
             found.append((collect(conn, queue), provider))
+            visit(conn, member.name)
         except LondisteError as error:
             silent.append((member.name, error.message))
     return found, silent

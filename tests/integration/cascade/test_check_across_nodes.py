@@ -69,6 +69,45 @@ def test_nodes_are_held_against_their_providers(nodes_of: Nodes, londiste: Comma
     assert all(row["do"] for row in answer.json["differences"])
 
 
+KINDS = ("capture-lost", "renamed")
+
+
+def test_captures_of_other_nodes_are_checked_and_say_where_to_act(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for node, args in ((root, ()), (leaf, ("--expect-sync",))):
+        node.db.execute(
+            "create schema s; create table t (id int primary key);"
+            " create table u (id int primary key); create table w (id int primary key)"
+        )
+        assert londiste(node.db, "add-table", "t", "u", "w", *args).code == 0
+    answer = londiste(leaf.db, "check", "--all-nodes", "--json")
+    assert {one["kind"] for one in answer.json["findings"]} == {"worker"}
+    root.db.execute(
+        "alter table t rename to z; alter table u rename to t; alter table z rename to u;"
+        "alter table w set schema s"
+    )
+    shown = londiste(leaf.db, "status").out
+    swapped = "table public.t was renamed: its changes are captured as those of table public.u"
+    assert f"ERR: capture: {swapped}: londiste" in shown
+    assert "not replicated" not in shown
+    answer = londiste(leaf.db, "check", "--all-nodes", "--json")
+    assert answer.code == 2
+    assert answer.json["tables"] == 3
+    found = {one["what"]: one["do"] for one in answer.json["findings"] if one["kind"] in KINDS}
+    moved = found.pop("node root: table public.w: it was renamed to s.w")
+    assert moved.startswith('on node root: alter table "s"."w" set schema "public"; or keep')
+    for one, other in (("t", "u"), ("u", "t")):
+        what = f"node root: table public.{one}: its changes are captured as those of table"
+        assert found.pop(f"{what} public.{other}") == (
+            f"with the settings of root: londiste triggers --restore public.{one}, then on the"
+            f" nodes below: londiste resync public.{one}"
+        )
+    assert found == {}
+
+
 def test_a_node_that_does_not_answer_is_a_finding(nodes_of: Nodes, londiste: CommandLine) -> None:
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")

@@ -116,7 +116,7 @@ def test_tables_that_are_no_longer_captured_are_shown(
     root.db.execute("drop table a; create table a (id int primary key)")
     root.db.execute("alter table b rename to bb")
     root.db.execute("alter table c disable trigger user")
-    check = ": londiste check shows what to do"
+    check = ": londiste check --all-nodes shows what to do"
     end = f": its changes are not replicated{check}"
     assert status.collect(leaf.dsn, QUEUE).node("root").errors == (
         ("capture", f"table public.b was renamed to public.bb, events carry the old name{check}"),

@@ -126,6 +126,7 @@ def test_a_command_for_another_node_or_queue_stays_as_it_is(hint: str) -> None:
             "on the root: londiste change-form t --trigger capture; then on node leaf: londiste"
             " resync t",
         ),
+        ("alter table t add primary key (…)", "on node leaf: alter table t add primary key (…)"),
         ("inspect it on the provider: londiste queue events q", None),
         ("give the provider's table a primary key: alter table t", None),
         ("add them with the settings of node leaf: londiste columns t --add", None),
