@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from londiste.cascade import fencing
 from londiste.cascade import sqlapi as nodes
@@ -31,6 +31,7 @@ from londiste.replication.worker.copy_launcher import Copies
 from londiste.replication.worker.fkey_validator import ForeignKeys
 from londiste.replication.worker.provider import Source
 from londiste.replication.worker.sessions import Sessions
+from londiste.replication.worker.upkeep import Upkeep
 from londiste.replication.worker.watermarks import Watermarks
 from londiste.settings import WorkerSettings
 
@@ -61,6 +62,7 @@ class WorkerParts:
     follower: AutoAdd
     beat: Beat
     observe: Callable[[int, float], None] | None = None
+    upkeep: Upkeep = field(default_factory=Upkeep)
 
 
 class _Duties:
@@ -155,6 +157,7 @@ class ApplyDuties(_Duties):
 
         Returns whether another unit is due at once.
         """
+        self._parts.upkeep.look_after(self._sessions.node(), state)
         source = self._sessions.provider(state, duty)
         if not asked:
             # What arrives from here on is looked at after the batch.

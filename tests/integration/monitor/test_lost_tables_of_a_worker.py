@@ -104,3 +104,17 @@ def test_two_tables_that_change_names_are_found_and_the_finding_mends_them(
         rows = f"select id, v from {name} order by id"
         assert leaf.database.execute(rows) == root.database.execute(rows)
     assert kinds(leaf, command, "check") == {}
+
+
+def test_harmless_changes_of_a_leaf_are_noted_by_its_worker(
+    line: Line, leaf: LineNode, command: Command
+) -> None:
+    assert leaf.worker is not None
+    leaf.worker.stop()
+    line.nodes["root"].database.execute("truncate t")
+    line.tick()
+    # Each one at its start.
+    for _ in range(2):
+        line.once(leaf)
+    leaf.database.execute("alter table t add w text")
+    assert kinds(leaf, command, "check") == {}
