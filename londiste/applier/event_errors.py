@@ -17,7 +17,7 @@ from londiste.changes.row_values import format_error
 from londiste.changes.types import RowChange, Truncate
 from londiste.db import owner
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, argument
+from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import query
 from londiste.db.relation import Relation
 from londiste.error_origin import in_owner_code, raised_by_code, rights_hint, server_hint
@@ -54,8 +54,10 @@ class EventErrors:
             return known
         state = error.sqlstate or ""
         by: tuple[str, ...] = ()
+        hint = ""
         if isinstance(change, RowChange) and not exists and error.diag.constraint_name:
             by = self._columns_of(shape, error.diag.constraint_name)
+            hint = self._index_hint(shape, error)
         return self.error(
             change,
             shape,
@@ -63,11 +65,33 @@ class EventErrors:
             # Of the 22 class it may be the key itself that is no value of its type.
             detail=f"{'' if state.startswith('22') else key_of(change)}SQLSTATE {state},"
             f" SQL: {statement}",
-            hint=_hint_of(error, shape.name),
+            hint=hint or _hint_of(error, shape.name),
             kind="exists" if exists else kind_of(state),
             statement=statement,
             sqlstate=state,
             by=by,
+        )
+
+    def _index_hint(self, shape: Relation, error: psycopg.Error) -> str:
+        """The hint for a unique index that only this node may have; '' for other errors.
+
+        A copy would not help: it drops the index, and cannot build it again over those rows.
+        """
+        name = error.diag.constraint_name
+        if error.sqlstate not in ("23505", "23P01") or not name or in_owner_code(error):
+            return ""
+        found = self._conn.execute(query("unique_object"), [shape.oid, name]).fetchone()
+        if found is None or found[2]:
+            return ""
+        schema, by_constraint, _ = found
+        drop = (
+            f"alter table {shape.name.quoted} drop constraint {quote(name)}"
+            if by_constraint
+            else f"drop index {TableName(schema, name).quoted}"
+        )
+        return (
+            f"if the table of the provider has no {name}, drop it here, and the worker continues:"
+            f" {drop}; otherwise {hint_for(error.sqlstate, shape.name)}"
         )
 
     def _columns_of(self, shape: Relation, index: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.copy.prepare import find
+from londiste.db import ddl
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.ddl import run_stored
 from londiste.db.queries import query, translated
@@ -90,10 +91,32 @@ def not_built(
             detail=error.diag.message_detail or "",
             # A trigger refuses other writes: the table is a copy.
             hint="correct the rows of the target table in a session with: set"
-            " session_replication_role = replica; the index is then built again automatically",
+            " session_replication_role = replica; the index is then built again automatically"
+            + _given_up(conn, queue, table, error.diag.constraint_name or ""),
             queue=queue,
         )
     return from_database(error, where=whereabouts(conn))
+
+
+def _given_up(conn: Connection, queue: str, table: ReplicatedTable, name: str) -> str:
+    """The end of the hint: the statement that gives up an index which the provider does not have.
+
+    Its definition is stored, so it cannot be dropped.
+    """
+    now = find(conn, queue, table)
+    parts = ddl.named((now.dropped_ddl if now is not None else None) or "", name)
+    if not parts:
+        return ""
+    calls = ", ".join(
+        f"londiste.copy_piece_done({', '.join(map(_constant, (queue, str(table.name), part)))})"
+        for part in parts
+    )
+    return f"; if the table of the provider has no {name}, give it up on this node: select {calls}"
+
+
+def _constant(text: str) -> str:
+    """A string constant in one line."""
+    return ddl.literal(text).replace("\n", "\\n")
 
 
 def more_sort_memory(conn: Connection) -> None:

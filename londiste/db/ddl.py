@@ -130,6 +130,19 @@ def run_stored(conn: Connection, text: str) -> None:
             conn.execute(f"set local search_path = {TEXT_SETTINGS['search_path']}".encode())
 
 
+def named(text: str, name: str) -> list[str]:
+    """The parts of a stored text that build and finish one index or constraint.
+
+    Empty for one that is not in it, for a primary key, and in text of other programs.
+    """
+    parts = []
+    for piece in pieces(text):
+        found = _MARK.match(piece.text)
+        if found is not None and json.loads(found[3]) == name:
+            parts.append(piece.text)
+    return [] if any(" primary key using index " in part for part in parts) else parts
+
+
 def _plain(table: TableName, index: Index) -> Removable:
     name = f"{quote(index.schema)}.{quote(index.name)}"
     return Removable(

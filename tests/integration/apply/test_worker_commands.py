@@ -376,3 +376,30 @@ def test_a_node_restored_from_a_backup_begins_where_it_is(line: Line) -> None:
     assert not line.error(leaf)
     line.once(leaf)
     assert _contents(leaf) == _contents(root)
+
+
+@pytest.mark.parametrize(
+    ("made", "drop"),
+    [
+        ("create unique index only_here on a (n)", 'drop index "public"."only_here"'),
+        (
+            "alter table a add constraint only_here unique (n)",
+            'alter table "public"."a" drop constraint "only_here"',
+        ),
+    ],
+)
+def test_a_unique_index_that_only_the_leaf_has_is_dropped_as_the_hint_says(
+    line: Line, made: str, drop: str
+) -> None:
+    root, leaf = _pair(line)
+    leaf.database.execute(made)
+    root.database.execute("insert into a values (1, 'x', 1), (2, 'y', 1)")
+    last = line.tick()
+    done = line.run(leaf, "worker", "--once")
+    assert done.code == 5
+    start = "hint: if the table of the provider has no only_here, drop it here, and the worker"
+    assert f"{start} continues: {drop}; otherwise copy the table again: londiste" in done.err
+    leaf.database.execute(drop)
+    line.once(leaf)
+    assert line.position(leaf) == last
+    assert _contents(leaf) == _contents(root)

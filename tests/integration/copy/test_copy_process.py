@@ -106,6 +106,33 @@ def test_rows_that_do_not_fit_an_index_are_not_copied_again(nodes: Nodes) -> Non
     assert nodes.leaf.value("select count(*) from pg_indexes where indexname = 'twice'") == 1
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        'create unique index "twi\'ce" on public.a (v)',
+        'alter table public.a add constraint "twi\'ce" unique (v)',
+    ],
+)
+def test_an_index_that_only_the_target_has_is_given_up_as_the_hint_says(
+    nodes: Nodes, made: str
+) -> None:
+    fill(nodes, A)
+    nodes.leaf.execute(made)
+    nodes.leaf.execute("create index other on public.a (v)")
+    nodes.add(A)
+    nodes.start()
+    text = wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    _, _, statement = text.partition("has no twi'ce, give it up on this node: ")
+    assert statement.startswith("select londiste.copy_piece_done(E'q', E'public.a', E'-- ")
+    assert nodes.leaf.execute(statement)[0][0] is True
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+    names = (
+        "select string_agg(indexname, ' ' order by indexname) from pg_indexes where tablename = 'a'"
+    )
+    assert nodes.leaf.value(names) == "a_pkey other"
+
+
 def test_a_table_removed_during_its_copy_is_let_go_at_once(nodes: Nodes) -> None:
     fill(nodes, A)
     nodes.add(A)
