@@ -26,10 +26,10 @@ from londiste.cascade.forward import Forwarder
 from londiste.cascade.progress import NodeProgress
 from londiste.changes.decode import decode_all
 from londiste.changes.types import ExecuteScript, address
-from londiste.db.connection import Connection, describe_dsn, usable
+from londiste.db.connection import Connection, usable
 from londiste.db.names import TableName
 from londiste.db.relation import Relation
-from londiste.errors import ApplyError, EventError, LondisteError, ScriptFailed, from_database
+from londiste.errors import ApplyError, EventError, LondisteError, ScriptFailed
 from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch
@@ -432,7 +432,7 @@ class BatchApplier:
             self._note(error, batch)
             raise
         except psycopg.Error as error:
-            raise from_database(error, where=describe_dsn(self.target.info.dsn)) from error
+            raise errors.of_batch(error, self.target, self.queue, batch.id) from error
 
     def _note(self, error: EventError, batch: Batch) -> None:
         """Stores the failed event for the operator; its transaction is rolled back."""

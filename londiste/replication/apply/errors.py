@@ -5,16 +5,21 @@ One function per SQL function.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import psycopg
+
 from londiste.applier.conflict_log import storable, storable_image
 from londiste.changes.types import address
 from londiste.db import call
-from londiste.db.connection import Connection
-from londiste.db.names import TableName
-from londiste.errors import EventError
+from londiste.db.connection import Connection, describe_dsn
+from londiste.db.names import TableName, quote
+from londiste.db.queries import tuples
+from londiste.error_origin import raised_by_code
+from londiste.errors import EventError, LondisteError, from_database
 from londiste.replication.skipped_events import SkippedEvents
 
 
@@ -177,3 +182,26 @@ def skips_of(found: Sequence[Open]) -> SkippedEvents:
         frozenset((one.event_id, one.row) for one in skipped),
         frozenset(TableName.parse(one.dest) for one in skipped if one.dest),
     )
+
+
+def of_batch(error: psycopg.Error, conn: Connection, queue: str, batch: int) -> LondisteError:
+    """The error of the server for a batch, and not for one of its events.
+
+    Deferred triggers fire when the batch is committed: then no event is known.
+    """
+    known = from_database(error, where=describe_dsn(conn.info.dsn))
+    if known.retry or not raised_by_code(error):
+        return known
+    found: list[tuple[str, str, str]] = []
+    with contextlib.suppress(LondisteError, psycopg.Error):
+        found = tuples(conn, "deferred_triggers", queue=queue)
+    names = [f"{trigger} of {schema}.{table}" for schema, table, trigger in found]
+    if not names:
+        return known
+    schema, table, trigger = found[0]
+    known.say_more(
+        f"at the end of batch {batch}, where deferred triggers fire: {', '.join(names)}",
+        hint="change the trigger that raises the error; or let it fire for other sessions only:"
+        f" alter table {TableName(schema, table).quoted} enable trigger {quote(trigger)}",
+    )
+    return known

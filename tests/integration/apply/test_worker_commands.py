@@ -403,3 +403,24 @@ def test_a_unique_index_that_only_the_leaf_has_is_dropped_as_the_hint_says(
     line.once(leaf)
     assert line.position(leaf) == last
     assert _contents(leaf) == _contents(root)
+
+
+def test_an_error_of_a_deferred_trigger_names_the_batch_and_the_trigger(line: Line) -> None:
+    root, leaf = _pair(line)
+    leaf.database.execute(
+        "create function f() returns trigger language plpgsql as $$"
+        "begin raise 'no boom here'; end$$;"
+        "create constraint trigger later after insert on a deferrable initially deferred"
+        " for each row execute function f(); alter table a enable always trigger later"
+    )
+    root.database.execute("insert into a values (1, 'x', 1)")
+    last = line.tick()
+    done = line.run(leaf, "worker", "--once")
+    assert done.code != 0
+    assert "no boom here" in done.err
+    assert "where deferred triggers fire: later of public.a" in done.err
+    repair = 'alter table "public"."a" enable trigger "later"'
+    assert f"let it fire for other sessions only: {repair}" in done.err
+    leaf.database.execute(repair)
+    line.once(leaf)
+    assert line.position(leaf) == last
