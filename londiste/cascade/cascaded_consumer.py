@@ -21,7 +21,7 @@ from londiste.consumer.outcome import Outcome
 from londiste.consumer.progress import Progress
 from londiste.consumer.source import QueueSource, position
 from londiste.db.connection import Connection, session
-from londiste.db.locations import reach
+from londiste.db.connstr.locations import reach
 from londiste.errors import BadOption, UnknownConsumer
 from londiste.pgq import batches, position_check, ticks
 from londiste.pgq.position_check import KnownPosition

@@ -17,7 +17,7 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.locations import reach, with_parameters
+from londiste.db.connstr.locations import reach, with_parameters
 from londiste.errors import LondisteError, UnknownNode, from_database
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection, connect, describe_dsn, session
-from londiste.db.locations import reach
+from londiste.db.connstr.locations import reach
 from londiste.db.names import TableName, argument
 from londiste.engine.base import Engine
 from londiste.engine.session_pool import SessionPool

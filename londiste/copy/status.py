@@ -18,7 +18,7 @@ from londiste.copy.sqlapi.attempts import copy_choices
 from londiste.copy.sqlapi.control import Control, get_copy_control
 from londiste.copy.step_timings import StepTiming
 from londiste.db.connection import Connection, session
-from londiste.db.locations import reach
+from londiste.db.connstr.locations import reach
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
 from londiste.errors import LondisteError

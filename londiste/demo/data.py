@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from londiste.db.program_dsn import arguments_without_secrets
+from londiste.db.connstr.program_dsn import arguments_without_secrets
 from londiste.embedded.postgres import Cluster
 from londiste.errors import ServerBinariesMissing, StateError
 

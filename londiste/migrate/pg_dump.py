@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from londiste.db.program_dsn import arguments_without_secrets
+from londiste.db.connstr.program_dsn import arguments_without_secrets
 from londiste.embedded.binaries import find_binaries
 from londiste.errors import BadOption, ServerBinariesMissing, UsageError
 

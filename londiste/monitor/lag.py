@@ -14,7 +14,7 @@ from londiste.cascade import topology
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.daemon.durations import dhms
 from londiste.db.connection import Connection, session
-from londiste.db.locations import reach, with_parameters
+from londiste.db.connstr.locations import reach, with_parameters
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, InstallError, LondisteError
 from londiste.pgq import counting, position_check

@@ -16,7 +16,7 @@ from londiste.db.connection import (
     limit_answers,
     server_pid,
 )
-from londiste.db.locations import reach as reach
+from londiste.db.connstr.locations import reach as reach
 from londiste.db.queries import query, translated
 from londiste.errors import NodeBusy, NodeUnreachable
 

@@ -26,7 +26,7 @@ from londiste.cascade.commands.endpoint import (
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.locations import reach
+from londiste.db.connstr.locations import reach
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, BadOption, LondisteError, StateError
 from londiste.orchestration.connections import Connections

@@ -10,7 +10,7 @@ from psycopg import conninfo
 import londiste
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import describe_dsn
-from londiste.db.locations import reach
+from londiste.db.connstr.locations import reach
 from londiste.errors import BadOption, LondisteError, UnknownNode
 from londiste.install import apply, ledger, source
 from londiste.pgq import admin

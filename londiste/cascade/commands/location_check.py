@@ -7,7 +7,7 @@ from psycopg import conninfo
 
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, masked, session
-from londiste.db.locations import Refused, used
+from londiste.db.connstr.locations import Refused, used
 from londiste.dsn import PLACE_PARAMETERS, SECRETS
 from londiste.errors import BadOption, LondisteError, from_database
 

@@ -15,7 +15,7 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import masked
-from londiste.db.locations import completed
+from londiste.db.connstr.locations import completed
 from londiste.errors import AccessDenied, BadOption
 from londiste.monitor.doctor.preflight import node_findings
 from londiste.orchestration.connections import Connections

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from psycopg import conninfo
 
-from londiste.db.program_dsn import arguments_without_secrets
+from londiste.db.connstr.program_dsn import arguments_without_secrets
 from londiste.errors import UsageError
 
 

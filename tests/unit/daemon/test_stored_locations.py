@@ -9,7 +9,7 @@ from psycopg import conninfo
 
 from londiste.cascade.commands.endpoint import endpoint, worker_settings
 from londiste.cascade.commands.location_check import check_location, of_database
-from londiste.db.locations import Refused, completed, reach, used
+from londiste.db.connstr.locations import Refused, completed, reach, used
 from londiste.dsn import describe_dsn
 from londiste.errors import BadOption, StateError
 from londiste.settings import WorkerSettings

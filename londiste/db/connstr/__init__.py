@@ -1,0 +1,1 @@
+"""Connection strings: those that nodes store, and those of other programs."""
