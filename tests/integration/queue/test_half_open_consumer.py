@@ -11,9 +11,17 @@ import pytest
 from londiste import Context, Delivery, Event
 from londiste.consumer import source
 from londiste.errors import NodeUnreachable
+from londiste.pgq import queues
 from tests.fixtures.cluster import Database
-from tests.support.consumer_steps import Storing, effects, send
+from tests.support.consumer_steps import QUEUE, Storing, effects, send
 from tests.support.lines import Line
+
+
+@pytest.fixture
+def db(pgq_db: Database) -> Database:
+    pgq_db.execute("create table effects (ev_id int8, data text)")
+    queues.create_queue(pgq_db.connect(), QUEUE)
+    return pgq_db
 
 
 @pytest.fixture
