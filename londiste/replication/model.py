@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from londiste.cascade.model import decode_attrs as decode_attrs
 from londiste.cascade.model import encode_attrs as encode_attrs
@@ -239,3 +240,18 @@ def with_trigger(words: Sequence[str]) -> list[str]:
     )
     rest = [word for word in words if not word.startswith(_FLAGS)]
     return [*rest, f"{_FLAGS}{given}{'J' if compatible else 'C'}"]
+
+
+@dataclass(frozen=True)
+class SkippedEvents:
+    """Events that an operator skips.
+
+    rows -- event and row in it, 0 for a single row; tables -- of this node, of these events.
+    """
+
+    rows: frozenset[tuple[int, int]] = frozenset()
+    tables: frozenset[TableName] = frozenset()
+
+
+#: None is skipped.
+NO_SKIPS: Final = SkippedEvents()

@@ -53,8 +53,8 @@ from londiste.replication.ddl.apply import (
 )
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.forwarding.rewrite import EventRewriter
+from londiste.replication.model import SkippedEvents
 from londiste.replication.parallel.coordinator import LargeBatchApplier, LargeBatches
-from londiste.replication.skipped_events import SkippedEvents
 from londiste.standby.reader import StandbyLost, StandbyReader, batch_events
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from londiste.db.names import TableName, quote
 from londiste.db.queries import tuples
 from londiste.error_origin import raised_by_code
 from londiste.errors import EventError, LondisteError, from_database
-from londiste.replication.skipped_events import SkippedEvents
+from londiste.replication.model import SkippedEvents
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from londiste.pgq.types import Event
 from londiste.replication.apply.net_changes.decoded import NotFoldable, fold
 from londiste.replication.apply.net_changes.encoded import NetFold
 from londiste.replication.forwarding.rewrite import FilteredTable, held
-from londiste.replication.model import ReplicatedTable
-from londiste.replication.skipped_events import NO_SKIPS, SkippedEvents
+from londiste.replication.model import NO_SKIPS, ReplicatedTable, SkippedEvents
 from londiste.replication.tablesync.states import By, SyncState, from_text, in_copy, interesting
 from londiste.wording import whole_rows
 

@@ -31,8 +31,7 @@ from londiste.replication.apply.control_messages import SystemEvents
 from londiste.replication.apply.errors import Open
 from londiste.replication.apply.proofs import Proofs, control_events
 from londiste.replication.apply.routing import RoutingTable
-from londiste.replication.model import ReplicatedTable
-from londiste.replication.skipped_events import SkippedEvents
+from londiste.replication.model import ReplicatedTable, SkippedEvents
 from londiste.replication.tablesync.states import in_copy
 
 _ID, _TXID, _TYPE, _NAME = 0, 2, 4, 6

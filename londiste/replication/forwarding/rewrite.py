@@ -32,8 +32,7 @@ from londiste.db.relation import Relation
 from londiste.errors import BadOption, EventError, PartialEvent, from_database
 from londiste.handlers.base import TableRules
 from londiste.pgq.blocks import EventBlock, escaped, unescaped
-from londiste.replication.model import ReplicatedTable
-from londiste.replication.skipped_events import NO_SKIPS, SkippedEvents
+from londiste.replication.model import NO_SKIPS, ReplicatedTable, SkippedEvents
 from londiste.wording import whole_rows
 
 _FIELDS = list[str]
