@@ -201,7 +201,7 @@ def of_batch(error: psycopg.Error, conn: Connection, queue: str, batch: int) -> 
     schema, table, trigger = found[0]
     known.say_more(
         f"at the end of batch {batch}, where deferred triggers fire: {', '.join(names)}",
-        hint="change the trigger that raises the error; or let it fire for other sessions only:"
+        hint="change the trigger that raises the error; or, to fire it for other sessions only:"
         f" alter table {TableName(schema, table).quoted} enable trigger {quote(trigger)}",
     )
     return known

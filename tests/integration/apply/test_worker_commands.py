@@ -420,7 +420,7 @@ def test_an_error_of_a_deferred_trigger_names_the_batch_and_the_trigger(line: Li
     assert "no boom here" in done.err
     assert "where deferred triggers fire: later of public.a" in done.err
     repair = 'alter table "public"."a" enable trigger "later"'
-    assert f"let it fire for other sessions only: {repair}" in done.err
+    assert f"to fire it for other sessions only: {repair}" in done.err
     leaf.database.execute(repair)
     line.once(leaf)
     assert line.position(leaf) == last
