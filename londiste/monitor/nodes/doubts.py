@@ -125,8 +125,8 @@ def doubt(
             here = rows_first(argument(table))
             accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
             do = (
-                f"attach it again: alter table … attach partition"
-                f" {TableName.parse(detail).quoted} …; then {here}; or, if the root has"
+                f"attach it again: alter table {TableName.parse(table).quoted} attach partition"
+                f" {TableName.parse(detail).quoted} for values …; then {here}; or, if the root has"
                 f" detached it, too, drop it, or: {accept}"
             )
             return Severity.CRITICAL, what, why, do
