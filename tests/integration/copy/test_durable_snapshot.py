@@ -26,7 +26,7 @@ def test_the_snapshot_of_a_copy(pgq_db: Database) -> None:
         sides: Any = SimpleNamespace(
             location=pgq_db.dsn,
             session_name="copy",
-            job=SimpleNamespace(lock_timeout_ms=0, standby=None),
+            job=SimpleNamespace(lock_timeout_ms=0, standby=None, answer_seconds=None),
             provider=provider,
         )
         with unflushed(pgq_db, INSERT) as flushed, exported_snapshot(sides) as source:

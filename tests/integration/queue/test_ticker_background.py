@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,7 +47,10 @@ def test_a_database_without_the_sql_is_an_error_with_the_command_that_installs_i
     code, text = in_background(empty.dsn)
     assert code == 4, text
     assert f"error: {empty.name}: schema pgq is not installed" in text
-    assert f"hint: in database {empty.name}: londiste" in text and "install pgq" in text
+    hint = text.partition("hint: ")[2].strip()
+    assert f"dbname={empty.name}" in hint and hint.endswith(" pgq"), text
+    argv = shlex.split(hint)
+    assert argv[0] == "londiste" and "install" in argv
 
 
 def test_one_of_several_without_the_sql_stops_no_others(

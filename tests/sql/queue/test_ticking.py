@@ -372,6 +372,6 @@ class TestNotify:
 
     def test_a_very_long_name_does_not_stop_ticks(self, pgq_db: Database) -> None:
         conn = pgq_db.connect()
-        name = "ü" * 2000
+        name = "ü" * 1000
         conn.execute("select pgq.create_queue(%s)", [name])
         assert tick(conn, name) == 2
