@@ -20,8 +20,9 @@ TABLE = TableName("public", "t")
 
 #: A function and operators of the server, and the same ones of the owner, which his path finds.
 _TABLE = """
-    create table public.t (id int8 primary key, v text, n int4);
+    create table public.t (id int8 primary key, v text, n int4, tags text[]);
     create index t_lower on public.t (lower(v));
+    create index t_tags on public.t (cardinality(tags));
     create index t_part on public.t (n) where n > 5 and v <> 'x';
 """
 _TRAP = """
@@ -34,6 +35,9 @@ _TRAP = """
     end $t$;
     create function evil.lower(text) returns text language plpgsql immutable as
         'begin perform evil.act(); return pg_catalog.lower($1); end';
+    -- It fits better than that of the server, which takes any array.
+    create function evil.cardinality(text[]) returns int4 language plpgsql immutable as
+        'begin perform evil.act(); return pg_catalog.cardinality($1); end';
     create function evil.differs(text, text) returns boolean language plpgsql immutable as
         'begin perform evil.act(); return $1 operator(pg_catalog.<>) $2; end';
     create function evil.above(int4, int4) returns boolean language plpgsql immutable as
@@ -113,7 +117,7 @@ def test_names_without_schema_are_those_of_the_server_before_those_of_the_path(
     leaf: Database, removed: bool
 ) -> None:
     leaf.execute(
-        "drop index public.t_lower, public.t_part; set session_replication_role = replica;"
+        "drop index public.t_lower, public.t_part, public.t_tags; set session_replication_role = replica;"
         " insert into public.t values (1, 'A', 7)"
     )
     leaf.execute("update londiste.table_info set table_attrs = 'skip_truncate=1'")

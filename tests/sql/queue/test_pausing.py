@@ -53,6 +53,7 @@ def test_the_reason_of_a_pause_is_bounded(pgq_db: Database) -> None:
     assert pgq_db.value("select pgq.pause_consumer('q', 'c', repeat('x', 20000000))") is True
     length = "select length(reason) from pgq.get_paused_consumers('q', 'c')"
     assert pgq_db.value(length) == 1000
+    assert pgq_db.value("select max(length(pc_reason)) from pgq.paused_consumer") == 1000
     # One that an earlier version has stored.
     pgq_db.execute("update pgq.paused_consumer set pc_reason = repeat('x', 20000000)")
     assert pgq_db.value(length) == 1000
