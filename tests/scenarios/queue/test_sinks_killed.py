@@ -41,6 +41,7 @@ class Sinks:
     master: str = "local[4]"
     round: int = 0
     event: int = 0
+    firsts: list[int] = field(default_factory=list)
     state: dict[int, str] = field(default_factory=dict)
     told: list[tuple[int, str, int, str]] = field(default_factory=list)
 
@@ -61,6 +62,7 @@ class Sinks:
     def feed(self) -> None:
         """An epoch of all sinks, with more than a task hands to its driver."""
         first = self.event + 1
+        self.firsts.append(first)
         lines = []
         for key in self.chance.sample(range(200), 100):
             self.event += 1
@@ -128,6 +130,27 @@ class Sinks:
         found = self.directory / "checkpoints" / name / kind
         return max((int(path.name) for path in found.glob("[0-9]*")), default=-1)
 
+    def epochs(self, name: str) -> list[list[tuple[int, str, int, str]]]:
+        """The changes of each epoch of a sink, as Spark has noted its files.
+
+        An epoch has several files after a kill between the notes about a file and about its epoch.
+        """
+        checkpoint = self.directory / "checkpoints" / name
+        files: dict[int, set[str]] = {}
+        for path in (checkpoint / "sources" / "0").glob("[0-9]*"):
+            for line in path.read_text(encoding="utf-8").splitlines()[1:]:
+                note = json.loads(line)
+                files.setdefault(note["batchId"], set()).add(Path(note["path"]).stem)
+        told = {f"{first:09}": self.told[first - 1 : first + 99] for first in self.firsts}
+        found, last = [], -1
+        for number in range(self.notes(name, "offsets") + 1):
+            text = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8")
+            upto = json.loads(text.splitlines()[-1])["logOffset"]
+            names = sorted(n for log in range(last + 1, upto + 1) for n in files.get(log, ()))
+            found.append([change for n in names for change in told[n]])
+            last = upto
+        return found
+
     def wait(self, driver: Process, word: str) -> None:
         """Until it has said so."""
 
@@ -155,13 +178,22 @@ class Sinks:
         self.begin(dict.fromkeys(SINKS, ""))
         self.tell(None)
         assert driver.wait(1200) == 0, driver.said()[-5000:]
-        queued = "select ev_type, ev_data from pgq.event_template order by ev_id"
-        assert self.target.execute(queued) == [
-            (kind, f"{event} {value}") for event, kind, _, value in self.told
-        ]
+        queued = self.target.execute(
+            "select ev_type, ev_data from pgq.event_template order by ev_id"
+        )
+        assert len(queued) == len(self.told)
+        at = 0
+        for epoch in self.epochs("queue"):
+            # The order of the files of one epoch is Spark's.
+            assert sorted(queued[at : at + len(epoch)]) == sorted(
+                (kind, f"{event} {value}") for event, kind, _, value in epoch
+            )
+            at += len(epoch)
+        assert at == len(queued)
         assert self.target.execute("select * from appended order by event") == self.told
         assert dict(self.target.execute("select * from merged")) == self.state
-        writes = sum(kind != "delete" for _, kind, _, _ in self.told)
+        last = [{key: kind for _, kind, key, _ in epoch} for epoch in self.epochs("merge")]
+        writes = sum(kind != "delete" for epoch in last for kind in epoch.values())
         assert self.target.value("select count(*) from writes") == writes
         staged = "select relname from pg_class where relname like 'staged%' and relkind = 'r'"
         assert self.target.execute(staged) == []
