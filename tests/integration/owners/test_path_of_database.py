@@ -117,8 +117,8 @@ def test_names_without_schema_are_those_of_the_server_before_those_of_the_path(
     leaf: Database, removed: bool
 ) -> None:
     leaf.execute(
-        "drop index public.t_lower, public.t_part, public.t_tags; set session_replication_role = replica;"
-        " insert into public.t values (1, 'A', 7)"
+        "drop index public.t_lower, public.t_part, public.t_tags;"
+        " set session_replication_role = replica; insert into public.t values (1, 'A', 7)"
     )
     leaf.execute("update londiste.table_info set table_attrs = 'skip_truncate=1'")
     with leaf.connect(autocommit=True) as conn:
