@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import psycopg
@@ -108,30 +108,28 @@ def masked(dsn: str) -> str:
     return conninfo.make_conninfo("", **shown) if shown else "(defaults of libpq)"
 
 
-def without_secrets(dsn: str) -> str:
-    """A connection string without its secrets; unchanged if it has none, or cannot be read."""
-    try:
-        parts = conninfo.conninfo_to_dict(dsn)
-    except (psycopg.Error, UnicodeError):
-        # The error is reported when a session connects.
-        return dsn
-    if not parts.keys() & set(SECRETS):
-        return dsn
-    return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k not in SECRETS})
+def reduced(dsn: str, keep: Callable[[str], bool]) -> str:
+    """A connection string with some of its parameters only.
 
-
-def as_location(dsn: str) -> str:
-    """What a node may store of a connection string: where it leads, and how it is verified.
-
-    Unchanged if it has nothing else, or cannot be read.
+    Unchanged if it has no others, or cannot be read: that error is reported by who uses it.
     """
     try:
         parts = conninfo.conninfo_to_dict(dsn)
     except (psycopg.Error, UnicodeError):
         return dsn
-    if parts.keys() <= PLACE_PARAMETERS:
+    if all(map(keep, parts)):
         return dsn
-    return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k in PLACE_PARAMETERS})
+    return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if keep(k)})
+
+
+def without_secrets(dsn: str) -> str:
+    """A connection string without its secrets; unchanged if it has none, or cannot be read."""
+    return reduced(dsn, lambda key: key not in SECRETS)
+
+
+def as_location(dsn: str) -> str:
+    """What a node may store of a connection string: where it leads, and how it is verified."""
+    return reduced(dsn, PLACE_PARAMETERS.__contains__)
 
 
 def secrets_of(dsn: str) -> str:

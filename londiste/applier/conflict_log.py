@@ -23,8 +23,6 @@ from londiste.errors import ApplyError
 _MANY = 500
 #: Rows that policy log keeps of each table, unless the settings say another number.
 KEEP = 10_000
-
-
 #: Encodings of servers that store every text.
 _ALL = frozenset({"UTF8", "SQL_ASCII"})
 

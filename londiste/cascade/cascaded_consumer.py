@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import ConsumerState, NodeType
+from londiste.cascade.model import ConsumerState, NodeInfo, NodeType
 from londiste.cascade.progress import NodeProgress
 from londiste.consumer import Batch, Consumer, Delivery
 from londiste.consumer.factory import Parts, some
@@ -75,7 +75,7 @@ class NodeParts(Parts):
     def queue_dsn(self) -> str:
         try:
             with self._node() as conn:
-                return reach(self._state(conn).provider_location, "")
+                return _reach(self._state(conn))
         except UnknownConsumer:
             settings = self.settings
             raise UnknownConsumer(
@@ -95,7 +95,7 @@ class NodeParts(Parts):
             known = position_check.recall(conn, queue, name)
         # Also by a program that was started since its provider is another one.
         is_elsewhere = known is not None and known.source != state.provider
-        location = reach(state.provider_location, "", node=state.provider)
+        location = _reach(state)
         if location != on.dsn:
             # The former provider may have failed.
             on.close()
@@ -121,7 +121,7 @@ class NodeParts(Parts):
     def asked_to_pause(self, on: QueueSource) -> str | None:
         with self._node() as conn:
             state = self._acknowledge(conn)
-        if reach(state.provider_location, "", node=state.provider) != on.dsn or self._is_ahead:
+        if _reach(state) != on.dsn or self._is_ahead:
             self.begin(on)
         if self._is_ahead:
             return f": node {state.provider} has not reached tick {state.completed_tick} yet"
@@ -159,7 +159,7 @@ class NodeParts(Parts):
                 # The queue is in this database, complete.
                 provider, location = node.name, self.settings.db
             else:
-                location = reach(node.provider_location, "", node=provider)
+                location = _reach(node)
             with session(location, name="londiste consumer", autocommit=True) as source:
                 if like is not None:
                     tick = position(source, queue, like, location)
@@ -173,7 +173,7 @@ class NodeParts(Parts):
         queue, name = self.settings.queue_name, self.settings.consumer
         with self._node() as conn:
             try:
-                location = reach(self._state(conn).provider_location, "")
+                location = _reach(self._state(conn))
             except UnknownConsumer:
                 return False
             with session(location, name="londiste consumer", autocommit=True) as source:
@@ -230,6 +230,11 @@ class NodeParts(Parts):
                 conn, self.settings.queue_name, self.settings.consumer, True
             )
         return state
+
+
+def _reach(of: ConsumerState | NodeInfo) -> str:
+    """The connection string of the provider."""
+    return reach(of.provider_location, "", node=of.provider)
 
 
 class CascadedConsumer(Consumer):

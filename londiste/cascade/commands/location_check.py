@@ -7,8 +7,8 @@ from psycopg import conninfo
 
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, masked, session
-from londiste.db.connstr.locations import Refused, used
-from londiste.dsn import PLACE_PARAMETERS, SECRETS
+from londiste.db.connstr.locations import refusal
+from londiste.dsn import PLACE_PARAMETERS, SECRETS, reduced
 from londiste.errors import BadOption, LondisteError, from_database
 
 
@@ -29,8 +29,8 @@ def check_location(location: str) -> str:
                 hint="use a service (service=…) or a password file (~/.pgpass) instead;"
                 " for all nodes at once: remote_extra_connstr",
             )
-    found = used({k: str(v) for k, v in parts.items() if v not in (None, "")}, {}, {})
-    if isinstance(found, Refused):
+    found = refusal(location)
+    if found is not None:
         raise BadOption(
             f"the public connection string has {found.parameter}: {found.why}",
             detail="other hosts connect with it, and administrators of queues can change it",
@@ -50,15 +50,7 @@ def of_database(dsn: str) -> str:
 
     Its secrets remain, and ``check_location`` refuses them.
     """
-    try:
-        parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
-        # The error is reported by the check.
-        return dsn
-    kept = PLACE_PARAMETERS | set(SECRETS)
-    if parts.keys() <= kept:
-        return dsn
-    return conninfo.make_conninfo("", **{k: v for k, v in parts.items() if k in kept})
+    return reduced(dsn, lambda key: key in PLACE_PARAMETERS or key in SECRETS)
 
 
 def reachable_from_elsewhere(location: str) -> bool:

@@ -97,6 +97,12 @@ def with_parameters(dsn: str, **more: str | int | None) -> str:
     return conninfo.make_conninfo(dsn, **more)
 
 
+def refusal(location: str) -> Refused | None:
+    """Why no program would use a location, whatever its settings.  Raises psycopg.Error."""
+    found = used(_parsed(location), {}, {})
+    return found if isinstance(found, Refused) else None
+
+
 def used(
     stored: Mapping[str, str], extra: Mapping[str, str], environment: Mapping[str, str]
 ) -> dict[str, str] | Refused:

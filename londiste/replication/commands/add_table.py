@@ -45,6 +45,7 @@ from londiste.replication.commands.add_table_checks import (
     require_whole,
 )
 from londiste.replication.commands.add_table_step import AddTable, step_of
+from londiste.replication.forwarding import combined_queue
 from londiste.replication.model import (
     MERGE_ALL,
     ReplicatedTable,
@@ -259,14 +260,17 @@ def _below(
         filter_checks.refuse_rows_below(
             sites, dsn, node, table, wants, "that node would keep rows that the branch excludes"
         )
-        if wants.stored and (create or here is not None):
-            like = (origin, there.table) if create else None
-            merged_tables.refuse_deferrable(local, node, table, dest, options, like)
+        others = combined_queue.other_queues(local, node.queue, table, dest)
+        if wants.stored and (others or options.merge == MERGE_ALL):
+            if create:
+                merged_tables.refuse_deferrable(origin, node.queue, there.table, dest, created=True)
+            elif here is not None:
+                merged_tables.refuse_deferrable(local, node.queue, dest, dest, created=False)
         whole_row = theirs_now is not None and "whole_row" in theirs_now.attrs
         opts = replace(options, whole_row=True) if whole_row else options
         step = step_of(node, dsn, table, opts, keyless=keyless, created=create)
         if step.copied:
-            merged_tables.refuse_filled(local, node, table, dest, options)
+            merged_tables.refuse_filled(node, table, dest, options, others)
             merged_tables.require_positions(local, node, dest, every=options.merge == MERGE_ALL)
         if step.with_sequences:
             mine = looks.of(there.dsn, there.table) if create else here

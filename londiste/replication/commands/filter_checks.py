@@ -107,7 +107,8 @@ def incomplete(
     if not asking:
         return []
     try:
-        root = sites.at(upstream(sites, node.queue, sites.reach(node.provider_location)).root_dsn)
+        above = sites.reach(node.provider_location, node.provider)
+        root = sites.at(upstream(sites, node.queue, above).root_dsn)
     except NodeUnreachable:
         return []
     at_root = {t.name: t.dest for t in tables.get_table_list(root, node.queue) if t.local}

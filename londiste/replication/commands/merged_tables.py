@@ -16,7 +16,7 @@ from londiste.db.names import TableName, argument
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, StateError
 from londiste.replication.forwarding import combined_queue
-from londiste.replication.model import MERGE_ALL, NO_MERGE, ReplicatedTable, TableOptions
+from londiste.replication.model import NO_MERGE, ReplicatedTable, TableOptions
 
 #: Of deferrable constraints.
 UNCHECKED = (
@@ -63,27 +63,17 @@ def keys(
 
 
 def refuse_deferrable(
-    local: Connection,
-    node: NodeInfo,
-    table: TableName,
-    dest: TableName,
-    options: TableOptions,
-    source: tuple[Connection, TableName] | None = None,
+    conn: Connection, queue: str, like: TableName, dest: TableName, *, created: bool
 ) -> None:
-    """Refuses to fill a table from several queues that has a deferrable key or constraint.
+    """Refuses to fill table ``dest`` from several queues if it has a deferrable key or constraint.
 
-    source -- the table that it is created like; None: it is there.
+    conn, like -- the table, or with ``created`` the one of the provider that it is created like.
 
     Raises StateError.
     """
-    if options.merge != MERGE_ALL and not combined_queue.other_queues(
-        local, node.queue, table, dest
-    ):
-        return
-    conn, name = source or (local, dest)
-    for key in keys(conn, node.queue, [name]).get(name, ()):
+    for key in keys(conn, queue, [like]).get(like, ()):
         if key.deferrable:
-            first = "" if source is None else "create the table without it, or, in its provider: "
+            first = "create the table without it, or, in its provider: " if created else ""
             raise StateError(
                 f"table {dest}: constraint {key.name} is deferrable, rows of several queues would"
                 " not be checked against it",
@@ -163,16 +153,15 @@ def _call(command: str, names: Sequence[TableName]) -> str:
 
 
 def refuse_filled(
-    local: Connection, node: NodeInfo, table: TableName, dest: TableName, options: TableOptions
+    node: NodeInfo, table: TableName, dest: TableName, options: TableOptions, others: Sequence[str]
 ) -> None:
-    """Refuses a copy into a table that other queues fill, before anything is changed.
+    """Refuses a copy into a table that ``others`` fill, other queues, before anything is changed.
 
     The copy would empty the table, unless it keeps the rows there (``skip_truncate``) and copies
     one part (``no_merge``).
 
     Raises StateError.
     """
-    others = combined_queue.other_queues(local, node.queue, table, dest)
     if not others or (options.merge == NO_MERGE and options.skip_truncate):
         return
     add = _call("add-table", [table])
