@@ -60,6 +60,7 @@ def pytest_collection_finish() -> None:
     """Thousands of tests stay to the end: looking through them for garbage finds none."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

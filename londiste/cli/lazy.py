@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import re
 from collections.abc import Mapping
@@ -73,6 +74,10 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         if isinstance(command, click.Group):
             return command
+        if not gc.isenabled():
+            # The program is loaded; what it is made of stays to its end.
+            gc.freeze()
+            gc.enable()
         from londiste.cli.options import with_node
 
         return with_node(with_words(command))
