@@ -36,6 +36,7 @@ from londiste.replication.forwarding.combined_queue import others_filling
 from londiste.replication.forwarding.upstream_filters import held_above
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import select, table_meant
+from londiste.replication.tablesync.states import described
 from londiste.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -296,7 +297,7 @@ def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[Replica
 
 
 def _require_in_step(chosen: Sequence[ReplicatedTable]) -> None:
-    half = [f"{t.name} ({t.state or 'missing'})" for t in chosen if t.state != "ok"]
+    half = [f"{t.name} {described(t.state)}" for t in chosen if t.state != "ok"]
     if half:
         raise StateError(f"tables not in sync: {', '.join(half)}", hint="londiste wait-sync")
     if not chosen:

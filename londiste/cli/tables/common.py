@@ -93,20 +93,11 @@ def sync_progress(
 def sync_line(found: Sequence[ReplicatedTable]) -> str:
     """Pure: how many tables are in sync, and what some others do."""
     ok = sum(t.state == "ok" for t in found)
-    left = [f"{t.name} {_doing(t.state)}" for t in found if t.state != "ok"]
+    left = [f"{t.name} {states.described(t.state)}" for t in found if t.state != "ok"]
     more = "" if len(left) <= _SHOWN else f" and {len(left) - _SHOWN} more"
     word = "table" if len(found) == 1 else "tables"
     shown = f"; {', '.join(left[:_SHOWN])}{more}" if left else ""
     return f"{ok} of {len(found)} {word} in sync{shown}"
-
-
-def _doing(state: str | None) -> str:
-    match states.from_text(state):
-        case states.Missing():
-            return "waits for its copy"
-        case states.InCopy():
-            return "is being copied"
-    return "catches up"
 
 
 def copy_node_of(find: bool, node: str | None) -> str:

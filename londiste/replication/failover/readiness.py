@@ -22,6 +22,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.commands.triggers import rows_first
 from londiste.replication.failover import reroute
 from londiste.replication.model import ReplicatedSequence, ReplicatedTable
+from londiste.replication.tablesync.states import described
 
 _SHOWN = 5
 #: Removes a blocker that ends by itself.
@@ -81,7 +82,7 @@ def findings(
         elif here.state != "ok":
             found.append(
                 PromotionBlocker(
-                    f"table {table.name} is not in sync yet: {here.state}", "wait-sync"
+                    f"table {table.name} is not in sync: it {described(here.state)}", "wait-sync"
                 )
             )
         elif _holds_less(here, theirs.get(table.name)):

@@ -32,7 +32,7 @@ from londiste.replication.apply.errors import Open
 from londiste.replication.apply.proofs import Proofs, control_events
 from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.model import ReplicatedTable, SkippedEvents
-from londiste.replication.tablesync.states import in_copy
+from londiste.replication.tablesync.states import described, in_copy
 
 _ID, _TXID, _TYPE, _NAME = 0, 2, 4, 6
 
@@ -270,8 +270,8 @@ def require_in_step(state: WorkerState, known: Sequence[ReplicatedTable]) -> Non
     for table in known:
         if table.local and table.state != "ok":
             raise StateError(
-                f"table {table.name} is not in sync ({table.state}) and cannot be copied here:"
-                f" its rows come through queue {state.combined_queue}",
+                f"table {table.name} is not in sync (it {described(table.state)}) and"
+                f" cannot be copied here: its rows come through queue {state.combined_queue}",
                 detail=f"the combined root had to copy it, and node {state.name} is below that"
                 " root now",
                 hint=f"londiste remove-table {argument(table.name)}, then add-table"

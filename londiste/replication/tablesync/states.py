@@ -207,3 +207,15 @@ def from_text(text: str | None) -> SyncState:
         f"not a table state: {text!r}",
         hint="copy the table again: londiste resync TABLE",
     )
+
+
+def described(text: str | None) -> str:
+    """What happens to a table in this state, for people; raises StateError as ``from_text``."""
+    match from_text(text):
+        case Missing():
+            return "waits for its copy"
+        case InCopy():
+            return "is being copied"
+        case Ok():
+            return "is in sync"
+    return "catches up"

@@ -218,7 +218,7 @@ def test_a_table_that_is_not_in_step_is_refused(
     leaf.worker.kill()
     done = line.run(leaf, "compare")
     assert done.code == 3
-    assert "error: tables not in sync: public.t (in-copy)" in done.err
+    assert "error: tables not in sync: public.t is being copied" in done.err
 
 
 def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, LineNode]) -> None:

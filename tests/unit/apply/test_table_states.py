@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LondisteError, StateError
+from londiste.replication.failover import readiness
+from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import states
 from londiste.replication.tablesync.states import (
     By,
@@ -325,3 +328,22 @@ def test_a_wrong_rule_is_caught(rules: Rules) -> None:
 def test_the_right_rules_pass_the_schedules_that_catch_wrong_ones() -> None:
     for seed in range(300):
         simulate(replace(Rules()), _schedule(seed), seed)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (None, "waits for its copy"),
+        ("in-copy", "is being copied"),
+        ("catching-up", "catches up"),
+        ("do-sync:8", "catches up"),
+    ],
+)
+def test_a_node_that_is_no_root_yet_says_what_its_table_waits_for(
+    state: str | None, words: str
+) -> None:
+    name = TableName("public", "orders")
+    old = ReplicatedTable(name, name, local=True, state="ok")
+    new = ReplicatedTable(name, name, local=True, state=state)
+    [blocker] = readiness.findings("leaf", [old], [new], None, (), {}, {})
+    assert blocker.problem == f"table public.orders is not in sync: it {words}"
