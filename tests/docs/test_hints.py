@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -86,9 +87,13 @@ def sql_texts(path: Path) -> Iterator[Text]:
         yield Text.at(found[1].replace("''", "'"), path)
 
 
-TEXTS = [text for path in PYTHON for text in python_texts(path)] + [
-    text for path in SQL for text in sql_texts(path)
-]
+@cache
+def texts() -> list[Text]:
+    """The strings of all modules and SQL files, read when the first test asks."""
+    return [text for path in PYTHON for text in python_texts(path)] + [
+        text for path in SQL for text in sql_texts(path)
+    ]
+
 
 #: How the names of sessions in pg_stat_activity begin, which are no commands.
 SESSIONS = (["copy", "task"], ["copy", "index"], ["copy", "load"], ["copy", "keys"])
@@ -145,7 +150,7 @@ def defined_functions() -> set[str]:
 
 def test_every_command_that_a_message_names_exists_with_its_options() -> None:
     wrong = []
-    for text in TEXTS:
+    for text in texts():
         for found in re.finditer(r"\blondiste ((?:-{0,2}[A-Za-z][\w-]*[ ]?)+)", text):
             words = found[1].split()
             if words[0] in PROSE or (words[0] in SHELL and "/shell/" in text.where):
@@ -178,7 +183,7 @@ def test_a_command_for_another_place_is_preceded_by_the_place() -> None:
     """Otherwise it is completed with the settings file of the call, which is another node's."""
     call = hints_of_calls.given(["-c", "CALL", "x"])
     wrong = []
-    for text in TEXTS:
+    for text in texts():
         if text.where.startswith(_CATALOGS):
             continue
         told = hints_of_calls.completed(text, call, lambda words: _lookup(cli, words))
@@ -196,7 +201,7 @@ def test_every_sql_function_that_a_message_calls_is_defined() -> None:
     assert "pgq.ticker" in functions
     wrong = [
         f"{text.where}: no function {name} in: {text}"
-        for text in TEXTS
+        for text in texts()
         for name in re.findall(
             r"\b((?:pgq|pgq_coop|pgq_ext|pgq_node|londiste)[.][a-z_]\w*)\(", text
         )
@@ -222,10 +227,10 @@ def test_every_option_that_a_message_names_belongs_to_some_command() -> None:
 def test_every_argument_of_a_handler_has_its_option_in_front() -> None:
     """Otherwise a shell gives the next word to the command, as one more table."""
     argument = r"--handler-arg ('[^']*'|[^\s';,]+)"
-    assert sum(bool(re.search(argument, text)) for text in TEXTS) > 10
+    assert sum(bool(re.search(argument, text)) for text in texts()) > 10
     wrong = [
         f"{text.where}: {found[0]} in: {text}"
-        for text in TEXTS
+        for text in texts()
         for found in re.finditer(argument + r" (use --|[a-z_]+=)\S*", text)
     ]
     assert not wrong, "\n".join(wrong)
