@@ -67,7 +67,7 @@ class Performer:
             return self._perform(action)
         settings = self.settings(self.file.root.name)
         try:
-            with self.sites.answering(settings.lock_timeout + settings.response_timeout):
+            with self.sites.answering(settings.answer_seconds):
                 return self._perform(action)
         finally:
             # The next action may wait for a copy, and a failover must not wait for that.

@@ -29,7 +29,7 @@ def sites(settings: NodeSettings, *, bounded: bool = False) -> Connections:
         name="londiste admin",
         lock_timeout=settings.lock_timeout,
         extra=settings.remote_extra_connstr,
-        answer_seconds=settings.lock_timeout + settings.response_timeout if bounded else None,
+        answer_seconds=settings.answer_seconds if bounded else None,
     )
 
 

@@ -56,7 +56,7 @@ class Pair:
     @property
     def answer_seconds(self) -> float:
         """Seconds to wait for a response."""
-        return self.settings.lock_timeout + self.settings.response_timeout
+        return self.settings.answer_seconds
 
     def side(self, name: str) -> Side:
         """The side with this node name."""

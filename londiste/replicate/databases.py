@@ -152,7 +152,7 @@ def identify(
     with Connections(
         name=NAME,
         lock_timeout=settings.lock_timeout,
-        answer_seconds=settings.lock_timeout + settings.response_timeout,
+        answer_seconds=settings.answer_seconds,
     ) as sites:
         _require_different(sites, dsns)
         conn = sites.at(source)

@@ -62,7 +62,8 @@ class NodeSettings(QueueFields, DatabaseSettings):
         20.0,
         gt=0,
         description="Seconds, in addition to lock_timeout, after which a silent server counts as"
-        " unreachable: in a command that changes nodes, and as provider of a worker or a copy.",
+        " unreachable: in a command that changes nodes, and as database or provider of a worker"
+        " or a copy.",
     )
     run_as_owner: bool = Field(
         True,
@@ -98,6 +99,11 @@ class NodeSettings(QueueFields, DatabaseSettings):
         description="Create missing tables that are added automatically: as add-table --create"
         " (columns) or --create-full (full).",
     )
+
+    @property
+    def answer_seconds(self) -> float:
+        """Seconds after which a server that sends nothing, and does not work, is lost."""
+        return self.lock_timeout + self.response_timeout
 
     @model_validator(mode="after")
     def _role(self) -> Self:

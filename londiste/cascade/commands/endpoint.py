@@ -48,7 +48,7 @@ def connections(
     sites = Connections(
         name=name,
         lock_timeout=settings.lock_timeout,
-        answer_seconds=settings.lock_timeout + settings.response_timeout,
+        answer_seconds=settings.answer_seconds,
         known={one.location: one.dsn for one in known},
         event_triggers=event_triggers,
     )

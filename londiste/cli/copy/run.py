@@ -78,7 +78,7 @@ def run(
         standby=CopyStandby(settings.read_from, settings.read_from_wait)
         if settings.read_from
         else None,
-        answer_seconds=settings.lock_timeout + settings.response_timeout,
+        answer_seconds=settings.answer_seconds,
     )
     work = CopyProcess(
         job,

@@ -59,7 +59,7 @@ def planned(context: options.Context) -> Iterator[Planned]:
     file = context.cascade_file()
     of_root = dataclasses.replace(context, node=file.root.name).settings(NodeSettings)
     with sites(of_root) as where:
-        with where.answering(of_root.lock_timeout + of_root.response_timeout):
+        with where.answering(of_root.answer_seconds):
             reader = Reader(where, file, extra=of_root.remote_extra_connstr)
             tables = wanted(file, reader.existing)
             state = reader.state()

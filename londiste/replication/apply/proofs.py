@@ -67,12 +67,16 @@ class Proofs:
 
     conn -- the session on the provider; while it sends a long batch, another one is opened.
     location -- connection string of the provider.
+    answer_seconds -- see ``connect``; a server that works may take longer.
     """
 
-    def __init__(self, conn: Connection, queue: str, location: str) -> None:
+    def __init__(
+        self, conn: Connection, queue: str, location: str, answer_seconds: float | None = None
+    ) -> None:
         self._conn = conn
         self._queue = queue
         self._location = location
+        self._answer_seconds = answer_seconds
         self._knows = False
         self._met: set[int] = set()
         self._refused: set[int] = set()
@@ -121,7 +125,13 @@ class Proofs:
         if self._conn.info.transaction_status == TransactionStatus.IDLE:
             yield self._conn
             return
-        with session(self._location, name="londiste worker: proofs", autocommit=True) as conn:
+        with session(
+            self._location,
+            name="londiste worker: proofs",
+            autocommit=True,
+            answer_seconds=self._answer_seconds,
+            unless_busy=True,
+        ) as conn:
             yield conn
 
 

@@ -67,6 +67,7 @@ class LargeBatches(Jobs):
 
     source, target -- connection strings of the provider and this node.
     standby -- of the provider: the tasks read there, as far as it is usable.
+    answer_seconds -- as in ``StageSpec``.
     """
 
     node: str
@@ -74,6 +75,7 @@ class LargeBatches(Jobs):
     target: str = field(repr=False)
     flush_bytes: int = FLUSH_BYTES
     standby: StandbyReader | None = None
+    answer_seconds: float | None = None
 
     @contextlib.contextmanager
     def carried(
@@ -151,6 +153,7 @@ class LargeBatches(Jobs):
                 interest,
                 shapes,
                 self.flush_bytes,
+                answer_seconds=self.answer_seconds,
             )
 
         standby = None if source == self.source else self.standby

@@ -63,6 +63,7 @@ class StageSpec:
     queue, attempt -- of ``sqlapi.apply_start``.
     source, target -- connection strings.
     where -- condition over the columns of an event; '' for all.
+    answer_seconds -- a server that sends nothing for this time, and does not work, is lost.
     """
 
     queue: str
@@ -71,6 +72,7 @@ class StageSpec:
     target: str = field(repr=False)
     batch: Batch
     where: str
+    answer_seconds: float | None = field(default=None, kw_only=True)
 
     def condition(self, part: Slice) -> str | None:
         """SQL condition for the events of the slice."""

@@ -65,7 +65,8 @@ def stage_slice(task: StageTask[Any], fill: Callable[[Connection, Connection], S
     raises; then nothing is left behind.
     """
     spec, number = task.spec, task.slice.number
-    with session(spec.target, name=attempts.task_name(spec.queue), autocommit=True) as conn:
+    patient = {"autocommit": True, "answer_seconds": spec.answer_seconds, "unless_busy": True}
+    with session(spec.target, name=attempts.task_name(spec.queue), **patient) as conn:
         where = describe_dsn(spec.target)
         with translated(where):
             conn.execute("begin")
@@ -77,7 +78,7 @@ def stage_slice(task: StageTask[Any], fill: Callable[[Connection, Connection], S
             )
         if todo == "done":
             return number
-        with session(spec.source, name="londiste worker read", autocommit=True) as reader:
+        with session(spec.source, name="londiste worker read", **patient) as reader:
             try:
                 result = fill(reader, conn)
             except EventError as error:

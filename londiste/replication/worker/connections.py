@@ -25,6 +25,7 @@ from londiste.errors import NodeBusy, PositionLost, StateError
 from londiste.install import owners
 from londiste.orchestration.connections import reach
 from londiste.pgq import batches, position_check
+from londiste.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
@@ -34,28 +35,33 @@ TICK_CHANNEL = "pgq_tick"
 _PROCESS = uuid.uuid4().hex[:12]
 
 
-def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connection:
+def own_node(settings: WorkerSettings) -> Connection:
     """Opens the session on the node, with the replica role and the worker lock.
+
+    It breaks when the database sends nothing for ``answer_seconds``, and does not work.
 
     Raises NodeBusy naming the other worker's session, and InstallError when another role could
     replace the functions that the worker calls.
     """
-    name = f"londiste worker {job}"[:40] + f" {os.getpid()}@{socket.gethostname()}"
+    dsn = settings.db
+    name = f"londiste worker {settings.job_name}"[:40] + f" {os.getpid()}@{socket.gethostname()}"
     with named(f"node database {describe_dsn(dsn)}"):
         conn = connect(
             dsn,
             name=name,
             autocommit=True,
-            lock_timeout_ms=round(lock_timeout * 1000),
+            lock_timeout_ms=round(settings.lock_timeout * 1000),
             replica=True,
             synchronous=True,
+            answer_seconds=settings.answer_seconds,
+            unless_busy=True,
         )
     try:
         # The server notices a killed worker while it still works for it, where it can.
         with contextlib.suppress(psycopg.Error):
             conn.execute("set client_connection_check_interval = '1s'")
         owners.require(conn)
-        _require_alone(conn, queue)
+        _require_alone(conn, settings.queue_name)
     except BaseException:
         conn.close()
         raise

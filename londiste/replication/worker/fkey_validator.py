@@ -58,13 +58,17 @@ class Unchecked:
 class ForeignKeys:
     """Restores the foreign keys between tables that are in sync.
 
-    dsn -- of this node; lock_timeout -- in seconds.
+    dsn -- of this node; lock_timeout -- in seconds; answer_seconds -- see ``connect``; a
+    server that works may take longer.
     """
 
-    def __init__(self, dsn: str, queue: str, *, lock_timeout: float) -> None:
+    def __init__(
+        self, dsn: str, queue: str, *, lock_timeout: float, answer_seconds: float | None = None
+    ) -> None:
         self._dsn = dsn
         self._queue = queue
         self._lock_timeout = lock_timeout
+        self._answer_seconds = answer_seconds
         self._ok: frozenset[str] = frozenset()
         self._next = 0.0
         self._thread: threading.Thread | None = None
@@ -137,6 +141,8 @@ class ForeignKeys:
                 autocommit=True,
                 lock_timeout_ms=round(self._lock_timeout * 1000),
                 synchronous=True,
+                answer_seconds=self._answer_seconds,
+                unless_busy=True,
             ) as conn:
                 # A server that reads for a killed worker shall notice, where it can.
                 with contextlib.suppress(psycopg.Error):

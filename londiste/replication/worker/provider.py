@@ -183,7 +183,7 @@ def open_source(
         queue=state.queue,
         node=state.provider,
         # Who pauses this worker, or leads it to another node, does not wait for ever.
-        answer_seconds=settings.lock_timeout + settings.response_timeout,
+        answer_seconds=settings.answer_seconds,
     )
     try:
         connections.be_the_one_reader(conn, state)
@@ -224,6 +224,7 @@ def open_source(
         conn,
         state.queue,
         reach(state.provider_location, settings.remote_extra_connstr, node=state.provider),
+        settings.answer_seconds,
     )
     behind = None
     if state.combined_queue is not None:

@@ -40,14 +40,7 @@ def rewind(settings: WorkerSettings, *, force_resync: bool = False) -> int:
     Raises PositionLost when the tick is not the same on both and ``force_resync`` is false, or does
     not suffice for this node, as for a branch; StateError on a root.
     """
-    with contextlib.closing(
-        connections.own_node(
-            settings.db,
-            queue=settings.queue_name,
-            job=settings.job_name,
-            lock_timeout=settings.lock_timeout,
-        )
-    ) as target:
+    with contextlib.closing(connections.own_node(settings)) as target:
         state = nodes.get_worker_state(target, settings.queue_name)
         if state.type is NodeType.ROOT:
             raise StateError(
@@ -61,6 +54,7 @@ def rewind(settings: WorkerSettings, *, force_resync: bool = False) -> int:
                 name=settings.job_name,
                 queue=state.queue,
                 node=state.provider,
+                answer_seconds=settings.answer_seconds,
             )
         ) as source:
             connections.be_the_one_reader(source, state)

@@ -58,12 +58,7 @@ class Sessions:
         """The session on the worker's node.  Raises NodeUnreachable, Superseded."""
         if self.target is None or not usable(self.target):
             self.close_both()
-            self.target = connections.own_node(
-                self.settings.db,
-                queue=self.settings.queue_name,
-                job=self.settings.job_name,
-                lock_timeout=self.settings.lock_timeout,
-            )
+            self.target = connections.own_node(self.settings)
             self.news = TableNotifications(self.target, self.settings.queue_name)
         return self.target
 
@@ -190,6 +185,7 @@ class Sessions:
             reach(state.provider_location, settings.remote_extra_connstr, node=state.provider),
             settings.db,
             standby=standby,
+            answer_seconds=settings.answer_seconds,
         )
 
 
@@ -214,7 +210,10 @@ class ErrorReport:
             return
         try:
             conn = self._sessions.target or connect(
-                settings.db, name="londiste worker: error", autocommit=True
+                settings.db,
+                name="londiste worker: error",
+                autocommit=True,
+                answer_seconds=settings.answer_seconds,
             )
             try:
                 with translated(conn), reporting(conn):

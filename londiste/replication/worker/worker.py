@@ -116,6 +116,7 @@ class Worker:
             self.settings.db,
             self.settings.queue_name,
             lock_timeout=self.settings.lock_timeout,
+            answer_seconds=self.settings.answer_seconds,
         )
         self._seen = tables.TableListCache()
         self._watermarks = Watermarks(self.settings)
@@ -288,7 +289,12 @@ class Worker:
     def _is_dropped(self) -> bool:
         """Whether this database was a node when the worker started, and no longer is."""
         try:
-            with session(self.settings.db, name="londiste worker: node", autocommit=True) as conn:
+            with session(
+                self.settings.db,
+                name="londiste worker: node",
+                autocommit=True,
+                answer_seconds=self.settings.answer_seconds,
+            ) as conn:
                 return nodes.find_node_info(conn, self.settings.queue_name) is None
         except InstallError:
             return True

@@ -10,12 +10,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
+from londiste.daemon.loop import as_londiste
 from londiste.daemon.signals import Signals
+from londiste.errors import NodeUnreachable
 from londiste.orchestration.connections import Connections
 from londiste.pgq import batches
 from londiste.replication.apply.prefetch import JOIN_EVENTS
@@ -23,7 +26,9 @@ from londiste.replication.worker.provider import Source
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support import lines
 from tests.support.servers.kept_nodes import kept_nodes
+from tests.support.waiting import wait_for
 
 SCHEMA = "create table t (id int primary key, v text)"
 
@@ -190,3 +195,28 @@ def test_a_batch_of_one_row_takes_eight_statements_and_three_answers(
     sent = Counter(line.split("\t")[3] for line in trace.read_text().splitlines())
     # The look; begin, role, savepoint, versions, rows, position; commit.
     assert (sent["Execute"] + sent["Query"], sent["ReadyForQuery"]) == (8, 3), trace.read_text()
+
+
+def test_a_worker_whose_own_database_falls_silent_continues_in_a_new_session(
+    bench: Bench,
+) -> None:
+    """Also where the connection seems sound: something on the way has forgotten it."""
+    settings, here = bench.worker.settings, bench.leaf.database
+    bench.worker.close()
+    with lines.Line(settings.db) as line, closing(Signals()) as signals:
+        impatient = {"db": line.dsn, "lock_timeout": 0.5, "response_timeout": 0.5}
+        worker = Worker(lambda: settings.model_copy(update=impatient), signals)
+        with closing(worker):
+            worker._start()
+            target = worker._sessions.target
+            assert target is not None
+            pid = target.info.backend_pid
+            line.stall()
+            bench.tick(2)
+            with pytest.raises((NodeUnreachable, psycopg.Error), match="for 1 s") as silent:
+                worker.unit()
+            worker._recover(as_londiste(silent.value))
+            ended = "select count(*) = 0 from pg_stat_activity where pid = %s"
+            wait_for(lambda: here.value(ended, pid), what="the end of the silent session")
+            while bench.rows() < 2:
+                worker.unit()

@@ -14,6 +14,7 @@ from londiste.errors import InstallError
 from londiste.install import apply, compat, script
 from londiste.monitor.doctor.examine import examine
 from londiste.replication.worker import connections
+from londiste.settings import WorkerSettings
 from londiste.ticker import maintenance
 from tests.fixtures.cascade import CommandLine, Nodes
 from tests.fixtures.cluster import Database
@@ -107,7 +108,7 @@ def test_a_schema_that_has_changed_its_owner_is_reported_everywhere(
             compat.check(db.connect(), "pgq_coop")
             compat.check(db.connect(), "pgq_ext")
         with pytest.raises(InstallError, match=roles.stranger):
-            connections.own_node(db.dsn, queue="q", job="j", lock_timeout=1)
+            connections.own_node(WorkerSettings(db=db.dsn, queue_name="q", job_name="j"))
         with pytest.raises(InstallError, match=roles.stranger):
             connections.provider(db.dsn, "", name="w", queue="q", node="root")
         if schema == "pgq":
