@@ -145,8 +145,8 @@ def connect(
         the server's idle_in_transaction_session_timeout.
     replica -- triggers of the application stay silent (session_replication_role) in each
         transaction that ``transaction()`` begins; in others after ``keep_role``.
-    synchronous -- commits are flushed whatever the role's default says; never weaker than
-        what the database asks for.
+    synchronous -- commits are flushed whatever the role's default says, and whatever the server's
+        settings become; never weaker than what the database asks for now.
     answer_seconds -- the session breaks when a statement has no answer for so long, also where
         something on the way keeps the connection and lets nothing through; None: no limit.
         ``limit_answers`` changes it, and explains ``unless_busy``.
@@ -192,9 +192,12 @@ def connect(
     try:
         conn.backend = pooler.pin(conn, settings, lambda: _probe(params), conn.place)
         if synchronous:
+            # Set in any case: a reload of the server's settings would change one that is not.
             conn.execute(
-                "select pg_catalog.set_config('synchronous_commit', 'on', false)"
-                " where pg_catalog.current_setting('synchronous_commit') in ('off', 'local')"
+                "select pg_catalog.set_config(s.name,"
+                " case when s.now in ('off', 'local') then 'on' else s.now end, false)"
+                " from (select 'synchronous_commit' as name,"
+                " pg_catalog.current_setting('synchronous_commit') as now) as s"
             )
         if replica:
             conn.role = _replica_statement(conn)

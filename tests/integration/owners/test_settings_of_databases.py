@@ -121,6 +121,19 @@ def test_a_role_of_the_database_is_not_used(
             assert conn.execute("select current_user::text").fetchone() == (mallory,)
 
 
+@pytest.mark.parametrize(
+    ("of_database", "expected"), [("off", "on"), ("on", "on"), ("remote_apply", "remote_apply")]
+)
+def test_synchronous_commits_are_set_for_the_session(
+    database: Database, of_database: str, expected: str
+) -> None:
+    """So that no reload of the server's settings changes them while a daemon runs."""
+    database.execute(f"alter database {database.name} set synchronous_commit = {of_database}")
+    setting = "select setting, source from pg_settings where name = 'synchronous_commit'"
+    with connect(database.dsn, autocommit=True, synchronous=True) as conn:
+        assert conn.execute(setting.encode()).fetchone() == (expected, "session")
+
+
 @pytest.mark.parametrize("chosen", [False, True], ids=["by the owner", "by who connects"])
 def test_schemas_of_the_owner_are_not_run_by_a_superuser(
     chosen: bool, database: Database, pgq_db: Database, mallory: str
