@@ -24,6 +24,9 @@ from londiste.pgq import delayed, producer
 #: Events in one statement of ``send_many``.
 MANY = 2000
 
+#: Seconds after which a server that sends nothing, and does not work, is lost.
+ANSWER_SECONDS = 30.0
+
 #: Type, data and four extra fields.
 FIELDS = 6
 
@@ -44,14 +47,29 @@ class Producer:
     Threads may share a producer: it does one call after the other.
     """
 
-    def __init__(self, db: str | psycopg.Connection[Any], queue: str) -> None:
+    def __init__(
+        self,
+        db: str | psycopg.Connection[Any],
+        queue: str,
+        *,
+        answer_seconds: float | None = ANSWER_SECONDS,
+    ) -> None:
         """Opens no connection yet.
 
         db -- connection string: every call is a transaction; or an open connection of the
             program: events belong to its transaction.
+        answer_seconds -- with a connection string: a call raises NodeUnreachable when the server
+            sends nothing for so many seconds, and does not work; the next call opens a new session.
+            None: no limit.
         """
+        if answer_seconds is not None and not answer_seconds > 0:
+            raise BadOption(
+                f"answer_seconds={answer_seconds}: not a number of seconds",
+                hint="give a number above 0, or None for no limit",
+            )
         self.queue = queue
         self._dsn = db if isinstance(db, str) else None
+        self._answer_seconds = answer_seconds
         self._conn: Connection | None = None if isinstance(db, str) else db
         self._lock = threading.RLock()
 
@@ -74,7 +92,8 @@ class Producer:
             retries after an unknown commit.
 
         Raises UnknownQueue, StateError when inserts are off, BadOption for at and key together
-        and for text that the database cannot store.
+        and for text that the database cannot store.  After NodeUnreachable the event may have been
+        sent.
         """
         fields = (type, data, extra1, extra2, extra3, extra4)
         _require_text((*fields, key))
@@ -165,8 +184,13 @@ class Producer:
         """The session, for this thread alone: a transaction in it has the events of one call."""
         with self._lock:
             if self._dsn is not None and (self._conn is None or self._conn.closed):
-                name = f"londiste producer {self.queue}"
-                self._conn = connect(self._dsn, name=name, autocommit=True)
+                self._conn = connect(
+                    self._dsn,
+                    name=f"londiste producer {self.queue}",
+                    autocommit=True,
+                    answer_seconds=self._answer_seconds,
+                    unless_busy=True,
+                )
             assert self._conn is not None
             yield self._conn
 

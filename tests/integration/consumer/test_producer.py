@@ -46,6 +46,12 @@ def test_every_call_is_a_transaction_on_a_connection_string(db: Database) -> Non
     assert json.loads(data) == {"name": "Ärger"}
 
 
+def test_a_limit_of_no_seconds_is_refused() -> None:
+    for seconds in (0, -1.0, float("nan")):
+        with pytest.raises(BadOption, match="answer_seconds"):
+            Producer("", "q", answer_seconds=seconds)
+
+
 @pytest.mark.parametrize("rows", [None, dict_row])
 def test_events_belong_to_the_transaction_of_the_program(
     db: Database, rows: Callable[..., object] | None

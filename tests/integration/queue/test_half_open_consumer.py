@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from londiste import Context, Delivery, Event
+from londiste import Context, Delivery, Event, Producer
 from londiste.consumer import source
 from londiste.errors import NodeUnreachable
 from londiste.pgq import queues
@@ -76,3 +76,16 @@ def test_a_long_statement_of_the_function_is_waited_for(db: Database, line: Line
     assert consumer.work()
     assert effects(db) == ["a"]
     consumer.close()
+
+
+def test_a_producer_on_a_silent_connection_gives_up_and_sends_on_a_new_one(
+    db: Database, line: Line
+) -> None:
+    with Producer(line.dsn, QUEUE, answer_seconds=1.0) as events:
+        events.send("t", "a")
+        line.stall()
+        with pytest.raises(NodeUnreachable, match="not responded for 1 s"):
+            events.send("t", "b", key="b")
+        sent = events.send("t", "b", key="b")
+        assert events.send("t", "b", key="b") == sent
+    assert queues.event_count(db.connect(), QUEUE) == 2
