@@ -18,8 +18,6 @@ from londiste.pgq.liveness import Daemon
 
 #: Seconds that a daemon has to open a new session before it counts as ended.
 RECONNECT = 5.0
-#: Periods without a report after which a daemon counts as hung.
-MISSED = 3.0
 #: Seconds for which a consumer may work on one batch without a sign of life.
 CONSUMER_BATCH = 900.0
 
@@ -141,7 +139,7 @@ def judge(one: Daemon, *, patience: float = 0.0) -> Life:
     if one.has_session is False:
         return Life.ALIVE if silent <= RECONNECT else Life.GONE
     # An audit is silent while it reads a table, and between two ranges.
-    if one.kind == "audit" or silent <= max(MISSED * one.period, patience):
+    if one.kind == "audit" or silent <= max(liveness.MISSED * one.period, patience):
         return Life.ALIVE
     return Life.BUSY if one.is_executing else Life.HUNG
 

@@ -54,6 +54,9 @@ _NETWORK: dict[str, str] = {
     "tcp_user_timeout": "30000",
 }
 
+#: Seconds for which a session that gives up asks the server, in a session of its own.
+_ASK_SECONDS = 10.0
+
 #: Seconds in which a pooler gives a session a backend, or has none.
 _PROBE_SECONDS = 1.0
 
@@ -83,6 +86,14 @@ def limit_answers(conn: Connection, seconds: float | None, *, unless_busy: bool 
     """
     assert isinstance(conn, _Patient)
     conn.answer_seconds, conn.unless_busy = seconds, unless_busy
+
+
+def given_up_after(answer_seconds: float) -> float:
+    """Seconds after which a session is given up whose server cannot be reached any more.
+
+    It asks twice (``limit_answers``): whether the server works, and to end its process.
+    """
+    return answer_seconds + 2 * _ASK_SECONDS
 
 
 def end_if_silent(conn: Connection, seconds: float, came: Callable[[], bool]) -> bool:
@@ -298,7 +309,7 @@ class _Patient(psycopg.Connection[TupleRow]):
         name = self.info.parameter_status("application_name")
         try:
             with session(
-                self.dsn, name="londiste watch", autocommit=True, answer_seconds=10
+                self.dsn, name="londiste watch", autocommit=True, answer_seconds=_ASK_SECONDS
             ) as conn:
                 ours = [server_pid(self), name]
                 row = conn.execute(statement.format(what).encode(), ours).fetchone()

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 #: Seconds between two reports of an idle daemon, and of one that has worked since the last.
 PERIOD = 10.0
 BUSY_PERIOD = 5.0
+#: A daemon counts as hung after so many times the seconds between two reports.
+MISSED = 3.0
 #: Seconds until a report that was refused is tried again.
 REFUSED_PERIOD = 300.0
 #: Seconds between two looks for the function, where the SQL is older or not installed.
@@ -80,14 +82,28 @@ class Daemon:
     error: str | None = None
 
 
-class Beat:
-    """Reports one daemon; never raises.  Where the SQL lacks the function, it looks again."""
+def period(longest: float = 0.0) -> float:
+    """Pure: what a daemon reports as the seconds between two reports.
 
-    def __init__(self, kind: str, queue: str, name: str, part: str = "") -> None:
+    longest -- seconds for which one step may keep it from reporting: a wait for another server.
+    """
+    return max(PERIOD, (PERIOD + longest) / MISSED)
+
+
+class Beat:
+    """Reports one daemon; never raises.  Where the SQL lacks the function, it looks again.
+
+    longest -- as in ``period``.
+    """
+
+    def __init__(
+        self, kind: str, queue: str, name: str, part: str = "", *, longest: float = 0.0
+    ) -> None:
         self.kind = kind
         self.queue = queue
         self.name = name
         self.part = part
+        self.longest = longest
         #: False: runs that end by themselves report nothing.
         self.enabled = True
         #: What it cannot do at present, for ``status``; '' if all is well.
@@ -156,7 +172,7 @@ class Beat:
                     os.getpid(),
                     __version__,
                     now - _STARTED,
-                    PERIOD,
+                    period(self.longest),
                     idle,
                     self._fetch,
                     self._apply,

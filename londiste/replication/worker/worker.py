@@ -32,7 +32,7 @@ from londiste.daemon import logcontext
 from londiste.daemon.loop import Loop, started
 from londiste.daemon.signals import Signals
 from londiste.daemon.statistics import BatchStatistics
-from londiste.db.connection import Connection, describe_dsn, session, usable
+from londiste.db.connection import Connection, describe_dsn, given_up_after, session, usable
 from londiste.db.queries import interval
 from londiste.db.server_text import connected_to
 from londiste.errors import (
@@ -132,7 +132,12 @@ class Worker:
                 self.settings.stats_period, self.settings.keepalive_stats, always=["ignored"]
             ),
             AutoAdd(self.settings),
-            Beat("worker", self.settings.queue_name, self.settings.consumer),
+            Beat(
+                "worker",
+                self.settings.queue_name,
+                self.settings.consumer,
+                longest=given_up_after(self.settings.answer_seconds),
+            ),
             observe,
         )
         self._root = RootDuties(self._parts)
@@ -249,6 +254,7 @@ class Worker:
         self._parts.settings, self._parts.follower = new, AutoAdd(new)
         self._sessions.close_engine()
         self._steps.lock_timeout = new.execute_lock_timeout
+        self._parts.beat.longest = given_up_after(new.answer_seconds)
         self._parts.statistics.period = new.stats_period
         self._parts.statistics.keepalive = new.keepalive_stats
         self._loop.longest_pause = self.copies.longest_pause = new.max_retry_delay

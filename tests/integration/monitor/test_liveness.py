@@ -112,6 +112,8 @@ def test_a_stopped_process_and_an_ended_one(line: Line, command: Command) -> Non
     root = line.node("root", NodeType.ROOT)
     worker = line.start(root)
     until(root, Life.ALIVE)
+    # Three of these are the longest that it waits for a server, and ten seconds.
+    assert root.database.value("select dm_period from pgq.daemon") == pytest.approx(20.0)
     worker.send(signal.SIGSTOP)
     try:
         make_silent(root, 600)

@@ -10,6 +10,7 @@ import pytest
 
 from londiste.cascade.daemons import Life, Running, judge, running
 from londiste.cli.nodes.status import EXIT_UNKNOWN, Span
+from londiste.db.connection import given_up_after
 from londiste.monitor.alarms import CRITICAL_AGE, age_findings, drift_findings
 from londiste.monitor.lag import Behind, Latency
 from londiste.monitor.nodes import rules
@@ -18,7 +19,7 @@ from londiste.monitor.queues.rules import worst
 from londiste.monitor.retention import Retention
 from londiste.monitor.status import Halted, NodeStatus, Status, TableCounts
 from londiste.monitor.verdict import Allowed, findings, one_line
-from londiste.pgq.liveness import Daemon
+from londiste.pgq.liveness import Daemon, period
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SEEN = Daemon(
@@ -61,6 +62,16 @@ def test_a_daemon_with_patience_is_not_hung() -> None:
     silent = replace(SEEN, seen_age=600.0, session_age=600.0)
     assert judge(silent, patience=900.0) is Life.ALIVE
     assert judge(replace(silent, has_session=False), patience=900.0) is Life.GONE
+
+
+def test_a_worker_that_waits_for_a_silent_provider_is_not_hung() -> None:
+    """It may wait for an answer, ask the server in other sessions, and report then."""
+    seconds = given_up_after(30.0)
+    assert seconds == 50.0
+    waits = replace(SEEN, period=period(seconds), seen_age=59.0, session_age=59.0)
+    assert judge(waits) is Life.ALIVE
+    assert judge(replace(waits, seen_age=61.0, session_age=61.0)) is Life.HUNG
+    assert period() == SEEN.period
 
 
 def test_of_several_daemons_the_one_that_runs_counts() -> None:
