@@ -17,8 +17,10 @@ from londiste.errors import PositionLost
 from londiste.pgq import position_check
 from londiste.pgq.types import Batch
 
+#: What stops a worker: who reads it knows which of the two runs it, as no error can.
+STOP_WORKER = "londiste -c FILE worker -s; or londiste -c FILE run -s, if londiste run runs it"
 POSITION_LOST_HINT = (
-    "londiste worker -s stops the worker; then londiste worker --rewind compares, and moves the"
+    f"stop the worker: {STOP_WORKER}; then londiste worker --rewind compares, and moves the"
     " provider's consumer to the tick of this database if the provider has the same one; otherwise"
     " it prints the command that copies the rows again; then start the worker"
 )

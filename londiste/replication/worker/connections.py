@@ -13,7 +13,7 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
-from londiste.cascade.progress import POSITION_LOST_HINT
+from londiste.cascade.progress import POSITION_LOST_HINT, STOP_WORKER
 from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_answers
 from londiste.db.ddl import literal
@@ -242,5 +242,5 @@ def _require_alone(conn: Connection, queue: str) -> None:
         raise NodeBusy(
             f"queue {queue}: another worker runs in {describe_dsn(conn.info.dsn)}",
             detail=other,
-            hint="stop it first: londiste -c FILE worker -s",
+            hint=f"stop it first: {STOP_WORKER}",
         )
