@@ -35,6 +35,8 @@ TEXT_SETTINGS: dict[str, str] = {
     "lc_monetary": "C",
     "standard_conforming_strings": "on",
     "array_nulls": "on",
+    # Names of types and columns are compared as the server prints them.
+    "quote_all_identifiers": "off",
     "client_encoding": "UTF8",
     "search_path": "pg_catalog, pg_temp",
     "row_security": "off",
