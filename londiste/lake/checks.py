@@ -28,7 +28,24 @@ def hint_for(table: TableName, mode: str, hint: str) -> str:
             f"store it as text: string_columns = {table}.{column}; or all such columns:"
             " unsupported_values = string; or store NULL: unsupported_values = null"
         )
-    return hint
+    elsewhere = "start with another lake_path"
+    return position_hint(hint, elsewhere if mode == "append" else f"read the rows again: {resync}")
+
+
+def position_hint(hint: str, again: str) -> str:
+    """What to do about an error of reading that concerns no column.  Pure.
+
+    hint -- for a query of Spark; again -- what to do where the position is lost.
+    """
+    if "restart the query: " in hint:
+        return hint.replace("the query", "the process")
+    if "onSnapshotLost=" in hint or "londiste.spark.snapshot" in hint:
+        return "repeat the command"
+    if "another checkpoint" in hint or "startingOffsets=" in hint:
+        return again
+    if ".option('consumer'" in hint:
+        return "set another consumer_name"
+    return hint.removeprefix("use payload=json, or ")
 
 
 def other_mode(table: TableName, version: Version, mode: str, directory: str) -> StateError:

@@ -22,7 +22,7 @@ from londiste.engine.spark.stream.options import GapPolicy, Options
 from londiste.engine.spark.stream.snapshot import SnapshotSession, table_parts
 from londiste.engine.spark.stream.types import StreamShape
 from londiste.errors import BadOption, PositionLost, StateError, TransientError
-from londiste.lake import columns, source
+from londiste.lake import checks, columns, source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.store import Store
 from londiste.lake.versions import Version, schema
@@ -190,7 +190,9 @@ def _compared(
         torn = diff.torn(files, key) if version.mode == "history" else 0
         return replace(result, found=found, torn=torn)
     except Exception as error:
-        raise dataframes.ours(error) from error
+        ours = dataframes.ours(error)
+        ours.say_more("", checks.hint_for(store.table, version.mode, ours.hint))
+        raise ours from error
     finally:
         if changes is not None and version.mode != "append":
             changes.unpersist()

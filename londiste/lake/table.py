@@ -8,8 +8,9 @@ until then the queue keeps the events.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -62,6 +63,10 @@ class LakeTable:
 
     def work(self) -> bool:
         """One epoch, if there is something new; whether there was."""
+        with self.own_hints():
+            return self._epoch()
+
+    def _epoch(self) -> bool:
         version = self._begin()
         if version is None:
             self._first()
@@ -76,17 +81,24 @@ class LakeTable:
             log.warning("%s: the epoch runs again", error)
         return True
 
-    def _ours(self, jobs: _Jobs, error: Exception) -> LondisteError:
-        """The error that a failed job stands for; what reads speaks of the options of a stream."""
-        ours: LondisteError = jobs.frames.ours(error)
-        ours.say_more("", self._hint(ours.hint))
-        return ours
+    @contextlib.contextmanager
+    def own_hints(self) -> Iterator[None]:
+        """Errors inside have hints for this job; what reads has those for a query of Spark."""
+        try:
+            yield
+        except LondisteError as error:
+            error.say_more("", self._hint(error.hint))
+            raise
 
     def _hint(self, hint: str) -> str:
         return checks.hint_for(self.table, self.mode, hint)
 
     def resync(self) -> Version:
         """The rows as they are now, in place of what was published, or behind it in a history."""
+        with self.own_hints():
+            return self._resync()
+
+    def _resync(self) -> Version:
         version = self._begin()
         if version is None:
             return self._first()
@@ -237,7 +249,7 @@ class LakeTable:
             out = jobs.parts.by_currency(rows, key, count, count)
             return self._write(version, end, out, current, what, -1)
         except Exception as error:
-            raise self._ours(jobs, error) from error
+            raise jobs.frames.ours(error) from error
 
     def _changes(self, version: Version, start: Offset, end: Offset) -> Version:
         version, shape, complete = self._evolved(version, start)
@@ -266,7 +278,7 @@ class LakeTable:
                 return self._publish(version, end, [], gone, "changes", 0)
             return self._write(version, end, out, gone, "changes", facts.changes)
         except Exception as error:
-            raise self._ours(jobs, error) from error
+            raise jobs.frames.ours(error) from error
         finally:
             if changes is not None:
                 _quietly(changes.unpersist)

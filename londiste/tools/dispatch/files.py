@@ -23,7 +23,7 @@ from londiste.engine.spark.stream.options import CHANGE_NAMES
 from londiste.errors import BadOption, EventError, InstallError, LondisteError, StateError
 from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
 from londiste.handlers.partitions import require_retention
-from londiste.lake import source
+from londiste.lake import checks, source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.table import LakeTable
 from londiste.lake.versions import Version, schema
@@ -158,7 +158,7 @@ class FileTable(LakeTable):
         if "stringColumns=" in hint:
             column = hint.partition("stringColumns=")[2].split(",")[0]
             return f"string_columns = {self.table}.{column}"
-        return hint
+        return checks.position_hint(hint, _ELSEWHERE)
 
     def _begin(self) -> Version | None:
         version = super()._begin()
@@ -409,7 +409,8 @@ class FileDispatcher(LakeWorker):
                 continue
             else:
                 # It was forgotten: from now on the queue keeps its events again.
-                table.driver.proved(offsets.read(version.position))
+                with table.own_hints():
+                    table.driver.proved(offsets.read(version.position))
             count += 1
         return count
 

@@ -157,7 +157,8 @@ class Driver:
             self._lost(start.tick)
         _, last, parts = found
         if end.time is not None and last.time != end.time:
-            raise self._other(f"tick {end.tick} was created at {last.time}, not at {end.time}")
+            reason = f"tick {end.tick} was created at {last.time}, not at {end.time}"
+            raise self._other(start, reason)
         return parts
 
     def finished(self, offset: Offset) -> None:
@@ -169,7 +170,7 @@ class Driver:
         queue, consumer = self.options.queue, self.options.consumer
         found = queues.get_consumer_info(self.conn, queue, consumer)
         if not found:
-            raise self._other("the consumer is no longer registered")
+            raise self._unregistered(offset)
         known = found[0]
         if known.last_tick is None or known.last_tick < offset.tick:
             batches.register_consumer_at(self.conn, queue, consumer, offset.tick)
@@ -219,15 +220,14 @@ class Driver:
                 describe_dsn(options.dsn), offset.generation, 0, offset.tick, offset.time
             )
         row = position_check.look(conn, options.queue, options.consumer, known, offset.tick)
-        reason = None
         if row.registration is None and self._begun:
-            reason = "the consumer is no longer registered"
-        elif known is not None:
+            raise self._unregistered(offset)
+        if known is not None:
             # The events after an offset are the proof, not what the queue knows of the consumer.
             facts = replace(row, registration=0, finished_tick=offset.tick)
             reason = position_check.decide(known, facts, offset.tick)
-        if reason is not None:
-            raise self._other(reason)
+            if reason is not None:
+                raise self._other(offset, reason)
         if row.tick_time is None:
             return self._skipped(offset)
         if not self._begun:
@@ -343,10 +343,17 @@ class Driver:
                     " onTypeChange=ignore, if the target accepts both types",
                 )
 
-    def _other(self, reason: str) -> PositionLost:
+    def _unregistered(self, offset: Offset) -> PositionLost:
+        return self._other(
+            offset,
+            "the consumer is no longer registered",
+            "restart the query: it registers the consumer again if all later events exist",
+        )
+
+    def _other(self, offset: Offset, reason: str, hint: str = "") -> PositionLost:
         return PositionLost(
-            f"queue {self.options.queue}: consumer {self.options.consumer} cannot resume at the"
-            " checkpoint",
+            f"queue {self.options.queue}: consumer {self.options.consumer} cannot resume after"
+            f" tick {offset.tick}",
             detail=reason,
-            hint="start with another checkpoint, and reload the target",
+            hint=hint or "start with another checkpoint, and reload the target",
         )

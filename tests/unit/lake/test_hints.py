@@ -1,0 +1,36 @@
+"""Hints of a lake and of dispatch into files name their own settings, not options of a query."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.db.names import TableName
+from londiste.lake import checks
+
+AGAIN = "use another target_path"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("start with another checkpoint, and reload the target", AGAIN),
+        ("start with startingOffsets=latest", AGAIN),
+        ("start with another checkpoint, or read the rows with onSnapshotLost=again", "repeat the"),
+        ("keep it open until the job ends: with londiste.spark.snapshot(…)", "repeat the command"),
+        ("restart the query: it registers the consumer again", "restart the process: it"),
+        ("use a separate consumer: .option('consumer', …)", "set another consumer_name"),
+        ("use payload=json, or replace the table's trigger", "replace the table's trigger"),
+        ("start the ticker: londiste ticker", "start the ticker: londiste ticker"),
+    ],
+)
+def test_hints_about_positions_name_no_option_of_a_query(given: str, wanted: str) -> None:
+    assert checks.position_hint(given, AGAIN).startswith(wanted)
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [("history", "read the rows again: londiste lake resync public.t"), ("append", "start with")],
+)
+def test_a_lost_position_is_read_again_where_the_mode_can(mode: str, wanted: str) -> None:
+    hint = "a new query with mode=snapshot-then-changes and another checkpoint"
+    assert checks.hint_for(TableName("public", "t"), mode, hint).startswith(wanted)
