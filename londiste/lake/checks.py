@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from londiste.db.names import TableName, argument
-from londiste.errors import EventError, StateError
+from londiste.errors import EventError, StateError, TransientError
 from londiste.lake.columns import Evolved, retyped
 from londiste.lake.source import Described
 from londiste.lake.versions import Version
@@ -54,6 +54,28 @@ def other_mode(table: TableName, version: Version, mode: str, directory: str) ->
         f"table {table}: its mode is {version.mode}, not {mode}",
         detail=directory,
         hint=f"set lake_mode = {version.mode}, or use another lake_path",
+    )
+
+
+def require_later(
+    table: TableName, version: Version, queue: str, tick: int, other: str | None
+) -> None:
+    """Raises an error when a version at a tick cannot follow what was published.
+
+    other -- why the version was not read from this queue; None: it was.  A state is replaced as a
+    whole, so the ticks of another queue may be smaller.
+    """
+    if tick > version.tick or (other and version.mode == "state"):
+        return
+    if other:
+        raise StateError(
+            f"table {table}: its history ends at tick {version.tick} of another queue",
+            detail=f"{other}; newest tick: {tick}",
+            hint="start with another lake_path",
+        )
+    raise TransientError(
+        f"queue {queue}: no tick since tick {version.tick}",
+        hint="start the ticker: londiste ticker; then repeat the command",
     )
 
 

@@ -23,7 +23,7 @@ from londiste.daemon.files import flush
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place, Written, require
 from londiste.errors import StateError, Superseded, TransientError
-from londiste.lake.versions import KEY, File, Version, read, readable, schema
+from londiste.lake.versions import KEY, File, Version, of_newest_queue, read, readable, schema
 
 if TYPE_CHECKING:
     from londiste.lake.settings import LakeSettings
@@ -71,7 +71,7 @@ class Store:
     def at(self, tick: int) -> Version:
         """The last version up to a tick.  Raises StateError, also for a tick that is to come."""
         commits = self._commits()
-        found = readable(commits)
+        found = of_newest_queue(readable(commits))
         if found and found[0][1] < tick:
             raise StateError(
                 f"table {self.table}: the lake is at tick {found[0][1]}, before tick {tick}",

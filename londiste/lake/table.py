@@ -24,7 +24,7 @@ from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
 from londiste.engine.spark.stream.options import GapPolicy, Options
 from londiste.engine.spark.stream.types import StreamShape
-from londiste.errors import LondisteError, StateError, TransientError
+from londiste.errors import LondisteError, StateError
 from londiste.lake import checks, columns, source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.store import Overtaken, Store
@@ -113,13 +113,10 @@ class LakeTable:
         source.require_key(conn, self.table, described)
         if version.mode == "history":
             checks.require_key(self.table, version, described.key)
+        other = self.driver.foreign(offsets.read(version.position))
         end = self.driver.latest(BEFORE_SNAPSHOT, limited=True)
         assert end.tick is not None
-        if end.tick <= version.tick:
-            raise TransientError(
-                f"queue {self.settings.queue_name}: no tick since tick {version.tick}",
-                hint="start the ticker: londiste ticker; then repeat the command",
-            )
+        checks.require_later(self.table, version, self.settings.queue_name, end.tick, other)
         if version.mode == "state":
             fresh = columns.first(described.columns, described.details)
             found = replace(described.noted(version), columns=fresh, key=described.key)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise, takewhile
 from typing import Any
 
 from londiste.lake.columns import LakeColumn
@@ -137,6 +138,15 @@ def schema(version: Version) -> Any:
     if version.names:
         found = {here: replace(found[there], name=here) for there, here in version.names}
     return dataframes.columns(list(found.values()), more.get(version.mode, dispatch.MORE))
+
+
+def of_newest_queue(found: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Numbers and ticks, the newest first, up to where a tick is larger than the one after it.
+
+    A queue that was created again begins with small ticks.  Pure.
+    """
+    rising = takewhile(lambda pair: pair[1][1] <= pair[0][1], pairwise(found))
+    return [*found[:1], *(older for _, older in rising)]
 
 
 def readable(commits: Sequence[dict[str, Any]]) -> list[tuple[int, int]]:

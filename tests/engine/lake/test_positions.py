@@ -11,11 +11,11 @@ import pytest
 
 from londiste.db.names import TableName
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT
-from londiste.errors import PositionLost
+from londiste.errors import PositionLost, StateError
 from londiste.lake import columns
 from londiste.lake.table import LakeTable
 from londiste.lake.worker import LakeWorker
-from londiste.pgq import batches
+from londiste.pgq import batches, queues
 from tests.fixtures.cluster import Database
 from tests.fixtures.lake import Lake
 from tests.fixtures.stream import Stream
@@ -26,8 +26,14 @@ def bare(new_database: Callable[..., Database], tmp_path: Path) -> Lake:
     """A lake without Spark, whose table has no row."""
     made = Lake(Stream(None, new_database(pgq=True), tmp_path), tmp_path / "lake", {})
     made.stream.table()
-    made.stream.tick()
+    some_ticks(made)
     return made
+
+
+def some_ticks(lake: Lake) -> None:
+    """More than a new queue has."""
+    for _ in range(3):
+        lake.stream.tick()
 
 
 def begin(lake: Lake, mode: str) -> None:
@@ -73,3 +79,41 @@ def test_a_lost_position_has_the_hint_of_its_mode(bare: Lake, mode: str, hint: s
     ):
         worker.step()
     assert lost.value.hint == hint
+
+
+def create_again(lake: Lake) -> None:
+    """The queue is another one, whose ticks begin again."""
+    queues.drop_queue(lake.stream.conn, "q", force=True)
+    queues.create_queue(lake.stream.conn, "q")
+    lake.stream.database.execute("select londiste.create_capture('q', 't')")
+    assert lake.stream.tick() < lake.version().tick
+
+
+def test_a_history_ends_with_its_queue(bare: Lake) -> None:
+    begin(bare, "history")
+    create_again(bare)
+    with (
+        closing(LakeTable(bare.settings(), TableName("public", "t"))) as kept,
+        pytest.raises(StateError, match="ends at tick 4 of another queue") as other,
+    ):
+        kept.resync()
+    assert other.value.detail.startswith("the queue was dropped and created again")
+    assert other.value.hint == "start with another lake_path"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_state_is_read_again_from_another_queue(lake: Lake) -> None:
+    lake.stream.table()
+    some_ticks(lake)
+    lake.stream.write("insert into t values (1, 'a'), (2, 'b')")
+    lake.once()
+    create_again(lake)
+    lake.stream.database.execute("delete from t where id = 2")
+    with pytest.raises(PositionLost) as lost:
+        lake.once()
+    assert lost.value.hint == "read the rows again: londiste lake resync public.t"
+    with closing(LakeTable(lake.settings(), TableName("public", "t"))) as kept:
+        assert kept.resync().rows == 1
+    lake.stream.write("insert into t values (3, 'c')")
+    assert lake.once().rows == 2 and lake.compare().equal

@@ -158,6 +158,21 @@ def test_a_tick_that_the_lake_has_not_reached_is_none_of_its_versions(store: Sto
     assert caught.value.hint
 
 
+def test_ticks_of_a_queue_that_was_created_again_may_be_smaller(store: Store) -> None:
+    before = after(store, started(store), 7)
+    now = replace(before, position={"tick": 3}, what="resync")
+    again = store.publish(now, files(store, "bucket=0", [(9, "z")], 3), gone=None)
+    assert store.newest() == again and rows(store) == [(9, "z")]
+    assert delta(store).transaction_version("londiste public.t") == 3
+    last = after(store, again, 9)
+    assert store.at(9) == last and store.at(8) == again
+    # Tick 5 of this queue is not the one of the first version.
+    store.publish(replace(last, position={"tick": 6}, what="resync"), gone=None)
+    with pytest.raises(StateError, match="no version at tick 5"):
+        store.at(5)
+    assert [one.tick for one in store.versions()] == [5, 7, 3, 9, 6]
+
+
 def test_other_programs_may_write(store: Store) -> None:
     before = after(store, started(store), 7)
     foreign(store, [(8, "x"), (9, "y")], "bucket=2")

@@ -214,20 +214,11 @@ class Driver:
         """
         assert offset.tick is not None
         options, conn = self.options, self.conn
-        known = None
-        if offset.generation is not None and offset.time is not None:
-            known = position_check.KnownPosition(
-                describe_dsn(options.dsn), offset.generation, 0, offset.tick, offset.time
-            )
-        row = position_check.look(conn, options.queue, options.consumer, known, offset.tick)
+        row, reason = self._facts(offset)
         if row.registration is None and self._begun:
             raise self._unregistered(offset)
-        if known is not None:
-            # The events after an offset are the proof, not what the queue knows of the consumer.
-            facts = replace(row, registration=0, finished_tick=offset.tick)
-            reason = position_check.decide(known, facts, offset.tick)
-            if reason is not None:
-                raise self._other(offset, reason)
+        if reason is not None:
+            raise self._other(offset, reason)
         if row.tick_time is None:
             return self._skipped(offset)
         if not self._begun:
@@ -235,6 +226,24 @@ class Driver:
                 batches.register_consumer_at(conn, options.queue, options.consumer, offset.tick)
             self._begin_with()
         return offset
+
+    def foreign(self, offset: Offset) -> str | None:
+        """Why the offset is not one of this queue; None: it may be."""
+        return self._facts(offset)[1]
+
+    def _facts(self, offset: Offset) -> tuple[position_check.PositionFacts, str | None]:
+        assert offset.tick is not None
+        options, known = self.options, None
+        if offset.generation is not None and offset.time is not None:
+            known = position_check.KnownPosition(
+                describe_dsn(options.dsn), offset.generation, 0, offset.tick, offset.time
+            )
+        row = position_check.look(self.conn, options.queue, options.consumer, known, offset.tick)
+        if known is None:
+            return row, None
+        # The events after an offset are the proof, not what the queue knows of the consumer.
+        facts = replace(row, registration=0, finished_tick=offset.tick)
+        return row, position_check.decide(known, facts, offset.tick)
 
     def _hold(self) -> Offset:
         """Takes the snapshot whose rows come first; returns the offset after its rows."""
