@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+import errno
+import re
+import shlex
+import tempfile
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from londiste.db.names import TableName, argument
-from londiste.errors import EventError, StateError, TransientError
+from londiste.engine.spark.lake.file_writer import Place
+from londiste.errors import EventError, LondisteError, StateError, TransientError
 from londiste.lake.columns import Evolved, retyped
 from londiste.lake.source import Described
 from londiste.lake.versions import Version
+
+#: What copies can do and a lake cannot.
+_LOCALLY = re.compile(r'[,;] or (?:use|run without Spark:) engine = "local"$')
+
+
+def hint_of(table: TableName, mode: str, place: Place, error: LondisteError) -> str:
+    """What to do about an error of reading or of files, in settings of this job.  Pure."""
+    return storage_hint(table, mode, place, error) or hint_for(table, mode, error.hint)
+
+
+def storage_hint(table: TableName, mode: str, place: Place, error: LondisteError) -> str:
+    """What to do about an error of the directory of a table; '' for other errors.
+
+    Pure.  A server that has no space has no such numbers in its errors.
+    """
+    text = f"{error.message} {error.detail}"
+    number = re.search(r"\[Errno (\d+)\]|\(os error (\d+)\)", text)
+    where = place.uri if place.is_local else tempfile.gettempdir()
+    match number and int(number[1] or number[2]):
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"free space in the directory: df -h {shlex.quote(where)}"
+        case errno.EROFS | errno.EACCES | errno.EPERM:
+            return f"make the directory writable: {where}"
+    if re.search(r"PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundError", text):
+        resync = f"londiste lake resync {argument(table)}"
+        again = f", or read the rows again: {resync}" if mode == "state" else ""
+        return f"restore the missing files from a backup{again}"
+    return ""
 
 
 def hint_for(table: TableName, mode: str, hint: str) -> str:
@@ -45,7 +78,7 @@ def position_hint(hint: str, again: str) -> str:
         return again
     if ".option('consumer'" in hint:
         return "set another consumer_name"
-    return hint.removeprefix("use payload=json, or ")
+    return _LOCALLY.sub("", hint.removeprefix("use payload=json, or "))
 
 
 def other_mode(table: TableName, version: Version, mode: str, directory: str) -> StateError:

@@ -21,7 +21,7 @@ from londiste.engine.spark.stream.offsets import Offset
 from londiste.engine.spark.stream.options import GapPolicy, Options
 from londiste.engine.spark.stream.snapshot import SnapshotSession, table_parts
 from londiste.engine.spark.stream.types import StreamShape
-from londiste.errors import BadOption, PositionLost, StateError, TransientError
+from londiste.errors import BadOption, LondisteError, PositionLost, StateError, TransientError
 from londiste.lake import checks, columns, source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.store import Store
@@ -80,6 +80,15 @@ def compare(settings: LakeSettings, table: TableName, *, limit: int, timeout: fl
     Raises StateError for a table that cannot be compared.
     """
     store = Store.of(settings, table)
+    try:
+        return _of_table(settings, store, limit, timeout)
+    except LondisteError as error:
+        error.say_more("", checks.hint_of(table, settings.lake_mode, store.place, error))
+        raise
+
+
+def _of_table(settings: LakeSettings, store: Store, limit: int, timeout: float) -> Result:
+    table = store.table
     # Before the snapshot: so that it has nothing that the snapshot does not see.
     version = store.newest()
     if version is None:
@@ -190,9 +199,7 @@ def _compared(
         torn = diff.torn(files, key) if version.mode == "history" else 0
         return replace(result, found=found, torn=torn)
     except Exception as error:
-        ours = dataframes.ours(error)
-        ours.say_more("", checks.hint_for(store.table, version.mode, ours.hint))
-        raise ours from error
+        raise dataframes.ours(error) from error
     finally:
         if changes is not None and version.mode != "append":
             changes.unpersist()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +24,7 @@ from londiste.daemon.files import flush
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place, Written, require
 from londiste.errors import StateError, Superseded, TransientError
+from londiste.lake.checks import storage_hint
 from londiste.lake.versions import KEY, File, Version, of_newest_queue, read, readable, schema
 
 if TYPE_CHECKING:
@@ -179,11 +181,14 @@ class Store:
         )
 
     def _error(self, error: Exception) -> TransientError:
-        return TransientError(
-            f"table {self.table}: {str(error).splitlines()[0]}",
-            detail=self.place.uri,
+        cause, during = causes(str(error))
+        ours = TransientError(
+            f"table {self.table}: {cause}",
+            detail="; ".join(filter(None, [self.place.uri, during])),
             hint="check lake_path, lake_storage and the rights there",
         )
+        ours.say_more("", storage_hint(self.table, "", self.place, ours))
+        return ours
 
     # -- writing ----------------------------------------------------------------------------------
 
@@ -361,7 +366,10 @@ class Store:
         crash.point("lake.mid-vacuum")
         table = self._open()
         assert table is not None
-        table.vacuum(dry_run=False, **given)
+        try:
+            table.vacuum(dry_run=False, **given)
+        except (require().exceptions.DeltaError, OSError) as error:
+            raise self._error(error) from error
         self._flush(table.version())
         return before - len(readable(self._commits())), count
 
@@ -380,6 +388,13 @@ class Store:
                 flush(path)
         flush(log)
         flush(log.parent)
+
+
+def causes(text: str) -> tuple[str, str]:
+    """What failed at last in an error of deltalake, and what it was needed for.  Pure."""
+    first, *deeper = re.sub(r"\x1b\[\d*m", "", text).split("↳")
+    *during, cause = [" ".join(one.split()) for one in (first, *deeper)]
+    return (cause, ": ".join(during)) if deeper else (next(iter(text.splitlines()), ""), "")
 
 
 def directory_name(table: TableName) -> str:

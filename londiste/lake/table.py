@@ -87,11 +87,11 @@ class LakeTable:
         try:
             yield
         except LondisteError as error:
-            error.say_more("", self._hint(error.hint))
+            error.say_more("", self._hint(error))
             raise
 
-    def _hint(self, hint: str) -> str:
-        return checks.hint_for(self.table, self.mode, hint)
+    def _hint(self, error: LondisteError) -> str:
+        return checks.hint_of(self.table, self.mode, self.store.place, error)
 
     def resync(self) -> Version:
         """The rows as they are now, in place of what was published, or behind it in a history."""

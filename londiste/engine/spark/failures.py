@@ -6,6 +6,7 @@ That line is found here, and nowhere else; the trace goes to the log at level de
 
 from __future__ import annotations
 
+import builtins
 import logging
 import re
 from collections.abc import Sequence
@@ -81,11 +82,15 @@ def translated(error: Exception, labels: Sequence[str] = ()) -> LondisteError:
             detail="; ".join(filter(None, [where, "Spark waits ten seconds for it"])),
             hint="reduce the load of the host, or repeat the command",
         )
-    reason = _plain(found["reason"]) if found is not None else _says(text)
+    raised = _raised(text)
+    reason = raised or (_plain(found["reason"]) if found is not None else _says(text))
+    hint = 'run with spark.log.level = "INFO" for details'
+    if not raised and "No space left on device" in reason:
+        hint = "free space in spark.local.dir (default: /tmp)"
     return LondisteError(
         "Spark: job failed",
         detail=_cut(": ".join(filter(None, [where, reason]))),
-        hint=f'run with spark.log.level = "INFO" for details, {_LOCALLY}',
+        hint=f"{hint}, {_LOCALLY}",
     )
 
 
@@ -141,6 +146,21 @@ def _of_python(text: str, where: str) -> LondisteError | None:
         if found is not None:
             return unusable(": ".join(filter(None, [where, _cut(found[1])])))
     return None
+
+
+def _raised(text: str) -> str:
+    """What a Python worker raised; '' if it raised nothing.
+
+    An error of the operating system has its text; that of others may contain values of rows.
+    """
+    _, traced, trace = text.rpartition("Traceback (most recent call last):")
+    lines = trace.splitlines()[1:] if traced else []
+    last = next((line for line in lines if line[:1].strip()), "")
+    name = last.partition(":")[0]
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, OSError):
+        return last
+    return name and f"{name.rpartition('.')[2]} in a Python worker"
 
 
 def _label(found: re.Match[str], labels: Sequence[str]) -> str:

@@ -251,7 +251,7 @@ def _start(settings: Mapping[str, str]) -> Any:
         raise LondisteError(
             "cannot start Spark",
             detail=reason,
-            hint="check spark.* in the settings and JAVA_HOME, or set engine = local",
+            hint='check spark.* in the settings and JAVA_HOME, or use engine = "local"',
         ) from error
 
 

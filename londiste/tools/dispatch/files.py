@@ -152,13 +152,15 @@ class FileTable(LakeTable):
     def mode(self) -> str:
         return self.rule.work.row_mode.value
 
-    def _hint(self, hint: str) -> str:
+    def _hint(self, error: LondisteError) -> str:
+        hint = error.hint
         if "newColumns=" in hint or "missingColumns=" in hint:
             return _ELSEWHERE
         if "stringColumns=" in hint:
             column = hint.partition("stringColumns=")[2].split(",")[0]
             return f"string_columns = {self.table}.{column}"
-        return checks.position_hint(hint, _ELSEWHERE)
+        stored = checks.storage_hint(self.table, self.mode, self.store.place, error)
+        return stored or checks.position_hint(hint, _ELSEWHERE)
 
     def _begin(self) -> Version | None:
         version = super()._begin()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from londiste.db.names import TableName
+from londiste.engine.spark.lake.file_writer import Place
+from londiste.errors import LondisteError
 from londiste.lake import checks
 
 AGAIN = "use another target_path"
@@ -20,11 +22,13 @@ AGAIN = "use another target_path"
         ("restart the query: it registers the consumer again", "restart the process: it"),
         ("use a separate consumer: .option('consumer', …)", "set another consumer_name"),
         ("use payload=json, or replace the table's trigger", "replace the table's trigger"),
+        ('raise the log level, or run without Spark: engine = "local"', "raise the log level"),
         ("start the ticker: londiste ticker", "start the ticker: londiste ticker"),
     ],
 )
 def test_hints_about_positions_name_no_option_of_a_query(given: str, wanted: str) -> None:
     assert checks.position_hint(given, AGAIN).startswith(wanted)
+    assert "engine" not in checks.position_hint(given, AGAIN)
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,24 @@ def test_hints_about_positions_name_no_option_of_a_query(given: str, wanted: str
 def test_a_lost_position_is_read_again_where_the_mode_can(mode: str, wanted: str) -> None:
     hint = "a new query with mode=snapshot-then-changes and another checkpoint"
     assert checks.hint_for(TableName("public", "t"), mode, hint).startswith(wanted)
+
+
+@pytest.mark.parametrize(
+    ("mode", "detail", "wanted"),
+    [
+        ("append", "OSError: [Errno 28] No space left on device", "df -h '/la ke/public.t'"),
+        ("state", "Read-only file system (os error 30)", "make the directory writable: /la ke/"),
+        (
+            "state",
+            "[PATH_NOT_FOUND] Path does not exist",
+            "or read the rows again: londiste lake r",
+        ),
+        ("history", "[FAILED_READ_FILE.FILE_NOT_EXIST] Error", "restore the missing files"),
+        ("state", "the server: No space left on device", "as it was"),
+    ],
+)
+def test_an_error_of_the_directory_says_what_works(mode: str, detail: str, wanted: str) -> None:
+    error = LondisteError("Spark: job failed", detail=detail, hint="as it was")
+    place = Place("/la ke/public.t")
+    assert wanted in checks.hint_of(TableName("public", "t"), mode, place, error)
+    assert "resync" not in checks.hint_of(TableName("public", "t"), "history", place, error)

@@ -20,7 +20,7 @@ import pytest
 from londiste.db.names import TableName
 from londiste.engine.spark.lake import file_writer
 from londiste.engine.spark.lake.file_writer import Place, Written
-from londiste.errors import BadOption, LondisteError, StateError, Superseded
+from londiste.errors import BadOption, LondisteError, StateError, Superseded, TransientError
 from londiste.lake.columns import LakeColumn
 from londiste.lake.convert import convert
 from londiste.lake.settings import LakeSettings
@@ -214,6 +214,16 @@ def test_what_has_no_position_is_refused(store: Store) -> None:
     with pytest.raises(StateError, match="no position of Londiste") as refused:
         old.newest()
     assert "tick 5" in refused.value.detail
+
+
+def test_the_last_cause_of_an_error_is_named(store: Store) -> None:
+    found = files(store, "bucket=0", [(1, "a")])
+    Path(store.place.uri, "_delta_log").write_text("not a directory")
+    with pytest.raises(TransientError) as refused:
+        store.publish(version(5), found)
+    assert refused.value.message == "table public.t: Not a directory (os error 20)"
+    assert "_delta_log/_last_checkpoint" in refused.value.detail
+    assert "\x1b" not in refused.value.detail
 
 
 def test_columns_are_added_and_replaced(store: Store) -> None:

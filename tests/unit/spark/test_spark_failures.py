@@ -89,6 +89,36 @@ def test_what_nobody_foresaw_keeps_one_line_without_names_of_java_classes() -> N
     assert error.detail == "chunk 1 of public.t, on 10.0.0.5: no space for 64 MiB"
 
 
+#: As Spark 4.3 raises what a program of a DataFrame has raised, and that of an RDD.
+CAPTURED = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/app/londiste/engine/spark/lake/file_writer.py", line 200, in _write
+    self._writer.write(table)
+{raised}
+"""
+IN_RDD = LOST.format(
+    reason="""org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/app/londiste/engine/spark/jobs.py", line 90, in execute
+{raised}
+
+"""
+)
+
+
+@pytest.mark.parametrize("text", [CAPTURED, IN_RDD], ids=["dataframe", "rdd"])
+def test_what_a_python_worker_raised_is_said_without_values_of_rows(text: str) -> None:
+    full = "OSError: [Errno 28] Error writing bytes to file. Detail: No space left on device"
+    error = translated(RuntimeError(text.format(raised=full)), LABELS)
+    assert error.message == "Spark: job failed" and error.detail.endswith(full)
+    error = translated(RuntimeError(text.format(raised="pyarrow.lib.ArrowInvalid: Could not 'x'")))
+    assert error.detail.endswith("ArrowInvalid in a Python worker") and "'x'" not in error.detail
+
+
+def test_a_full_directory_of_spark_is_named() -> None:
+    error = _told("java.io.IOException: No space left on device")
+    assert error.hint.startswith("free space in spark.local.dir")
+
+
 def test_an_error_whose_text_only_a_dead_jvm_knows_is_no_second_error() -> None:
     class Unspeakable(Exception):
         def __str__(self) -> str:
