@@ -86,6 +86,7 @@ def launched(
 
     # Of a connection that ends with its JVM; what has failed is told by the job that failed.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_not_of_py4j)
     file = _directory() / f"spark-jvm-{secrets.token_hex(8)}.info"
     classes = archive(settings, java)
     with _lock:
@@ -126,6 +127,11 @@ def launched(
         raise
     finally:
         file.unlink(missing_ok=True)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Some modules of py4j log as root, with tracebacks."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def give_up() -> None:

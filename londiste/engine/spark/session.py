@@ -18,12 +18,13 @@ import contextlib
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -284,6 +285,7 @@ def _launched(settings: Mapping[str, str], said: IO[bytes] | None) -> Any:
             ) as gateway,
             # pyspark tells the JVM what its workers are to run.
             launcher.environment_of(python),
+            _own_interrupts(),
         ):
             found = SparkContext(gateway=gateway)
             # Its accumulators' connection ends with the JVM, which the job that failed reports.
@@ -292,6 +294,17 @@ def _launched(settings: Mapping[str, str], said: IO[bytes] | None) -> Any:
     except BaseException:
         _forget()
         raise
+
+
+@contextlib.contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Ctrl-C stays with this program: pyspark would cancel all jobs and raise KeyboardInterrupt."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _log_lost_connection(request: Any, client_address: Any) -> None:

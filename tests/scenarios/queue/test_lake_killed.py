@@ -186,6 +186,29 @@ def test_a_lake_that_is_killed_goes_on_where_it_was(
 
 
 @pytest.mark.slow
+def test_ctrl_c_during_a_job_is_one_warning(
+    pgq_db: Database, spark_processes: Processes, tmp_path: Path
+) -> None:
+    lake = kept(pgq_db, spark_processes, tmp_path, "append")
+    start = ("--set", "lake_start=latest")
+    # The first version needs no Spark.
+    done = spark_processes.run([*lake.argv("once")[:3], *start, *lake.argv("once")[3:]], {})
+    assert done.code == 0, done
+    lake.stream.write("update t set v = 'b'")
+    with pgq_db.connect() as conn, pgq_db.connect() as other:
+        conn.execute("begin; lock table pgq.event_1 in access exclusive mode")
+        argv = [*lake.argv("run")[:3], *start, *lake.argv("run")[3:]]
+        process = spark_processes.start("lake", argv, {})
+        waits = "select 1 from pg_locks where not granted"
+        wait_for(lambda: other.execute(waits).fetchone(), timeout=300, what="a task that reads")
+        process.send(signal.SIGINT)
+        assert process.wait(120) == 0, process.said()
+    said = process.said()
+    assert "Traceback" not in said and "KeyboardInterrupt" not in said, said
+    assert len([line for line in said.splitlines() if " WARNING " in line]) == 1, said
+
+
+@pytest.mark.slow
 def test_first_rows_that_were_never_published_are_read_again(
     pgq_db: Database, spark_processes: Processes, tmp_path: Path
 ) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+
 import pytest
 
+from londiste.engine.spark import launcher, session
 from londiste.engine.spark.executor_watch import seconds
 from londiste.engine.spark.session import master, merged
 
@@ -48,3 +52,18 @@ def test_asking_for_a_log_level_takes_our_silence_back() -> None:
 )
 def test_a_time_is_read_as_spark_reads_it(text: str, expected: float) -> None:
     assert seconds(text) == expected
+
+
+def test_ctrl_c_stays_with_the_program_that_starts_a_session() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with session._own_interrupts():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_tracebacks_that_py4j_logs_as_root_are_dropped() -> None:
+    from py4j import java_gateway  # type: ignore[import-untyped]
+
+    for file, kept in ((java_gateway.__file__, False), (__file__, True)):
+        record = logging.LogRecord("root", logging.ERROR, file, 1, "x", (), None)
+        assert launcher._not_of_py4j(record) is kept
