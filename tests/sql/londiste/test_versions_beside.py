@@ -149,6 +149,31 @@ def test_partitions_are_watched_with_their_table(pgq_db: Database) -> None:
     assert rewritten(pgq_db) == ["public.p"]
 
 
+@pytest.mark.parametrize(
+    "tables",
+    [
+        "create table p (j1 int, j2 int, id int primary key, v text) partition by range (id);"
+        "alter table p drop j1, drop j2;"
+        "create table p1 partition of p for values from (0) to (100);",
+        "create table p (id int primary key, v text) partition by range (id);"
+        "create table p1 (j1 int, j2 int, id int not null, v text);"
+        "alter table p1 drop j1, drop j2;"
+        "alter table p attach partition p1 for values from (0) to (100);",
+    ],
+    ids=["the table has more numbers", "a partition has more numbers"],
+)
+def test_columns_of_partitions_have_numbers_of_their_own(pgq_db: Database, tables: str) -> None:
+    make_root(pgq_db)
+    pgq_db.execute(tables + "insert into p values (1, 'a')")
+    assert ret(pgq_db, "londiste.local_add_table", "q", "p")[0] == 200
+    assert rewritten(pgq_db) == []
+    pgq_db.execute("alter table p add c int default 7")
+    maintain(pgq_db)
+    assert rewritten(pgq_db) == ["public.p"]
+    assert ret(pgq_db, "londiste.accept_rewrite", "q", "p")[0] == 200
+    assert rewritten(pgq_db) == []
+
+
 def test_readers_may_ask_and_only_writers_accept(root: Database) -> None:
     root.execute("alter table t add c int default 7")
     for role, right in (("londiste_reader", False), ("londiste_writer", True)):

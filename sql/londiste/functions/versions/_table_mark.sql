@@ -17,8 +17,9 @@ as $$
  * columns change only with ALTER TABLE.  If both have changed, the table was rewritten.
  *
  * names -- of the columns by their number; NULL for dropped ones.
- * last_filled -- the newest column whose value in old rows is stored in the catalog: it was added
- *     with a default, and no row was written.
+ * last_column -- the number of the newest column.
+ * last_filled -- the number of the newest column whose value in old rows is stored in the catalog: it was
+ *     added with a default, and no row was written.
  */
 declare
     v_kind "char";
@@ -39,11 +40,14 @@ begin
         (select md5(string_agg(format('%s %s', a.attnum, a.xmin), ',' order by a.attnum))
          from pg_attribute a where a.attrelid = i_relid and a.attnum > 0),
         (select max(a.attnum) from pg_attribute a where a.attrelid = i_relid),
+        -- Partitions number their columns otherwise; they have the same names.
         -- For each by an index: a join would read the columns of all tables.
         (select coalesce(max(m.attnum), 0)
          from unnest(v_leaves) as l (oid)
             cross join lateral (
-                select max(a.attnum) from pg_attribute a where a.attrelid = l.oid and a.atthasmissing) m (attnum)),
+                select max((
+                    select n.attnum from pg_attribute n where n.attrelid = i_relid and n.attname = a.attname))
+                from pg_attribute a where a.attrelid = l.oid and a.atthasmissing) m (attnum)),
         (select array_agg(case when not a.attisdropped then a.attname::text end order by a.attnum)
          from pg_attribute a where a.attrelid = i_relid and a.attnum > 0)
         into filenode, columns, last_column, last_filled, names;
