@@ -42,6 +42,7 @@ class TableRules:
     rows -- changes every row between the two databases; it takes and returns texts by column, of
         all columns or of the key only, and is pure and pickles.
     changed -- the columns whose values it changes.
+    examples -- of the values that ``rows`` makes, by column: its type here has to take them.
     events -- the action for every event instead of writing its row; the rows are copied if
         ``stored``.
     renamed -- columns with another name here: (source, target).
@@ -56,6 +57,7 @@ class TableRules:
     ignore_truncate: bool = False
     rows: RowFunction | None = None
     changed: frozenset[str] = frozenset()
+    examples: tuple[tuple[str, str], ...] = ()
     events: EventWork | None = None
     renamed: tuple[tuple[str, str], ...] = ()
     incomparable: str = ""

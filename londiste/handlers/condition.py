@@ -65,6 +65,10 @@ def check(conn: Connection, table: TableName, wants: TableRules, *, created: boo
                 if created
                 else f"alter table {table.quoted} alter {quote(name)} drop not null",
             )
+    for name, example in wants.examples:
+        target = columns.get(here.get(name, name))
+        if target is not None:
+            _require_type(conn, table, target, example)
     if not wants.where:
         return
     for name in _columns_read(conn, table, wants.where, if_allowed=created):
@@ -108,6 +112,31 @@ def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
                     raise _generated(name, " on the provider")
     except psycopg.Error as error:
         raise _refused(error, wants.where, f"{table} on {describe_dsn(conn.info.dsn)}") from error
+
+
+def _require_type(conn: Connection, table: TableName, column: catalog.Column, example: str) -> None:
+    """Refuses a column whose type does not take a value that the handler makes."""
+    text = sql.SQL("select cast({} as ").format(example).as_string(conn)
+    try:
+        with conn.transaction(force_rollback=True):
+            # The type without domains: a cast runs no code of its owner.
+            row = conn.execute(f"{text}{column.read_as})::text".encode()).fetchone()
+        if row is not None and fits(example, row[0]):
+            return
+        why = f"it takes only {row[0]}" if row is not None else ""
+    except psycopg.DataError as error:
+        why = error.diag.message_primary or ""
+    raise BadOption(
+        f"table {table}: column {column.name} is {column.type}, which cannot store the values"
+        f" that the handler makes, as {example}",
+        detail=why,
+        hint="use another rule for the column, or give it another type on this node",
+    )
+
+
+def fits(value: str, stored: str) -> bool:
+    """Pure: whether a text was stored whole, as a cast to a type that is too short cuts it."""
+    return value == stored or not value.startswith(stored)
 
 
 def _generated(name: str, where: str = "") -> BadOption:

@@ -35,6 +35,15 @@ from londiste.handlers.base import Handler, TableRules, option
 RULES = ("keep", "skip", "bool", "hash", "hash32", "hash64")
 Image = dict[str, str | None]
 
+#: A value of each rule: a type that takes it takes all values of the rule.
+_EXAMPLES = {
+    "bool": "t",
+    "hash": "f" * 8 + "-ffff-ffff-ffff-" + "f" * 12,
+    "hash32": str(-(2**31)),
+    "hash64": str(-(2**63)),
+}
+_EXAMPLE_DOCUMENT = '{"key": "value"}'
+
 _FALSE = frozenset({"", "f", "false", "n", "no", "off", "0"})
 #: Hashes that are remembered: columns repeat their values.
 _REMEMBERED = 65_536
@@ -134,7 +143,7 @@ class Obfuscate(Handler):
                 hint="set the old key; or londiste remove-table, then londiste add-table with"
                 " the new key",
             )
-        return replace(self.holds(), rows=Mask(self.rules, key))
+        return replace(self.holds(), rows=Mask(self.rules, key), examples=_examples(self.rules))
 
     def holds(self) -> TableRules:
         # Nodes below have no key.
@@ -144,6 +153,15 @@ class Obfuscate(Handler):
             changed=frozenset(n for n, rule in rules.items() if rule not in ("keep", "skip")),
             ignore_truncate=self.ignore_truncate,
         )
+
+
+def _examples(text: str) -> tuple[tuple[str, str], ...]:
+    """A value of each column that a rule changes."""
+    return tuple(
+        (name, _EXAMPLE_DOCUMENT if isinstance(rule, dict) else _EXAMPLES[rule])
+        for name, rule in _parsed(text).items()
+        if isinstance(rule, dict) or rule in _EXAMPLES
+    )
 
 
 def _key(secret: str) -> bytes:

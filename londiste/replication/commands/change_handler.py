@@ -36,7 +36,7 @@ from londiste.replication.model import (
     with_trigger,
 )
 from londiste.replication.patterns import Pattern, select, unknown_table
-from londiste.replication.tablesync.cancel import CopiedBelow, CopyAgain
+from londiste.replication.tablesync.cancel import CopiedBelow, CopyAgain, copy_error
 
 _LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
 #: Bits of pg_trigger.tgtype.
@@ -96,11 +96,7 @@ def plan(
             wants.events.check(local, queue, table.dest)
         again = not root and _other_rows(table, wants)
         if not root and table.state not in {None, "ok"}:
-            raise StateError(
-                f"table {name} is being copied ({table.state})",
-                detail="nothing was changed",
-                hint="londiste wait-sync",
-            )
+            raise _being_copied(table, copy_error(local, queue, name))
         if again and "skip_truncate" in table.attrs:
             raise StateError(
                 f"table {name} was added with --skip-truncate",
@@ -156,6 +152,26 @@ class _Change:
         if self.handler is not None:
             words.insert(0, f"the handler {self.handler or 'the default'}")
         return ", ".join(words)
+
+
+def _being_copied(table: ReplicatedTable, error: str) -> StateError:
+    """Pure: the refusal to change a table during its copy.
+
+    error -- why the copy does not continue; '' if it does.
+    """
+    name = argument(table.name)
+    if error:
+        return StateError(
+            f"table {table.name} is being copied ({table.state}), and its copy fails",
+            detail=f"{error.splitlines()[0]}; nothing was changed",
+            hint=f"londiste remove-table {name}, then londiste add-table {name} with the new"
+            " handler",
+        )
+    return StateError(
+        f"table {table.name} is being copied ({table.state})",
+        detail="nothing was changed",
+        hint="londiste wait-sync",
+    )
 
 
 def _other_rows(table: ReplicatedTable, wants: TableRules) -> bool:

@@ -32,6 +32,14 @@ def copy_members(conn: Connection, queue: str) -> dict[TableName, str]:
     }
 
 
+def copy_error(conn: Connection, queue: str, table: TableName) -> str:
+    """Why the copy of a table does not continue, as status shows it; '' if there is no error."""
+    worker = nodes.get_worker_state(conn, queue).worker
+    mine = copy_members(conn, queue).get(table) or copy_consumer(worker, table)
+    found = [c.cur_error for c in nodes.get_consumer_info(conn, queue) if c.name == mine]
+    return (found[0] or "") if found else ""
+
+
 def left_behind(conn: Connection, queue: str, names: Collection[TableName]) -> dict[TableName, str]:
     """Those of the tables that catch up from a failed or dropped node; its name.
 

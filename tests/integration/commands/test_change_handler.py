@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,58 @@ def test_a_handler_that_takes_every_event_ends_the_copy_mode_resumable(
 
 def _state(node: LineNode) -> object:
     return node.database.value("select merge_state from londiste.table_info")
+
+
+def test_rules_that_no_type_of_the_column_takes_are_refused_before_the_copy(
+    line: Line, nodes: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = nodes
+    line.configure(leaf, obfuscator_key="k3y-of-test")
+    types = {"v": "text[]", "s": "smallint", "c": "varchar(9)", "d": "date", "e": "text[]"}
+    wrong = {"v": "hash", "s": "hash32", "c": "hash", "d": "bool", "e": {"x": "keep"}}
+    right = {
+        "id": "hash64",
+        "v": "keep",
+        "u": "hash",
+        "t": "bool",
+        "n": "hash32",
+        "j": {"x": "hash"},
+    }
+    schema = (
+        "drop table a; create table a (id bigint primary key, u uuid, t text, n numeric, j json"
+    )
+    for node in nodes:
+        node.database.execute(schema + "".join(f", {n} {t}" for n, t in types.items()) + ")")
+    line.add(root, "a")
+
+    def given(rules: dict[str, object]) -> list[str]:
+        return ["a", "--handler", "obfuscate", "--handler-arg", f"rules={json.dumps(rules)}"]
+
+    for name, rule in wrong.items():
+        done = line.run(leaf, "add-table", *given({"id": "keep", name: rule}))
+        assert done.code == 2
+        assert f"column {name} is {types[name].replace('varchar', 'character varying')}" in done.err
+    must(line, leaf, "add-table", *given(right))
+
+
+def test_a_table_whose_copy_fails_is_corrected_by_adding_it_again(
+    line: Line, nodes: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = nodes
+    line.add(root, "a", "b")
+    must(line, leaf, "add-table", "a", "b")
+    leaf.database.execute("update londiste.table_info set merge_state = 'in-copy'")
+    leaf.database.execute(
+        "insert into pgq_node.local_state (queue_name, consumer_name, provider_node, last_tick_id,"
+        " cur_error) select queue_name, worker_name || '.copy.public.a', 'root', 1, 'E1: no array'"
+        " from pgq_node.node_info"
+    )
+    hints = {"a": "londiste remove-table public.a, then londiste add-table", "b": "wait-sync"}
+    for table, hint in hints.items():
+        done = line.run(leaf, "change-handler", table, "--handler", "nop")
+        assert done.code == 3
+        assert hint in done.err
+        assert ("E1: no array" in done.err) is (table == "a")
 
 
 def test_a_virtual_table_need_not_be_there(line: Line, nodes: tuple[LineNode, LineNode]) -> None:
