@@ -109,13 +109,19 @@ select
                  where mt.oid::text = pg_catalog.to_jsonb(r) ->> 'rngmultitypid'))
         from pg_catalog.pg_range r where r.rngtypid = t.oid
     ) as range,
-    -- What a default, a check or a range calls; functions are not made.
-    array(
-        select distinct f.oid::pg_catalog.regprocedure::text
+    -- What a default, a check or a range calls, and its extension; functions are not made.
+    (
+        select coalesce(pg_catalog.jsonb_agg(distinct pg_catalog.jsonb_build_array(
+                f.oid::pg_catalog.regprocedure::text, fx.extname)), '[]')
         from pg_catalog.pg_depend fd
         join pg_catalog.pg_proc f
             on fd.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass and f.oid = fd.refobjid
         join pg_catalog.pg_namespace fn on fn.oid = f.pronamespace
+        left join pg_catalog.pg_depend fe
+            on fe.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and fe.objid = f.oid
+                and fe.deptype = 'e'
+                and fe.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
+        left join pg_catalog.pg_extension fx on fx.oid = fe.refobjid
         where (fd.classid, fd.objid) in (
                 select 'pg_catalog.pg_type'::pg_catalog.regclass::oid, t.oid
                 union all
@@ -123,7 +129,6 @@ select
                 from pg_catalog.pg_constraint k where k.contypid = t.oid)
             and fn.nspname <> 'pg_catalog'
             and t.typtype in ('d', 'r')
-        order by 1
     ) as needs
 from (select d.oid, max(d.depth) as depth from needed d group by d.oid) d
 join pg_catalog.pg_type t on t.oid = d.oid

@@ -70,7 +70,7 @@ def there(
         relations=json.dumps([list(name) for name in wanted]),
         functions=sorted(
             {need.signature for table in found.tables for need in table.needs}
-            | {signature for one in found.types for signature in one.needs}
+            | {signature for one in found.types for signature, _ in one.needs}
         ),
     )
 
@@ -159,10 +159,9 @@ def _grant(*, sequence_schema: str | None, sequence_name: str | None, **row: Any
     return Grant(sequence=_other(sequence_schema, sequence_name), **row)
 
 
-def _type(*, oid: int, checks: Sequence[Any], attributes: Sequence[Any], **row: Any) -> UserType:
-    return _named(UserType)(
-        checks=tuple(map(tuple, checks)), attributes=tuple(map(tuple, attributes)), **row
-    )
+def _type(*, oid: int, **row: Any) -> UserType:
+    row |= {part: tuple(map(tuple, row[part])) for part in ("checks", "attributes", "needs")}
+    return _named(UserType)(**row)
 
 
 #: What is read of each table: field of its structure, and name of the query, with its type.

@@ -20,6 +20,8 @@ def make(
     there: There,
     renamed: Mapping[TableName, TableName],
     parts: frozenset[Part],
+    *,
+    needs: bool = False,
 ) -> Made:
     """The statements that create all tables of ``found``; run in one transaction.
 
@@ -27,6 +29,7 @@ def make(
         parents and of the tables that they refer to.
     renamed -- old name to new name, also of tables that are there and that foreign keys name.
     parts -- WHOLE, BARE or something between.
+    needs -- what can be created of the missing functions and extensions will be.
 
     Raises UsageError: a table is unlogged or there already, or needs a missing type or function
     that cannot be created.
@@ -37,7 +40,7 @@ def make(
         _check(target, table)
     lacks = _lacking(target)
     if lacks:
-        raise _refused(lacks, parts)
+        raise _refused(lacks, parts, needs=needs)
     result = _schemas(target)
     result += usertypes.statements(target)
     result += tables.sequences(target)
@@ -133,7 +136,8 @@ def _lacking(target: TargetContext) -> list[Lack]:
         for need in table.needs:
             if need.signature in target.there.functions or not _wanted(target, table, need):
                 continue
-            hint = f"create it first, or exclude that part: --create-without {need.part}"
+            hint = "create it first, or exclude that part with add-table: --create-without "
+            hint += need.part
             if need.extension:
                 hint = f"create it first: create extension {quote(need.extension)}"
             wanted_by = f"table {table.name} needs it; for {need.object} ({need.part})"
@@ -141,25 +145,30 @@ def _lacking(target: TargetContext) -> list[Lack]:
     return list({(one.kind, one.name): one for one in reversed(found)}.values())[::-1]
 
 
-def _refused(lacks: Sequence[Lack], parts: frozenset[Part]) -> UsageError:
-    """One error for all missing objects."""
+def _refused(lacks: Sequence[Lack], parts: frozenset[Part], *, needs: bool) -> UsageError:
+    """One error for all missing objects.
+
+    needs -- ``--create-needs`` is in force, and could not create them.
+    """
     full = "--create-full " if parts == BARE else ""
-    needs = f"create the missing objects: {full}--create-needs"
+    create = "" if needs else f"create the missing objects: {full}--create-needs"
     if len(lacks) == 1:
         (one,) = lacks
         why, _, more = one.wanted_by.partition("; ")
         return UsageError(
             f"{one} does not exist, and {why}",
             detail=f"{more}; nothing was created",
-            hint=f"{one.hint}; or {needs}",
+            hint=f"{one.hint}; or {create}" if create else one.hint,
         )
     extensions = sorted({one.extension for one in lacks if one.extension})
     hints = [f"create extension {quote(name)}" for name in extensions]
     hints += dict.fromkeys(one.hint for one in lacks if not one.extension)
+    if create:
+        hints.insert(0, f"{create} (with --dry-run it prints the statements); or: {hints.pop(0)}")
     return UsageError(
         f"{len(lacks)} objects that the tables need do not exist: {', '.join(map(str, lacks))}",
         detail="; ".join(f"{one}: {one.wanted_by}" for one in lacks) + "; nothing was created",
-        hint=f"{needs} (with --dry-run it prints the statements); or: {'; '.join(hints)}",
+        hint="; ".join(hints),
     )
 
 

@@ -192,7 +192,7 @@ class UserType:
 
     kind -- e enum, d domain, c composite, r range, b base, p pseudo, t row of a table.
     checks -- (name, definition); attributes -- (name, type, collation).
-    needs -- functions that it calls, as ``to_regprocedure`` reads them.
+    needs -- (function that it calls, as ``to_regprocedure`` reads it, its extension).
     """
 
     name: TableName
@@ -208,7 +208,7 @@ class UserType:
     checks: tuple[tuple[str, str], ...] = ()
     attributes: tuple[tuple[str, str, str | None], ...] = ()
     range: Mapping[str, str | None] | None = None
-    needs: tuple[str, ...] = ()
+    needs: tuple[tuple[str, str | None], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,14 @@ def lacking(target: TargetContext) -> list[Lack]:
             wanted_by = f"a column needs it; it is a {word}{of}"
             found.append(Lack("type", str(one.name), wanted_by, problem, one.extension))
         found += [
-            Lack("function", signature, f"type {one.name} needs it; it is a {word}", _FIRST)
-            for signature in one.needs
+            Lack(
+                "function",
+                signature,
+                f"type {one.name} needs it; it is a {word}",
+                f"{_FIRST}: create extension {quote(extension)}" if extension else _FIRST,
+                extension,
+            )
+            for signature, extension in one.needs
             if signature not in target.there.functions
         ]
     return found
@@ -58,7 +64,7 @@ def statements(target: TargetContext) -> list[str]:
 
 def _problem(one: UserType, target: TargetContext) -> str:
     if one.extension:
-        return f"create it first: create extension {quote(one.extension)}"
+        return f"{_FIRST}: create extension {quote(one.extension)}"
     if one.kind == "t":
         return f"create table {one.name} first"
     if one.kind in {"b", "p"} or (one.range or {}).get("canonical"):

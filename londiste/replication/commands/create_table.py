@@ -93,7 +93,7 @@ def ddl(
     if not needs:
         return make(found, here, renamed, wanted_parts)
     first, functions, here = _needs(provider, found, here, renamed, wanted_parts)
-    made = make(found, here, renamed, wanted_parts)
+    made = make(found, here, renamed, wanted_parts, needs=True)
     if functions and not allow_code:
         # Before any statement: an index may call a function when it is created.
         code = [f"function {name}" for name in functions]
@@ -334,5 +334,22 @@ def _explained(error: psycopg.Error, statement: str, node: str, dsn: str) -> Lon
     return UsageError(
         f"node {node}: cannot create tables: {ours.message}",
         detail=f"{ours.detail}; nothing was created; the statement: {statement}",
-        hint="create the missing object first, or exclude that part: --create-without",
+        hint="create the missing object first" + _without(statement),
     )
+
+
+#: The part of a table by the kind of object that a statement creates.
+_PART_OF = {
+    "index": Part.INDEXES,
+    "policy": Part.POLICIES,
+    "rule": Part.RULES,
+    "statistics": Part.STATISTICS,
+    "trigger": Part.TRIGGERS,
+}
+
+
+def _without(statement: str) -> str:
+    """The option that excludes what a statement creates; '' if there is none."""
+    kind = re.match(r"create (?:unique |constraint )?(\w+)", statement, re.IGNORECASE)
+    part = _PART_OF.get(kind[1].lower()) if kind else None
+    return f", or exclude that part with add-table: --create-without {part}" if part else ""

@@ -134,6 +134,55 @@ def test_everything_that_is_missing_is_named_at_once_and_created_when_asked_for(
     assert londiste(leaf.db, *create).code == 0
 
 
+def test_a_domain_over_a_type_of_an_extension_needs_the_extension_alone(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    available = "select name from pg_available_extensions where name in ('citext', 'vector')"
+    name = root.db.value(available)
+    if name is None:
+        pytest.skip("the server offers no extension with a type of a known name")
+    root.db.execute(
+        f"create extension {name}; create domain mine as {name};alter table customers add mine mine"
+    )
+    refused = londiste(leaf.db, "add-table", "customers", "--create-full")
+    assert refused.code == 2
+    assert refused.err.endswith(f'or: create extension "{name}"\n')
+    create = ("--create-full", "--create-needs")
+    done = londiste(leaf.db, "add-table", "customers", *create)
+    assert done.code == 0, done.err
+    assert leaf.db.value("select to_regtype('mine') is not null")
+
+
+@pytest.mark.parametrize(
+    ("missing", "error"),
+    [
+        ("create table other (a int); alter table customers add o other", "type public.other"),
+        (
+            'create collation mine from pg_catalog."C";'
+            "alter table customers add o text collate mine",
+            'collation "public.mine"',
+        ),
+        (
+            "create rule r as on update to customers do also insert into log values (1)",
+            'relation "public.log"',
+        ),
+    ],
+)
+def test_what_creating_needs_does_not_create_has_a_hint_that_can_be_followed(
+    root: Node, leaf: Node, londiste: CommandLine, missing: str, error: str
+) -> None:
+    root.db.execute("create table log (id int)")
+    root.db.execute(missing)
+    create = ("--create-full", "--create-needs")
+    refused = londiste(leaf.db, "add-table", "customers", *create)
+    assert refused.code == 2
+    assert error in refused.err
+    hint = refused.err.partition("hint: ")[2]
+    assert "first" in hint
+    assert "--create-needs" not in hint
+    assert ("--create-without" in hint) is ("rules" in hint) is ("log" in error)
+
+
 def test_parts_are_named_right(root: Node, leaf: Node, londiste: CommandLine) -> None:
     answer = londiste(leaf.db, "add-table", "lines", "--create", "--create-without", "rules")
     assert answer.code == 2
