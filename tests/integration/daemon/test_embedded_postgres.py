@@ -20,6 +20,7 @@ from londiste.embedded import watcher
 from londiste.embedded.binaries import find_binaries
 from londiste.embedded.postgres import Cluster, clusters
 from londiste.errors import BadOption, ServerBinariesMissing, StateError
+from tests.support.servers import ready_files
 from tests.support.suite.slow import first
 from tests.support.waiting import wait_for
 
@@ -247,7 +248,7 @@ print(server.dsn())
 
 
 def test_a_long_directory_gets_a_short_socket(place: Path) -> None:
-    with Cluster.start(place / ("long" * 30), "x") as server:
+    with ready_files.copied(), Cluster.start(place / ("long" * 30), "x") as server:
         psycopg.connect(server.dsn()).close()
         sockets = Path(psycopg.conninfo.conninfo_to_dict(server.dsn())["host"])
         assert sockets != server.directory
@@ -271,7 +272,7 @@ def test_the_users_environment_does_not_matter(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_port_asks_for_the_password() -> None:
-    with Cluster.start(None, "x", port=True) as server:
+    with ready_files.copied(), Cluster.start(None, "x", port=True) as server:
         psycopg.connect(server.dsn()).close()
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             psycopg.connect(server.dsn(), password="wrong")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
-from londiste.db import server_text
+from londiste.cli.queue import common
+from londiste.db import connection, server_text
 from londiste.install import apply
 from tests.fixtures.cascade import CommandLine, Node, Nodes
 
@@ -56,9 +58,13 @@ def test_the_lock_of_a_capture(root: Node, londiste: CommandLine) -> None:
         assert londiste(root.db, "add-table", "one").code == 0
 
 
-def test_the_lock_of_new_queues(root: Node, londiste: CommandLine) -> None:
+def test_the_lock_of_new_queues(
+    root: Node, londiste: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = functools.partial(connection.session, lock_timeout_ms=300)
+    monkeypatch.setattr(common, "session", quick)
     with held(root, "'pgq.queue'::regclass::oid::int4, 0") as pid:
-        answer = londiste(root.db, "--set", "lock_timeout=0.3", "queue", "create", "another")
+        answer = londiste(root.db, "queue", "create", "another")
         assert answer.code == 6
         assert names(answer.err, pid)
 

@@ -30,7 +30,9 @@ import pytest
 from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from tests.fixtures.cluster import Database, create_database
+from tests.fixtures.line import Line
 from tests.scenarios.cascade.test_interrupted import OPERATIONS
+from tests.support import lines
 from tests.support.scenarios.faulty_cascade import (
     LIMIT,
     PATIENCE,
@@ -43,7 +45,7 @@ from tests.support.scenarios.faulty_cascade import (
     said,
     wrong,
 )
-from tests.support.scenarios.forks import Fork
+from tests.support.scenarios.forks import Fork, Forks
 from tests.support.scenarios.interrupting import LEAF, NOTES, Operation, same, stands
 from tests.support.scenarios.quick_cascade import QuickCascade
 from tests.support.scenarios.writer_on_every_node import Everywhere
@@ -147,11 +149,10 @@ def test_commands_end_while_the_root_is_silent(lined: Lined, bare: Database) -> 
     assert cascade.digest() == before, "a command has left something behind"
 
 
-def test_commands_end_that_are_given_at_a_silent_node(lined: Lined) -> None:
-    cascade, own = lined.cascade, lined.lines["n3"]
-    begin(lined, OPERATIONS["switchover"])
-    own.cut()
-    began = time.monotonic()
+def test_commands_end_that_are_given_at_a_silent_node(line: Line) -> None:
+    n1 = line.node("n1", NodeType.ROOT)
+    n3 = line.node("n3", NodeType.BRANCH, n1)
+    forks = Forks(line.processes)
     here = {
         **ASKING,
         "members": ("members",),
@@ -159,22 +160,23 @@ def test_commands_end_that_are_given_at_a_silent_node(lined: Lined) -> None:
         "tag-alive": ("tag-alive", "n4"),
         "pause": ("pause",),
         "resume": ("resume",),
-        "create-leaf": ("create-leaf", "n5", "--provider", lined.lines["n2"].dsn),
-        "create-branch": ("create-branch", "n6", "--provider", lined.lines["n2"].dsn),
+        "create-leaf": ("create-leaf", "n5", "--provider", n1.database.dsn),
+        "create-branch": ("create-branch", "n6", "--provider", n1.database.dsn),
         "create-root": ("create-root", "n7"),
     }
-    location = psycopg.conninfo.make_conninfo(own.dsn, connect_timeout=2)
-    forks = {
-        name: cascade.forks.start(
-            cascade.nodes["n3"].config, *argv, LONDISTE_DB=location, **PATIENCE
-        )
-        for name, argv in here.items()
-    }
-    for name, (fork, seconds) in _ends(forks, began).items():
-        assert seconds < LIMIT, f"{name}: {fork}"
-        assert fork.code() == 6, f"{name}: {fork}"
-        assert "127.0.0.1" in fork.err
-        said(fork)
+    with contextlib.closing(lines.Line(n3.database.dsn)) as own:
+        own.cut()
+        location = psycopg.conninfo.make_conninfo(own.dsn, connect_timeout=2)
+        began = time.monotonic()
+        given = {
+            name: forks.start(n3.config, *argv, LONDISTE_DB=location, **PATIENCE)
+            for name, argv in here.items()
+        }
+        for name, (fork, seconds) in _ends(given, began).items():
+            assert seconds < LIMIT, f"{name}: {fork}"
+            assert fork.code() == 6, f"{name}: {fork}"
+            assert "127.0.0.1" in fork.err
+            said(fork)
 
 
 def _ends(forks: dict[str, Fork], began: float) -> dict[str, tuple[Fork, float]]:

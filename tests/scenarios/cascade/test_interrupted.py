@@ -78,7 +78,7 @@ OPERATIONS = {
 
 #: Where the commands are interrupted.
 POINTS = ("plan.before-step", "plan.after-step")
-#: Operation and fault: the others are in the slow run.
+#: Operation and fault: by default at some of the steps; at each, and the others, in the slow run.
 SHORT = [
     ("takeover-dead-root-behind", "command"),
 ]
@@ -94,11 +94,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("name", "fault"),
-    [pytest.param(*case, marks=() if case in SHORT else pytest.mark.slow) for case in CASES],
+    ("name", "fault", "stride"),
+    [(*case, 3) for case in SHORT]
+    + [pytest.param(*case, 1, marks=pytest.mark.slow) for case in CASES],
 )
 def test_a_change_that_is_interrupted_again_and_again(
-    name: str, fault: str, four: QuickCascade
+    name: str, fault: str, stride: int, four: QuickCascade
 ) -> None:
     operation, began = OPERATIONS[name], time.monotonic()
     wanted = _once(four, operation)
@@ -106,7 +107,7 @@ def test_a_change_that_is_interrupted_again_and_again(
 
     def interrupt() -> bool:
         nonlocal count
-        count = again_and_again(four, operation, fault)
+        count = again_and_again(four, operation, fault, stride)
         return True
 
     same(_once(four, operation, interrupt), wanted, f"interrupted {count} times")

@@ -12,6 +12,7 @@ from tests.support.scenarios.oracles import PrefixReader
 TABLES = (*writers.KEYED, *writers.KEYLESS)
 
 
+@pytest.mark.slow
 def test_tables_are_removed_added_again_and_copied_again_while_written(
     cascade: Cascade, cluster16: Server
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,24 +39,46 @@ def _assert_ended_quietly(daemon: Process) -> None:
     assert "londiste create-root" not in said and "londiste install" not in said, said
 
 
+SWITCH = ("run", "--switch", "--block", "60")
+
+
+def _wait_switched(move: Move, new: Database, daemon: Process) -> None:
+    """Until ``run --switch`` has switched."""
+
+    def is_root() -> bool:
+        assert daemon.running(), daemon.said()
+        with contextlib.suppress(psycopg.errors.UndefinedTable):
+            return bool(new.value("select node_type from pgq_node.node_info") == "root")
+        return False
+
+    move.cascade.wait(is_root, "the new root", 200)
+    move.cascade.wait(lambda: move.json("status")["phase"] == "switched", "the switch")
+
+
+def _assert_a_wrong_row_is_found(move: Move, follower: Database) -> None:
+    wrong = "set session_replication_role = replica; update app.line set quantity = {} where id = 7"
+    follower.execute(wrong.format(70))
+    found = move.json("verify", accept=[3])
+    assert [t["table"] for t in found["tables"] if not t["equal"]] == ["app.line"]
+    follower.execute(wrong.format(7))
+
+
+@pytest.mark.parametrize("in_one", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_database_moves_while_somebody_writes_and_goes_back(
-    cascade: Cascade, cluster16: Server
+    in_one: bool, cascade: Cascade, cluster16: Server
 ) -> None:
+    """By ``run --switch``; in the slow run by a command for each step as well."""
     old, new, move = _two(cascade, cluster16)
-    daemon = move.start()
+    daemon = move.start(command=SWITCH) if in_one else move.start()
     with Application([old.dsn, new.dsn]) as application:
-        move.wait_in_step(new, len(relocation.TABLES))
-        application.wait(20)
-        # What is wrong is found, and says where.
-        new.execute(
-            "set session_replication_role = replica; update app.line set quantity = 70 where id = 7"
-        )
-        wrong = move.json("verify", accept=[3])
-        assert [t["table"] for t in wrong["tables"] if not t["equal"]] == ["app.line"]
-        new.execute(
-            "set session_replication_role = replica; update app.line set quantity = 7 where id = 7"
-        )
-        move.run("switch", "--block", "60")
+        if in_one:
+            _wait_switched(move, new, daemon)
+            _assert_a_wrong_row_is_found(move, old)
+        else:
+            move.wait_in_step(new, len(relocation.TABLES))
+            application.wait(20)
+            _assert_a_wrong_row_is_found(move, new)
+            move.run("switch", "--block", "60")
         application.wait(20)
         assert new.value("select count(*) from public.written where at = 'place 1'") > 0
         seen = move.json("status")
@@ -177,7 +200,8 @@ def test_a_beginning_and_an_end_that_are_killed_finish_when_given_again(
     assert old.value("select count(*) from app.line") == 500
 
 
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [False, True])
 def test_one_command_moves_a_database_however_often_it_is_killed(
     killed: bool, cascade: Cascade, cluster16: Server
 ) -> None:
@@ -187,19 +211,14 @@ def test_one_command_moves_a_database_however_often_it_is_killed(
         died = 0
         while killed and move.json("status")["phase"] != "switching":
             move.run(
-                *("run", "--switch", "--block", "60"),
+                *SWITCH,
                 accept=[-9],
                 LONDISTE_CRASH="plan.after-step:8",
             )
             died += 1
         assert died >= 2 * killed
-        daemon = move.start(command=("run", "--switch", "--block", "60"))
-
-        def switched() -> bool:
-            assert daemon.running, daemon.said()
-            return bool(move.json("status")["phase"] == "switched")
-
-        cascade.wait(switched, "the switch", 200)
+        daemon = move.start(command=SWITCH)
+        _wait_switched(move, new, daemon)
         application.wait(20)
         confirmed = application.stop()
     application.assert_numbers_go_up()

@@ -70,8 +70,12 @@ def same(found: dict[str, Any] | None, wanted: dict[str, Any] | None, when: str)
         assert not less and not more, f"{when}, at {node}: not {less}, but {more}"
 
 
-def again_and_again(cascade: QuickCascade, operation: Operation, fault: str) -> int:
+def again_and_again(
+    cascade: QuickCascade, operation: Operation, fault: str, stride: int = 1
+) -> int:
     """Gives the command until it is through, and lets the fault happen before each step.
+
+    stride -- steps between two kills of the command.
 
     A step that is there to be repeated comes first again and again: a command that has done nothing
     new has its first step for itself the next time, then two of them.  The number of the faults.
@@ -103,7 +107,7 @@ def again_and_again(cascade: QuickCascade, operation: Operation, fault: str) -> 
             told(fork)
         names = {node.name for node in cascade.nodes.values()} | {"other"}
         steps = {line for line in fork.err.splitlines() if line.partition(": ")[0] in names}
-        free = (fault == "command") if steps - seen else free + 1
+        free = stride * (fault == "command") if steps - seen else free + 1
         seen |= steps
         assert free < 50, f"no way through\n{fork}"
 
