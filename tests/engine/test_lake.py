@@ -18,6 +18,7 @@ from londiste.lake import compare as comparing
 from londiste.lake.table import LakeTable
 from londiste.lake.worker import LakeWorker
 from londiste.pgq import queues, ticks
+from tests.fixtures.cascade import refused_at_once
 from tests.fixtures.lake import COLUMNS, Lake, statements
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -300,7 +301,8 @@ def test_second_lake_process_is_refused(lake: Lake) -> None:
     with closing(LakeTable(lake.settings(), name)) as one:
         assert one.vacuum() == (0, 0)
         with closing(LakeTable(lake.settings(), name)) as two:
-            with pytest.raises(NodeBusy, match="in use by another process") as refused:
+            busy = pytest.raises(NodeBusy, match="in use by another process")
+            with refused_at_once(), busy as refused:
                 two.compact()
     assert "one process writes the files" in refused.value.hint
 

@@ -21,6 +21,7 @@ from londiste.errors import (
     UnknownTable,
 )
 from londiste.pgq import producer, queues
+from tests.fixtures.cascade import refused_at_once
 from tests.fixtures.cluster import Database
 from tests.fixtures.stream import Stream
 
@@ -159,7 +160,8 @@ def test_a_consumer_belongs_to_one_query(stream: Stream, opened: Open) -> None:
     last = stream.tick()
     one = opened()
     start = one.initialOffset()
-    with pytest.raises(NodeBusy, match="consumer lake is in use by another query"):
+    refused = pytest.raises(NodeBusy, match="consumer lake is in use by another query")
+    with refused_at_once(), refused:
         opened().latestOffset(start, None)
     one.stop()
     # A new query goes on where the consumer stands, if nothing else is said.

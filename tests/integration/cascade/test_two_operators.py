@@ -15,7 +15,15 @@ from londiste.cli.cascade import common
 from londiste.console import actions
 from londiste.errors import NodeBusy, UnknownNode
 from londiste.orchestration.connections import Connections
-from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes, silent, takes_events
+from tests.fixtures.cascade import (
+    QUEUE,
+    CommandLine,
+    Node,
+    Nodes,
+    refused_at_once,
+    silent,
+    takes_events,
+)
 
 TYPE = "select node_type from pgq_node.node_info"
 PROVIDER = "select provider_node from pgq_node.local_state"
@@ -148,7 +156,8 @@ def test_a_node_without_a_step_is_locked_too(
     root, _, two = three
     with Connections(name="other") as other:
         other.alone(two.dsn, "two", QUEUE)
-        refused = londiste(root.db, "tag-alive", "one")
+        with refused_at_once():
+            refused = londiste(root.db, "tag-alive", "one")
     assert refused.code == 3
     assert refused.err.startswith("error: node two: another command is changing the cascade")
 
@@ -173,12 +182,13 @@ def test_nodes_are_created_side_by_side_but_not_below_one_that_is_dropped(
     with Connections(name="first") as first, Connections(name="second") as second:
         for sites in (first, second):
             upstream.hold_upstream(sites, QUEUE, one.dsn)
-        refused = londiste(root.db, "drop-node", "one")
+        with refused_at_once():
+            refused = londiste(root.db, "drop-node", "one")
         assert refused.err.startswith("error: node one: another command is changing the cascade")
         first.release()
         second.release()
         first.alone(root.dsn, "root", QUEUE)
-        with pytest.raises(NodeBusy, match="another command is changing"):
+        with refused_at_once(), pytest.raises(NodeBusy, match="another command is changing"):
             upstream.hold_upstream(second, QUEUE, one.dsn)
     assert londiste(root.db, "drop-node", "one").code == 0
     with Connections(name="third") as sites, pytest.raises(UnknownNode):
@@ -194,7 +204,8 @@ def test_the_command_that_creates_a_node_holds_its_provider(
         other.alone(root.dsn, "root", QUEUE)
         db = nodes_of.make_database(pgq=True)
         argv = ("create-leaf", "leaf", f"--provider={root.dsn}")
-        refused = londiste(db, *argv)
+        with refused_at_once():
+            refused = londiste(db, *argv)
         assert "another command is changing the cascade" in refused.err
         assert londiste(db, *argv, "--dry-run").code == 0
     assert leaf.name not in str(root.db.execute("select node_name from pgq_node.node_location"))

@@ -17,6 +17,7 @@ from londiste.cli.entry.table_dispatcher import _run as dispatch
 from londiste.cli.errors import run as run_command
 from londiste.compat import pgq, skytools
 from londiste.errors import StateError
+from tests.fixtures.cascade import refused_at_once
 from tests.fixtures.cluster import Database, Server
 from tests.support.skytools.running import Started, column, ini, run, send
 from tests.support.waiting import wait_for
@@ -130,7 +131,7 @@ def test_a_second_process_of_a_consumer_is_refused(
 
     class Twice(Storing):
         def process_event(self, db: Any, ev: Any) -> None:
-            with pytest.raises(SystemExit) as ended:
+            with refused_at_once(), pytest.raises(SystemExit) as ended:
                 Storing(conf()).start()
             codes.append(ended.value.code)
             Storing.process_event(self, db, ev)

@@ -29,12 +29,19 @@ def acting(pair: Pair) -> str:
     return pair.console("acting", users=users, actions="true")[0]
 
 
+#: The session of the first test that needed one, by the address of its console.
+_sessions: dict[str, Any] = {}
+
+
 def log_in(browse: Browse, url: str) -> Any:
+    if url in _sessions:
+        return browse(f"{url}/cascade", storage_state=_sessions[url])
     page = browse(f"{url}/login")
     page.get_by_label("Name").fill("anna")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url("**/cascade")
+    _sessions[url] = page.context.storage_state()
     return page
 
 

@@ -13,17 +13,28 @@ import pytest
 
 from londiste.demo import data
 from londiste.embedded.postgres import Cluster
-from tests.fixtures.cluster import Database
+from tests.fixtures.cluster import Database, Server, create_database
 from tests.support.waiting import wait_for
 
 
-@pytest.fixture
-def shop(database: Database) -> Database:
+@pytest.fixture(scope="module")
+def filled(cluster: Server) -> Iterator[Database]:
+    """What the tests have copies of."""
+    database = create_database(cluster, pgq=False)
     with psycopg.connect(database.dsn) as conn:
         data.create_schema(conn)
         data.fill(conn, orders=2000)
     data.create_pgbench(database.dsn, 1, None)
-    return database
+    yield database
+    database.drop()
+
+
+@pytest.fixture
+def shop(filled: Database) -> Iterator[Database]:
+    filled.clone(f"{filled.name}_shop")
+    database = Database(filled.cluster, f"{filled.name}_shop")
+    yield database
+    database.drop()
 
 
 @pytest.fixture

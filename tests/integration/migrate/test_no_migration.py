@@ -10,7 +10,7 @@ from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.orchestration.connections import Connections
-from tests.fixtures.cascade import Nodes
+from tests.fixtures.cascade import Nodes, refused_at_once
 from tests.fixtures.cluster import Database
 
 
@@ -42,7 +42,8 @@ def test_finish_waits_for_no_other_command(
             other.alone(busy.dsn, name, "q")
             assert run(cli, [*call, "--dry-run"]) == 0
             capsys.readouterr()
-            assert run(cli, call) == 3
+            with refused_at_once():
+                assert run(cli, call) == 3
         refused = f"error: node {name}: another command is changing the cascade of queue q"
         assert capsys.readouterr().err.startswith(refused)
     assert new.db.value("select count(*) from pgq_node.node_info") == 1

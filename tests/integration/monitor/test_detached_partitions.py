@@ -8,6 +8,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from tests.support.suite.slow import first
 
 DDL = """
     create table m (id int primary key) partition by range (id);
@@ -19,7 +20,7 @@ ATTACH = "alter table m attach partition m1 for values from (0) to (10)"
 DETACH = "alter table m detach partition m1"
 
 
-@pytest.fixture(params=[NodeType.LEAF, NodeType.BRANCH], ids=str)
+@pytest.fixture(params=first([NodeType.BRANCH, NodeType.LEAF]), ids=str)
 def below(nodes_of: Nodes, londiste: CommandLine, request: pytest.FixtureRequest) -> Node:
     root = nodes_of.root()
     node = nodes_of.below(root, "below", request.param)

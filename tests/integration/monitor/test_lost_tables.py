@@ -14,12 +14,13 @@ from londiste.errors import StateError
 from londiste.replication.failover import readiness
 from londiste.replication.model import ReplicatedTable
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from tests.support.suite.slow import first
 
 DDL = "create table fruit (id int primary key, name text)"
 SWAPPED = f"alter table fruit rename to fruit_old; {DDL}"
 
 
-@pytest.fixture(params=[NodeType.LEAF, NodeType.BRANCH], ids=str)
+@pytest.fixture(params=first([NodeType.BRANCH, NodeType.LEAF]), ids=str)
 def below(nodes_of: Nodes, londiste: CommandLine, request: pytest.FixtureRequest) -> Node:
     root = nodes_of.root()
     node = nodes_of.below(root, "below", request.param)

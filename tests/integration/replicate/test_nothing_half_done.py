@@ -13,7 +13,7 @@ from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.replicate import remove as removal
 from londiste.replicate.databases import ReplicateSettings, identify
-from tests.fixtures.cascade import Nodes
+from tests.fixtures.cascade import Nodes, refused_at_once
 from tests.fixtures.cluster import Database
 from tests.fixtures.one_file import OneFile
 
@@ -126,7 +126,8 @@ def test_remove_waits_for_no_other_command(
             other.alone(busy.dsn, name, "q")
             assert run(cli, [*call, "--dry-run"]) == 0
             capsys.readouterr()
-            assert run(cli, call) == 3
+            with refused_at_once():
+                assert run(cli, call) == 3
         refused = f"error: node {name}: another command is changing the cascade of queue q"
         assert capsys.readouterr().err.startswith(refused)
     assert leaf.db.value("select count(*) from pgq_node.node_info") == 1

@@ -8,6 +8,7 @@ import pytest
 from londiste.errors import NodeBusy
 from londiste.orchestration.daemons import ticker_runs, worker_blocked, worker_runs
 from londiste.replication.worker.connections import _require_alone
+from tests.fixtures.cascade import refused_at_once
 from tests.fixtures.cluster import Database
 from tests.support.waiting import wait_for
 
@@ -33,13 +34,14 @@ def test_a_session_of_any_role_does_not_pass_for_a_worker(pgq_db: Database) -> N
             assert not worker_runs(conn, "q")
             assert f"of role {role}" in worker_blocked(conn, "q")
             pid = other.info.backend_pid
-            with pytest.raises(NodeBusy, match=f"a session of role {role} holds") as caught:
+            refused = pytest.raises(NodeBusy, match=f"a session of role {role} holds")
+            with refused_at_once(), refused as caught:
                 _require_alone(conn, "q")
             assert caught.value.hint == f"end that session: select pg_terminate_backend({pid})"
         with psycopg.connect(pgq_db.dsn) as own:
             own.execute(lock)
             assert worker_runs(conn, "q") and not worker_blocked(conn, "q")
-            with pytest.raises(NodeBusy, match="another worker runs"):
+            with refused_at_once(), pytest.raises(NodeBusy, match="another worker runs"):
                 _require_alone(conn, "q")
         # Its backend ends a moment after the connection.
         wait_for(lambda: not worker_runs(conn, "q"), what="the lock to be free")

@@ -293,6 +293,7 @@ def test_a_daemon_goes_into_the_background_once(own_cascade: Cascade, tmp_path: 
     cascade.wait(lambda: not (tmp_path / "pid").exists(), "its end")
 
 
+@pytest.mark.slow
 def test_a_second_copy_for_the_same_node(own_cascade: Cascade) -> None:
     cascade = own_cascade
     root, leaf = _root_and_leaf(cascade)

@@ -92,7 +92,7 @@ operations = st.lists(
 )
 
 
-@pytest.mark.parametrize("examples", [1000, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [400, pytest.param(5000, marks=pytest.mark.slow)])
 def test_folded_changes_leave_what_the_changes_leave(examples: int) -> None:
     starts = st.dictionaries(keys, st.just({"a": "old", "b": "old"}))
     settings(max_examples=examples)(given(starts, operations, st.booleans())(_leave_the_same))()

@@ -10,16 +10,12 @@ import sys
 import pytest
 
 from londiste.cli import _old_form, main
+from tests.support.programs import forked
 
 
 def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "londiste", *args],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, **env},
-        check=False,
+    return forked.run(
+        [sys.executable, "-m", "londiste", *args], timeout=60, env={**os.environ, **env}
     )
 
 

@@ -26,7 +26,7 @@ def event(type: str | None, data: str | None, *extra: str | None) -> Event:
     return Event(7, NOW, 1, None, type, data, *filled)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(type=optional, data=optional, extra1=optional, extra2=optional, extra3=optional)
 @example(
     type='{"op":"INSERT","table":["a","b"],"pkey":[' + "9" * 5000,
@@ -51,7 +51,7 @@ def test_an_event_is_decoded_or_refused_by_its_id(
             assert str(error).startswith("event 7 ")
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(type=texts, data=texts, key=optional)
 def test_a_row_is_rewritten_or_refused(type: str, data: str, key: str | None) -> None:
     try:
@@ -62,7 +62,7 @@ def test_a_row_is_rewritten_or_refused(type: str, data: str, key: str | None) ->
         assert rows.rows is not None
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(texts)
 def test_types_names_and_handlers_are_read_or_refused(text: str) -> None:
     with contextlib.suppress(Malformed):
@@ -84,7 +84,7 @@ def test_a_field_of_copy_is_the_same_after_escaping(text: str) -> None:
     assert blocks.unescaped(blocks.escaped(text)) == text
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(texts)
 def test_a_field_of_copy_that_is_damaged_is_read_somehow(text: str) -> None:
     found = blocks.unescaped(text)

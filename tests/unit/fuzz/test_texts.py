@@ -16,11 +16,11 @@ from londiste.shell import lexer
 from tests.unit.fuzz.corpus import texts
 
 _IN_A_FOLDER = settings(
-    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
-@settings(max_examples=800)
+@settings(max_examples=300)
 @given(texts)
 def test_a_script_is_cut_into_its_own_text_or_refused(text: str) -> None:
     try:
@@ -34,7 +34,7 @@ def test_a_script_is_cut_into_its_own_text_or_refused(text: str) -> None:
         assert statement.number == number
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(texts)
 def test_the_shell_loses_no_word(text: str) -> None:
     statements, rest = lexer.split(text)
@@ -42,7 +42,7 @@ def test_the_shell_loses_no_word(text: str) -> None:
         assert statement.strip() in text
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(texts)
 @example("host=/tmp password=hunter2 password='x")
 @example("postgresql://u:hunter2@h:port/db")
