@@ -18,11 +18,15 @@ from londiste.cli import documents
 from londiste.daemon import logcontext
 from tests.fixtures.cascade import londiste, nodes_of, three  # noqa: F401
 from tests.fixtures.cluster import (  # noqa: F401 -- pytest finds fixtures by these names
+    cleared,
+    cleared_pgq_db,
     cluster,
     cluster16,
     database,
     database16,
     files_of_servers,
+    kept_database,
+    kept_pgq_db,
     new_cluster,
     new_database,
     own_servers,

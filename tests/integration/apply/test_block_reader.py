@@ -13,7 +13,7 @@ from psycopg.pq import TransactionStatus
 
 from londiste.db.connection import Connection
 from londiste.errors import EventError, LondisteError, NodeUnreachable, StateError, TransientError
-from londiste.pgq import batches, producer, queues
+from londiste.pgq import batches, blocks, producer, queues
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch, Event
 from tests.fixtures.cluster import Database
@@ -226,7 +226,7 @@ def test_a_condition_is_one_condition_and_no_second_statement(queue: Connection)
 
 
 def test_a_server_that_goes_away_is_named(pgq_db: Database, queue: Connection) -> None:
-    batch = with_events(queue, numbered(50_000, 400))
+    batch = with_events(queue, numbered(20_000, 400))
     iterator = batches.stream(queue, batch, block_bytes=10_000)
     next(iterator)
     pgq_db.execute("select pg_terminate_backend(%s)", queue.info.backend_pid)
@@ -250,10 +250,11 @@ def test_a_block_made_by_hand_decodes_every_escape_of_copy() -> None:
 )
 @pytest.mark.parametrize("more", first(["x", "", "xy"]))
 def test_a_long_event_is_kept_as_its_values_and_reads_the_same(
-    queue: Connection, sign: str, more: str
+    queue: Connection, sign: str, more: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(blocks, "_PIECE", 1 << 16)
     # Two pieces that are looked at, and the begin of a third one.
-    text = more + sign * (2_100_000 // len(sign))
+    text = more + sign * (140_000 // len(sign))
     batch = with_events(queue, [("a\tb", text, "", "\\", None, "k")])
     kept, again = list(batches.stream(queue, batch)), list(batches.stream(queue, batch))
     (block,), (plain,) = kept, again

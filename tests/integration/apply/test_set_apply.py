@@ -17,10 +17,10 @@ from tests.support.set_changes import CONFLICTS, FAILURES, HAZARDS, T, Target
 
 
 @pytest.fixture(params=["the worker's own tables", "tables of another role"])
-def target(request: pytest.FixtureRequest, pgq_db: Database) -> Iterator[Target]:
+def target(request: pytest.FixtureRequest, cleared_pgq_db: Database) -> Iterator[Target]:
     if request.param == "tables of another role":
-        give_tables_away(pgq_db)
-    target = Target(pgq_db)
+        give_tables_away(cleared_pgq_db)
+    target = Target(cleared_pgq_db)
     yield target
     target.conn.close()
 

@@ -73,8 +73,7 @@ def _replay(source: Database, target: Database) -> int:
 
 
 def _texts(database: Database, table: str) -> list[tuple[object, ...]]:
-    with database.connect() as conn:
-        return conn.execute(f"select t::text from {table} t order by 1").fetchall()
+    return database.execute(f"select t::text from {table} t order by 1")
 
 
 def test_every_value_of_every_type_arrives_as_it_was(

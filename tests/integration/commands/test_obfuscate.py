@@ -36,9 +36,10 @@ def everything(node: LineNode) -> str:
             "select oid::regclass::text from pg_class where relkind in ('r', 'm')"
             " and pg_table_is_visible(oid) is not null"
         ).fetchall()
-        return "\n".join(
-            str(row) for (name,) in names for row in conn.execute(f"select t::text from {name} t")
+        rows = " union all ".join(
+            f"select string_agg(t::text, E'\\n') from {name} t" for (name,) in names
         )
+        return "\n".join(text for (text,) in conn.execute(rows.encode()) if text)
 
 
 def expected(root: LineNode) -> list[Any]:

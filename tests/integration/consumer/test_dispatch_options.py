@@ -37,7 +37,7 @@ class Pair:
         for table in tables:
             self.root.database.execute(TABLE.format(table))
             self.leaf.database.execute(TABLE.replace("table", "table if not exists").format(table))
-            self.line.add(self.root, table.replace('"', ""), form="row")
+        self.line.add(self.root, *(table.replace('"', "") for table in tables), form="row")
         self.line.tick()
         self.line.once(self.leaf)
 

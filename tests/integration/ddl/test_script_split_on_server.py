@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
@@ -12,7 +12,7 @@ from psycopg import sql
 
 from londiste.replication.ddl.locks import STRENGTH, UNKNOWN, foresee
 from londiste.replication.ddl.split import split
-from tests.fixtures.cluster import Database
+from tests.fixtures.cluster import Database, Server, create_database
 
 #: Pieces of text that a splitter may stumble over; each is an expression of type text.
 EXPRESSIONS = [
@@ -119,22 +119,22 @@ def outcome(conn: psycopg.Connection[tuple[object, ...]]) -> list[tuple[object, 
 
 
 def attempt(
-    database: Database, run: Callable[[psycopg.Connection[tuple[object, ...]]], None]
+    conn: psycopg.Connection[tuple[object, ...]],
+    run: Callable[[psycopg.Connection[tuple[object, ...]]], None],
 ) -> tuple[str | None, list[tuple[object, ...]]]:
     """What a way to run a script comes to, and its error; rolled back."""
-    with psycopg.connect(database.dsn) as conn:
-        conn.execute("set search_path to public")
-        conn.execute(SETUP)  # type: ignore[arg-type]
-        conn.execute("savepoint s")
-        error = None
-        try:
-            run(conn)
-        except psycopg.Error as failure:
-            error = failure.sqlstate
-            conn.execute("rollback to s")
-        found = outcome(conn)
-        conn.rollback()
-        return error, found
+    conn.execute("set search_path to public")
+    conn.execute(SETUP)  # type: ignore[arg-type]
+    conn.execute("savepoint s")
+    error = None
+    try:
+        run(conn)
+    except psycopg.Error as failure:
+        error = failure.sqlstate
+        conn.execute("rollback to s")
+    found = outcome(conn)
+    conn.rollback()
+    return error, found
 
 
 def test_pieces_are_single_statements_and_do_together_what_the_script_does(
@@ -143,18 +143,19 @@ def test_pieces_are_single_statements_and_do_together_what_the_script_does(
     count = int(os.environ.get("LONDISTE_TEST_CASES", "150"))
     seed = int(os.environ.get("LONDISTE_TEST_SEED", "0")) or random.randrange(1 << 30)
     good = 0
-    for number in range(seed, seed + count):
-        script = make_script(random.Random(number))
-        whole = attempt(database, lambda conn, s=script: conn.execute(s.encode()))  # type: ignore[misc]
+    with psycopg.connect(database.dsn, prepare_threshold=None) as one:
+        for number in range(seed, seed + count):
+            script = make_script(random.Random(number))
+            whole = attempt(one, lambda conn, s=script: conn.execute(s.encode()))  # type: ignore[misc]
 
-        def in_pieces(conn: psycopg.Connection[tuple[object, ...]], text: str = script) -> None:
-            for statement in split(text):
-                # The form of the protocol that refuses two statements.
-                conn.execute(statement.text.encode(), binary=True)
+            def in_pieces(conn: psycopg.Connection[tuple[object, ...]], text: str = script) -> None:
+                for statement in split(text):
+                    # The form of the protocol that refuses two statements.
+                    conn.execute(statement.text.encode(), binary=True)
 
-        pieces = attempt(database, in_pieces)
-        assert pieces == whole, f"LONDISTE_TEST_SEED={number}: {script}"
-        good += whole[0] is None
+            pieces = attempt(one, in_pieces)
+            assert pieces == whole, f"LONDISTE_TEST_SEED={number}: {script}"
+            good += whole[0] is None
     assert good > count / 2
 
 
@@ -219,23 +220,29 @@ LOCKED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def tables(cluster: Server) -> Iterator[Database]:
+    """Tables for statements that are rolled back."""
+    made = create_database(cluster, pgq=False)
+    made.execute(
+        "create table other (id int primary key);"
+        " create table parent (id int not null, v text, n int);"
+        " create table t (id int primary key, v text, n int,"
+        " constraint later check (n > 0) not valid);"
+        " alter table t alter column id drop default;"
+        " create unique index t_n on t (n); create schema other_schema;"
+        " create policy old on t using (true);"
+        " create table parts (id int) partition by list (id); create table part (id int);"
+        " insert into t values (1, 'a', 1), (2, 'b', 2); insert into other values (1), (2);"
+        " analyze t"
+    )
+    yield made
+    made.drop()
+
+
 @pytest.mark.parametrize("text", LOCKED)
-def test_a_lock_that_is_foreseen_is_the_one_that_is_taken(database: Database, text: str) -> None:
-    with psycopg.connect(database.dsn) as conn:
-        conn.execute("set search_path to public")
-        conn.execute(
-            "create table other (id int primary key);"
-            " create table parent (id int not null, v text, n int);"
-            " create table t (id int primary key, v text, n int,"
-            " constraint later check (n > 0) not valid);"
-            " alter table t alter column id drop default;"
-            " create unique index t_n on t (n); create schema other_schema;"
-            " create policy old on t using (true);"
-            " create table parts (id int) partition by list (id); create table part (id int);"
-            " insert into t values (1, 'a', 1), (2, 'b', 2); insert into other values (1), (2);"
-            " analyze t"
-        )
-        conn.commit()
+def test_a_lock_that_is_foreseen_is_the_one_that_is_taken(tables: Database, text: str) -> None:
+    with psycopg.connect(tables.dsn) as conn:
         conn.execute("set search_path to public")
         name = "parts" if " parts " in text else "t"
         oid = conn.execute("select %s::regclass::oid", [name]).fetchone()

@@ -7,40 +7,36 @@ from collections.abc import Callable
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.copy import catchup
 from londiste.daemon.pidfile import running
+from tests.fixtures.cascade import CommandLine
+from tests.fixtures.copies import A, Nodes
 from tests.fixtures.line import Line
 from tests.support.waiting import wait_for
 
 SCHEMA = "create table a (id int primary key)"
 
 
-def test_a_table_that_waits_for_a_tick_says_so(line: Line) -> None:
-    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
-    root.database.execute("insert into a values (1)")
-    line.add(root, "public.a")
-    line.tick()
-    line.once(leaf)
-    line.add(leaf, "public.a", expect_sync=False)
-    worker = line.start(leaf)
-    error = "select cur_error from pgq_node.local_state where consumer_name like '%.copy.%'"
-    line.wait(
-        lambda: "waits for a tick of queue line" in (leaf.database.value(error) or ""), "word"
-    )
-    assert "public.a: waits for a tick of queue line: node root" in worker.said()
-    shown = line.run(leaf, "status").out
-    assert "waits for a tick of queue line" in shown and "londiste ticker" in shown
-    done = line.run(leaf, "wait-sync", "--timeout", "1")
-    assert done.code == 6 and "waits for a tick of queue line" in done.err, str(done)
-
-    def in_step() -> bool:
-        line.tick()
-        states = leaf.database.execute("select merge_state from londiste.table_info")
-        return states == [("ok",)]
-
-    line.wait(in_step, "the table, once there are ticks")
-    assert leaf.database.value(error) is None
-    worker.stop()
+def test_a_table_that_waits_for_a_tick_says_so(
+    nodes: Nodes,
+    londiste: CommandLine,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catchup, "TICK_SECONDS", 0.5)
+    nodes.root.execute("insert into a values (1)")
+    nodes.add(A)
+    nodes.start(A)
+    wait_for(lambda: "waits for a tick of queue q" in nodes.error(A), what="word")
+    assert "public.a: waits for a tick of queue q: node n1" in caplog.text
+    shown = londiste(nodes.leaf, "status", job="w2").out
+    assert "waits for a tick of queue q" in shown and "londiste ticker" in shown
+    done = londiste(nodes.leaf, "wait-sync", "--timeout", "1", job="w2")
+    assert done.code == 6 and "waits for a tick of queue q" in done.err, str(done)
+    # Now there are ticks.
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+    assert nodes.error(A) == ""
 
 
 def test_a_ticker_with_the_settings_of_a_node_goes_into_the_background(
