@@ -18,8 +18,8 @@ from tests.support.set_changes import FAILURES, HAZARDS, T, Target
 
 
 @pytest.fixture
-def target(database: Database) -> Iterator[Target]:
-    target = Target(database)
+def target(cleared: Database) -> Iterator[Target]:
+    target = Target(cleared)
     yield target
     target.conn.close()
 

@@ -191,9 +191,9 @@ WAYS: dict[str, Callable[[Connection], None]] = {
 
 
 @pytest.fixture
-def scene(pgq_db: Database) -> Database:
-    make_scene(pgq_db)
-    return pgq_db
+def scene(cleared_pgq_db: Database) -> Database:
+    make_scene(cleared_pgq_db)
+    return cleared_pgq_db
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)

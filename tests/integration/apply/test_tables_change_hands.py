@@ -41,6 +41,12 @@ SWAPS = {
 
 
 @pytest.fixture
+def pgq_db(cleared_pgq_db: Database) -> Database:
+    """One database for all, cleared for each."""
+    return cleared_pgq_db
+
+
+@pytest.fixture
 def swapped(pgq_db: Database) -> Database:
     """Table t of the worker, in the schema of another role."""
     make_scene(pgq_db)

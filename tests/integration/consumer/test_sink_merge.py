@@ -43,6 +43,12 @@ TYPES = {
 FEED = "_change_type text, _commit_version long, _event_id long"
 
 
+@pytest.fixture
+def pgq_db(cleared_pgq_db: Database) -> Database:
+    """One database for all, cleared for each."""
+    return cleared_pgq_db
+
+
 def struct(columns: str) -> Any:
     pairs = [one.split() for one in columns.split(", ")]
     return t.StructType([t.StructField(name, TYPES[kind]) for name, kind in pairs])

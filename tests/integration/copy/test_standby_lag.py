@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import tempfile
+import contextlib
+import struct
+import threading
+import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import conninfo
+from psycopg.pq import ExecStatus
 
 from londiste.copy.load_throttle import Limits
 from londiste.copy.sqlapi import control
-from londiste.embedded.account import server_account, short_temp_dir
 from londiste.embedded.postgres import Cluster
 from tests.fixtures.copies import (
     A,
@@ -21,41 +24,52 @@ from tests.fixtures.copies import (
     fill,
     same,
 )
-from tests.support.waiting import wait_for
+from tests.support.waiting import readable, wait_for
+
+#: Seconds behind which the standby stays.
+DELAY = 1.0
+
+
+def _follow(session: psycopg.Connection[object], end: threading.Event) -> None:
+    """Receives what the server writes, and says a second later that it has replayed it."""
+    pgconn = session.pgconn
+    behind: deque[tuple[float, int]] = deque()
+    received = replayed = 0
+    while not end.is_set():
+        readable([pgconn.socket], 0.05)
+        pgconn.consume_input()
+        while (message := pgconn.get_copy_data(1))[0] > 0:
+            data = bytes(message[1])
+            if data[:1] == b"w":
+                received = struct.unpack_from(">Q", data, 1)[0] + len(data) - 25
+                behind.append((time.monotonic() + DELAY, received))
+        while behind and behind[0][0] <= time.monotonic():
+            replayed = behind.popleft()[1]
+        status = struct.pack(">cQQQqB", b"r", received, received, replayed, 0, 0)
+        pgconn.put_copy_data(status)
+        pgconn.flush()
 
 
 @pytest.fixture
 def standby(nodes: Nodes) -> Iterator[None]:
-    """A standby of the server of both nodes, which replays a second late."""
-    server = nodes.leaf.cluster
-    if not isinstance(server, Cluster):
-        pytest.skip("a standby needs a server of this host")
-    account = server_account()
-    place = Path(tempfile.mkdtemp(prefix="ld-standby", dir=short_temp_dir(account)))
-    account.own(place, 0o700)
-    options = account.popen_options()
-
-    def program(name: str, *args: object) -> None:
-        done = subprocess.run(
-            [str(server.program(name)), *map(str, args)],
-            env=server.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=(place / "said").open("w"),
-            check=False,
-            **options,
-        )
-        assert done.returncode == 0, (place / "said").read_text()
-
-    data = place / "data"
-    settings = f"-c unix_socket_directories='{place}' -c recovery_min_apply_delay=1s"
-    try:
-        program("pg_basebackup", "-D", data, "-R", "-c", "fast", "-d", server.dsn("postgres"))
-        program("pg_ctl", "-D", data, "-l", place / "log", "-o", settings, "-w", "start")
-        yield
-        program("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    """What the server of both nodes takes for a standby, which replays a second late."""
+    if not isinstance(nodes.leaf.cluster, Cluster):
+        pytest.skip("a server of somebody else may refuse a standby")
+    dsn = conninfo.make_conninfo(nodes.leaf.cluster.dsn("postgres"), replication="true")
+    end = threading.Event()
+    with contextlib.closing(psycopg.connect(dsn, autocommit=True)) as session:
+        begin = session.pgconn.exec_(b"IDENTIFY_SYSTEM").get_value(0, 2)
+        assert begin is not None
+        started = session.pgconn.exec_(b"START_REPLICATION PHYSICAL " + begin)
+        assert started.status == ExecStatus.COPY_BOTH, started.error_message
+        session.pgconn.nonblocking = 1
+        thread = threading.Thread(target=_follow, args=(session, end))
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()
 
 
 @pytest.mark.usefixtures("standby")

@@ -373,6 +373,6 @@ def test_a_source_that_works_for_long_is_waited_for(
     sides[0].execute("insert into public.t values (1, 'x')")
     with session(sides[0].dsn, autocommit=True, answer_seconds=0.5, unless_busy=True) as reader:
         with sides[1].connect() as writer, writer.transaction():
-            out = copy.copy_out(TABLE, COLUMNS, where="pg_sleep(2) is not null")
+            out = copy.copy_out(TABLE, COLUMNS, where="pg_sleep(1) is not null")
             copied = copy.pipe(reader, out, writer, copy.copy_in(TABLE, COLUMNS), raw=raw)
     assert copied.rows == 1

@@ -83,14 +83,14 @@ def test_copies_give_way_while_others_write_unless_full_speed_is_wanted(
     copy: Copy,  # noqa: F811
     leaf: Connection,
 ) -> None:
-    fill(nodes, A, 300_000)
+    fill(nodes, A, 100_000)
     nodes.add(A)
 
     def reason() -> str | None:
         return control.get_copy_control(leaf, "q").held_reason
 
     # So the copy lasts longer than all that is looked at here.
-    control.copy_throttle(leaf, "q", 1_500_000, None)
+    control.copy_throttle(leaf, "q", 500_000, None)
     with writers(nodes) as end:
         nodes.start_work(process(nodes))
         found = wait_for(reason, what="the copies to give way")
@@ -104,8 +104,8 @@ def test_copies_give_way_while_others_write_unless_full_speed_is_wanted(
             in copy("throttle", "--full-speed").err
         )
         wait_for(lambda: reason() is None, what="full speed")
-        assert control.get_copy_control(leaf, "q").bytes_per_second == 1_500_000
-        control.copy_throttle(leaf, "q", 1_500_000, None, full_speed=False)
+        assert control.get_copy_control(leaf, "q").bytes_per_second == 500_000
+        control.copy_throttle(leaf, "q", 500_000, None, full_speed=False)
         wait_for(reason, what="the copies to give way again")
         end.set()
         wait_for(lambda: reason() is None, what="full speed without writers")

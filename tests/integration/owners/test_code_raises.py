@@ -36,6 +36,12 @@ _TRIGGER = """
 """
 
 
+@pytest.fixture
+def pgq_db(cleared_pgq_db: Database) -> Database:
+    """One database for all, cleared for each."""
+    return cleared_pgq_db
+
+
 def raising(state: str, *, schema: str = "shop", table: str = "shop.t") -> str:
     body = f"raise exception using errcode = '{state}', message = 'own words', hint = 'run evil'"
     return _TRIGGER.format(schema=schema, table=table, body=body)
