@@ -171,35 +171,10 @@ def test_events_that_do_not_tell_whole_rows_stop_the_worker(
     assert done.code == 0 and "change-form" not in done.err, str(done)
 
 
-HANDLERS = """
-from dataclasses import dataclass
-from londiste.handlers.own import Handler, TableRules, literal, option
-
-
-@dataclass(frozen=True)
-class Region(Handler):
-    \"\"\"Only the rows of one region.\"\"\"
-
-    NAME = "region"
-    name: str = option(help="the region whose rows are kept")
-
-    def wants(self) -> TableRules:
-        return TableRules(where=f"region = {literal(self.name)}", skip_columns=frozenset({"doc"}))
-
-
-__londiste_handlers__ = [Region]
-"""
-
-
-def test_a_handler_of_the_users_own_and_back(
-    line: Line, nodes: tuple[LineNode, LineNode], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_handler_of_the_users_own_and_back(line: Line, nodes: tuple[LineNode, LineNode]) -> None:
     root, leaf = nodes
-    (line.directory / "my_regions.py").write_text(HANDLERS)
-    path = f"{line.directory}:{__import__('os').environ.get('PYTHONPATH', '')}"
-    monkeypatch.setenv("PYTHONPATH", path)
     assert line.run(leaf, "add-table", "t", "--handler", "region").code == 2
-    line.configure(leaf, handler_modules=["my_regions"])
+    line.configure(leaf, handler_modules=["tests.integration.capture.region_handler"])
     shown = line.run(leaf, "show-handlers", "region")
     assert "name = a text (required): the region whose rows are kept" in shown.out
     add(line, leaf, "--handler", "region", "--handler-arg", "name=us")

@@ -11,19 +11,6 @@ from tests.fixtures.line import QUEUE, Command, Line, LineNode
 from tests.scenarios.cascade.test_resurrect import cut_off
 
 SCHEMA = "create table public.t (id int primary key)"
-PROGRAM = """
-from londiste import CascadedConsumer, Context, Event
-
-class Storing(CascadedConsumer):
-    queue = "line"
-    name = "storing"
-
-    def process_event(self, event: Event, ctx: Context) -> None:
-        if event.extra1 == "public.t":
-            ctx.db.execute("insert into effects values ((%s::json ->> 'id')::int)", [event.data])
-
-Storing.main()
-"""
 
 
 def test_a_consumer_goes_on_where_it_stood_whatever_becomes_of_the_nodes(
@@ -36,14 +23,12 @@ def test_a_consumer_goes_on_where_it_stood_whatever_becomes_of_the_nodes(
         line.add(node, "t")
         line.start(node)
     n3.database.execute("create table effects (id int)")
-    program = line.directory / "storing.py"
-    program.write_text(PROGRAM)
     config = line.directory / "storing.toml"
     config.write_text(
         f'[londiste]\ndb = "{n3.database.dsn}"\nqueue_name = "{QUEUE}"\nloop_delay = 0.1\n'
         'job_name = "storing"\nexception_sleep = 0.3\n'
     )
-    argv = [sys.executable, str(program), "-c", str(config)]
+    argv = [sys.executable, "-m", "tests.support.programs.storing_consumer", "-c", str(config)]
     assert line.processes.run([*argv, "--register"], {}, seconds=60).code == 0
     consumer = line.processes.start("storing", argv, {})
     written = 0

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ from londiste.monitor import status
 from londiste.replication import sqlapi as tables
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.line import Line
+from tests.support.programs import forked
 from tests.support.waiting import readable
 
 
@@ -291,6 +293,13 @@ def test_a_server_that_takes_connections_and_says_nothing_is_shown_as_dead(
     assert "root (root)" in shown
 
 
+def _some(file: int) -> bytes:
+    """What a program has written, b"" at its end."""
+    with contextlib.suppress(OSError):
+        return os.read(file, 4096)
+    return b""
+
+
 class Watching:
     """``status --watch`` in a process of its own."""
 
@@ -299,14 +308,20 @@ class Watching:
         config.write_text(f'[londiste]\ndb = "{dsn}"\nqueue_name = "{QUEUE}"\njob_name = "w"\n')
         self.inside, outside = pty.openpty() if terminal else os.pipe()
         argv = [sys.executable, "-m", "londiste", "-c", str(config), "status", "--watch", "0.1"]
-        self.process = subprocess.Popen(
-            [*argv, *args],
-            stdin=outside if terminal else subprocess.DEVNULL,
-            stdout=outside,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "TERM": "xterm"},
-        )
-        os.close(outside)
+        environment = {**os.environ, "TERM": "xterm"}
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in ended()
+        self.process: forked.Started
+        if terminal:
+            # A fork has no terminal to read from.
+            self.process = subprocess.Popen(
+                [*argv, *args], stdin=outside, stdout=outside, stderr=self.said, env=environment
+            )
+            os.close(outside)
+            return
+        with os.fdopen(outside, "wb") as output:
+            self.process = forked.start(
+                [*argv, *args], env=environment, output=output, errors=self.said
+            )
 
     def read_until(self, pattern: bytes) -> bytes:
         """What it prints, until the pattern is found in it."""
@@ -319,11 +334,15 @@ class Watching:
 
     def ended(self) -> int:
         """Its exit code; nothing on stderr."""
-        assert self.process.stderr is not None
-        assert self.process.stderr.read() == b""
-        self.process.stderr.close()
+        # Nobody reads on, but it may still write.
+        while readable([self.inside], 60) and _some(self.inside):
+            pass
         os.close(self.inside)
-        return self.process.wait(60)
+        code = self.process.wait(60)
+        with self.said:
+            self.said.seek(0)
+            assert self.said.read() == b""
+        return code
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -30,6 +29,7 @@ from londiste.tools.dispatch import first_copy
 from londiste.tools.dispatch.program import Dispatcher
 from tests.fixtures.cluster import Database
 from tests.integration.consumer.test_dispatch_presets import QUEUE, TRIGGERS, Ends
+from tests.support.programs import forked
 from tests.support.suite.slow import only
 from tests.support.waiting import wait_for
 
@@ -393,7 +393,7 @@ def test_a_command_that_is_killed_is_repeated(
     fill(ends)
     file, command = program(ends, tmp_path)
     armed = {**os.environ, "LONDISTE_CRASH": point}
-    done = subprocess.run(command, env=armed, timeout=60, check=False)
+    done = forked.run(command, env=armed, timeout=60)
     assert done.returncode == -signal.SIGKILL
     assert registered(ends) == [("to_archive.copy",)]
     ends.source.execute("update t set v = 'later' where id = 1")
@@ -415,13 +415,14 @@ def test_a_command_that_is_told_to_stop_leaves_nothing(
     fill(ends)
     _, command = program(ends, tmp_path)
     waiting = "select count(*) from pg_locks where not granted"
-    with psycopg.connect(ends.target.dsn) as holder:
+    with psycopg.connect(ends.target.dsn) as holder, (tmp_path / "said").open("wb") as said:
         holder.execute("lock table t")
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            wait_for(lambda: ends.target.value(waiting) > 0, what="a lock that is waited for")
-            process.terminate()
-            _, told = process.communicate(timeout=60)
-    assert process.returncode == 130 and "Traceback" not in told, told
+        process = forked.start(command, env=os.environ, output=said, dies_with_us=True)
+        wait_for(lambda: ends.target.value(waiting) > 0, what="a lock that is waited for")
+        process.terminate()
+        code = process.wait(60)
+    told = (tmp_path / "said").read_text()
+    assert code == 130 and "Traceback" not in told, told
     assert registered(ends) == [] and ends.rows("t") == {}
 
 
@@ -431,7 +432,7 @@ def test_what_a_killed_command_has_left_goes_with_the_consumer(
     fill(ends)
     file, command = program(ends, tmp_path)
     armed = {**os.environ, "LONDISTE_CRASH": "dispatch.mid-copy"}
-    assert subprocess.run(command, env=armed, timeout=60, check=False).returncode < 0
+    assert forked.run(command, env=armed, timeout=60).returncode < 0
     given = CliRunner().invoke(cli, ["-c", str(file), "dispatch", "--unregister"])
     assert given.exit_code == 0 and registered(ends) == []
 
