@@ -44,7 +44,7 @@ def rows(node: LineNode) -> list[Any]:
 
 
 def shown(line: Line, node: LineNode, *args: str) -> list[dict[str, Any]]:
-    done = line.run(node, "events", "show", "--json", *args)
+    done = line.here(node, "events", "show", "--json", *args)
     assert done.code == 0, str(done)
     found: list[dict[str, Any]] = json.loads(done.out)["events"]
     return found
@@ -61,7 +61,7 @@ def test_one_row_of_a_packed_event_is_left_out_also_when_the_worker_is_killed(
     )
     before, last = line.position(leaf), line.tick()
     for _ in range(2):
-        assert line.run(leaf, "worker", "--once").code == 5
+        assert line.here(leaf, "worker", "--once").code == 5
     (found,) = shown(line, leaf)
     assert found["kind"] == "missing"
     assert found["times"] == 2
@@ -71,14 +71,14 @@ def test_one_row_of_a_packed_event_is_left_out_also_when_the_worker_is_killed(
     assert found["event"].count(":") == 1, "it is a row of a packed event"
     number = found["event"].partition(":")[0]
     call = f"londiste -c {leaf.config} events"
-    assert f"{call} skip {found['event']}" in line.run(leaf, "events", "show").out
+    assert f"{call} skip {found['event']}" in line.here(leaf, "events", "show").out
     # Not the whole event, and nothing that does not halt.
     for wrong in (number, f"{number}:1", "999999", "nonsense"):
-        done = line.run(leaf, "events", "skip", wrong)
+        done = line.here(leaf, "events", "skip", wrong)
         assert done.code == 2, str(done)
-    assert line.run(leaf, "events", "skip", found["event"], "--dry-run").code == 0
+    assert line.here(leaf, "events", "skip", found["event"], "--dry-run").code == 0
     assert shown(line, leaf)[0]["state"] == "halted"
-    done = line.run(leaf, "events", "skip", found["event"], "--reason", "deleted by hand")
+    done = line.here(leaf, "events", "skip", found["event"], "--reason", "deleted by hand")
     assert done.code == 0, str(done)
     worker = line.start(leaf, LONDISTE_CRASH="worker.before-commit")
     line.wait(lambda: not worker.running(), "the worker to die between decision and commit")
@@ -96,7 +96,7 @@ def test_one_row_of_a_packed_event_is_left_out_also_when_the_worker_is_killed(
     # What comes later for the same row halts again, and is a finding of its own.
     root.database.execute("update t set v = 'newer' where id = 25")
     line.tick()
-    assert line.run(leaf, "worker", "--once").code == 5
+    assert line.here(leaf, "worker", "--once").code == 5
     assert [one["state"] for one in shown(line, leaf, "--all")] == ["skipped", "halted"]
 
 
@@ -108,12 +108,12 @@ def test_an_event_of_a_key_is_left_out_and_the_others_of_the_key_are_not(
     root.database.execute("insert into t values (50, 'first'); update t set n = 7 where id = 50")
     root.database.execute("update t set v = 'last' where id = 50; delete from t where id = 1")
     line.tick()
-    assert line.run(leaf, "worker", "--once").code == 5
+    assert line.here(leaf, "worker", "--once").code == 5
     (found,) = shown(line, leaf)
     assert found["kind"] == "exists"
     assert found["row_here"] == {"id": 50, "v": "mine", "n": 5}
     assert found["op"] == "insert"
-    assert line.run(leaf, "events", "skip", found["event"]).code == 0
+    assert line.here(leaf, "events", "skip", found["event"]).code == 0
     line.once(leaf)
     assert rows(leaf) == rows(root)
 
@@ -129,21 +129,21 @@ def test_retry_and_policies_wake_a_worker_that_waits(
     # The pauses grow longer than this test may take.
     line.wait(lambda: shown(line, leaf) and shown(line, leaf)[0]["times"] >= 2, "the finding")
     out = tmp_path / "event.sql"
-    assert line.run(leaf, "events", "export", str(out)).code == 0
+    assert line.here(leaf, "events", "export", str(out)).code == 0
     assert 'update "public"."t" set "v" = \'x\'' in out.read_text()
     assert out.stat().st_mode & 0o077 == 0
-    assert line.run(leaf, "events", "export", str(out)).code == 2
+    assert line.here(leaf, "events", "export", str(out)).code == 2
     leaf.database.execute(REPLICA + "insert into t values (4, 'v4', 4), (5, 'v5', 5)")
-    assert line.run(leaf, "events", "retry").code == 0
+    assert line.here(leaf, "events", "retry").code == 0
     line.wait(lambda: shown(line, leaf)[0]["row"]["id"] == "6", "the next row that is missing")
-    done = line.run(leaf, "change-policy", "t", "apply_remote")
+    done = line.here(leaf, "change-policy", "t", "apply_remote")
     assert done.code == 0, str(done)
     line.wait_position(leaf, last)
     assert rows(leaf) == rows(root)
     # Logged after the commit.
     counted_rows = "1 times update of a row that does not exist: applied"
     line.wait(lambda: counted_rows in worker.said(), "the line that counts them")
-    done = line.run(leaf, "events", "conflicts", "--json")
+    done = line.here(leaf, "events", "conflicts", "--json")
     (counted,) = json.loads(done.out)["conflicts"]
     assert (counted["kind"], counted["policy"], counted["times"]) == ("missing", "overwrite", 1)
     assert {one["state"] for one in shown(line, leaf, "--all")} == {"passed"}
@@ -156,19 +156,19 @@ def test_a_policy_given_with_the_table_never_lets_it_halt(line: Line) -> None:
     line.add(root, "t")
     line.tick()
     line.once(leaf)
-    done = line.run(leaf, "add-table", "t", "--expect-sync", "--on-error", "log")
+    done = line.here(leaf, "add-table", "t", "--expect-sync", "--on-error", "log")
     assert done.code == 0, str(done)
     leaf.database.execute(REPLICA + "insert into t values (1, 'mine', 5)")
     root.database.execute("insert into t select i, 'theirs', 1 from generate_series(1, 3) i")
     line.tick()
     line.once(leaf)
     assert rows(leaf) == [("(1,mine,5)",), ("(2,theirs,1)",), ("(3,theirs,1)",)]
-    done = line.run(leaf, "events", "conflicts", "--rows", "--json")
+    done = line.here(leaf, "events", "conflicts", "--rows", "--json")
     (left_out,) = json.loads(done.out)["rows"]
     assert json.loads(left_out["image"]) == {"id": "1", "v": "theirs", "n": "1"}
     assert json.loads(left_out["here"]) == {"id": 1, "v": "mine", "n": 5}
-    assert line.run(root, "change-policy", "t", "keep").code == 3
-    assert line.run(leaf, "change-policy", "t", "nonsense").code == 2
+    assert line.here(root, "change-policy", "t", "keep").code == 3
+    assert line.here(leaf, "change-policy", "t", "nonsense").code == 2
 
 
 HOSTILE = [
@@ -263,7 +263,7 @@ def test_a_row_that_the_node_does_not_keep_is_refused(
     leaf.database.execute(ALWAYS[kind])
     root.database.execute("insert into t values (39, 'a'), (40, 'b'), (41, 'c')")
     line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 5, str(done)
     assert "did not keep the row: it has a trigger or rule that fires always" in done.err
     assert "resync" not in done.err and "matches the key" not in done.err

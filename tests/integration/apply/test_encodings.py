@@ -73,18 +73,18 @@ def event_of(line: Line, table: str) -> int:
 
 def stopped(line: Line, node: LineNode, event: int) -> Done:
     """Runs the worker, which halts at the event; the error shows no value."""
-    done = line.run(node, "worker", "--once")
+    done = line.here(node, "worker", "--once")
     assert done.code == 5, str(done)
     assert f"event {event} contains bytes that are no text in UTF-8" in done.err
     assert "unexpected" not in done.err and "secret" not in done.err
-    shown = line.run(node, "events", "show")
+    shown = line.here(node, "events", "show")
     assert str(event) in shown.out and "secret" not in shown.out, str(shown)
     return done
 
 
 def skip(line: Line, node: LineNode, event: int) -> None:
     """Skips the event, and applies what comes after it."""
-    done = line.run(node, "events", "skip", str(event), "--reason", "no text")
+    done = line.here(node, "events", "skip", str(event), "--reason", "no text")
     assert done.code == 0, str(done)
     line.once(node)
 
@@ -111,7 +111,7 @@ def test_an_event_that_is_no_text_is_stored_and_can_be_skipped(
     )
     line.tick()
     stopped(line, leaf, bad)
-    assert "\\xe9" in line.run(root, "queue", "events", QUEUE, "--id", str(bad)).out
+    assert "\\xe9" in line.here(root, "queue", "events", QUEUE, "--id", str(bad)).out
     skip(line, leaf, bad)
     assert leaf.database.value("select count(*) from t where id <> 2") == 2 + others
     assert leaf.database.value("select count(*) from t where id = 2") == 0
@@ -158,7 +158,7 @@ def test_a_value_that_the_target_cannot_have_is_shown_and_can_be_skipped(
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
     line.add(root, "t")
     line.add(leaf, "t")
-    assert line.run(leaf, "change-policy", "t", policy).code == 0
+    assert line.here(leaf, "change-policy", "t", policy).code == 0
     line.once(leaf)
     root.database.execute("insert into t values (1, 'é'), (2, 'secret 日')")
     bad = event_of(line, "t")
@@ -166,20 +166,20 @@ def test_a_value_that_the_target_cannot_have_is_shown_and_can_be_skipped(
         f"insert into t select i, repeat('é', 900) from generate_series(3, {3 + others}) i"
     )
     line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert "secret" not in done.err
     if policy == "error":
         assert done.code == 5, str(done)
         assert "then copy the table again: londiste resync public.t" in done.err
-        (found,) = json.loads(line.run(leaf, "events", "show", "--json").out)["events"]
+        (found,) = json.loads(line.here(leaf, "events", "show", "--json").out)["events"]
         assert found["row"] == {"id": "2", "v": "secret 日"}
         assert found["event"].startswith(str(bad)), found
-        line.run(leaf, "events", "skip", found["event"], "--reason", "no such letter")
+        line.here(leaf, "events", "skip", found["event"], "--reason", "no such letter")
         line.once(leaf)
     else:
         assert done.code == 0, str(done)
     if policy == "skip_and_log":
-        shown = json.loads(line.run(leaf, "events", "conflicts", "--rows", "--json").out)
+        shown = json.loads(line.here(leaf, "events", "conflicts", "--rows", "--json").out)
         assert [json.loads(one["image"]) for one in shown["rows"]] == [
             {"id": "2", "v": "secret 日"}
         ]

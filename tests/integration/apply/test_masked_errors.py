@@ -50,7 +50,7 @@ def seen(line: Line, node: LineNode) -> str:
     """All that a person or a program can see on the node."""
     out = [everything(node), line.processes.report()]
     for args in (("events", "export", "-", "--all"), ("status",)):
-        done = line.run(node, *args)
+        done = line.here(node, *args)
         out.append(done.out + done.err)
     return "\n".join(out)
 
@@ -66,7 +66,7 @@ def test_no_error_shows_an_original_value(line: Line, way: str, kind: str) -> No
     line.add(root, "t", **options)
     line.tick()
     line.once(leaf)
-    done = line.run(leaf, "add-table", "t", "--expect-sync", *MASKED)
+    done = line.here(leaf, "add-table", "t", "--expect-sync", *MASKED)
     assert done.code == 0, str(done)
     root.database.execute(
         "insert into t select i, '0r1ginal-' || i, '0r1ginal-p' || i, i, 'n' || i"
@@ -79,15 +79,15 @@ def test_no_error_shows_an_original_value(line: Line, way: str, kind: str) -> No
         leaf.database.execute("set session_replication_role = replica;" + before)
     root.database.execute(change)
     line.tick()
-    done = line.run(leaf, "-v", "worker", "--once")
+    done = line.here(leaf, "-v", "worker", "--once")
     assert done.code == 5
     text = seen(line, leaf)
     assert f'"kind": "{kind}"' in text
     assert SECRET not in done.out + done.err + text
     if kind == "structure":
         return
-    assert line.run(leaf, "change-policy", "t", "log").code == 0
-    done = line.run(leaf, "-v", "worker", "--once")
+    assert line.here(leaf, "change-policy", "t", "log").code == 0
+    done = line.here(leaf, "-v", "worker", "--once")
     assert done.code == 0, str(done)
     assert leaf.database.value("select count(*) from londiste.apply_log") == 1
     assert SECRET not in done.out + done.err + seen(line, leaf)

@@ -60,14 +60,14 @@ def test_the_newest_version_stays_on_both_masters(line: Line, new_database: Any)
         masters.append(Master(name, database, node(line, name, f"{name}_root", database)))
     east, west = masters
     for master in masters:
-        assert line.run(master.root, "add-table", "t").code == 0
+        assert line.here(master.root, "add-table", "t").code == 0
     east.database.execute(
         "insert into t select i, 'start', '{}', '2026-01-01' from generate_series(1, 20) i"
     )
     words = ("--handler", "multimaster", "--handler-arg", "timefield=at")
     for here, there, more in ((west, east, ()), (east, west, ("--expect-sync",))):
         here.leaf = node(line, there.name, f"{here.name}_leaf", here.database, there.database)
-        done = line.run(here.leaf, "add-table", "t", *words, *more)
+        done = line.here(here.leaf, "add-table", "t", *words, *more)
         assert done.code == 0, str(done)
         line.start(here.leaf)
         line.wait(

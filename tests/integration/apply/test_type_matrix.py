@@ -72,7 +72,7 @@ def test_every_type_in_every_place_arrives_as_it_was(
     shapes.compare(*everything)
     assert len(matrix.types) > 70
     assert len(matrix.keys) > 45
-    done = shapes.line.run(shapes.leaf, "compare")
+    done = shapes.line.here(shapes.leaf, "compare")
     assert done.code == 0, str(done)
 
 

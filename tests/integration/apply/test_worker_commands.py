@@ -86,11 +86,12 @@ def test_a_truncate_in_the_middle_of_a_batch(line: Line) -> None:
     assert _contents(leaf)["public.a"]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_second_worker_is_refused_and_told_who_is_there(line: Line) -> None:
     _, leaf = _pair(line)
     worker = line.start(leaf)
     line.wait(lambda: "reading from node root" in worker.said(), "the worker to begin")
-    done = line.run(leaf, "worker")
+    done = line.here(leaf, "worker")
     assert done.code == 3, str(done)
     assert "queue line: another worker runs" in done.err
     assert f"{worker.pid}@" in done.err
@@ -103,7 +104,7 @@ def test_a_second_worker_is_refused_and_told_who_is_there(line: Line) -> None:
 def test_a_worker_of_another_name_is_refused(line: Line) -> None:
     _, leaf = _pair(line)
     line.configure(leaf, job_name="somebody")
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 2, str(done)
     assert "node leaf: its worker is leaf_worker, not somebody" in done.err
     assert line.error(leaf) is None
@@ -120,7 +121,7 @@ def test_an_event_that_does_not_fit_halts_and_is_shown_until_it_does(line: Line)
         "commit"
     )
     line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 5, str(done)
     assert "(update of table public.a) cannot be applied on node leaf: no row" in done.err
     assert "londiste resync public.a" in done.err
@@ -172,6 +173,7 @@ def test_a_daemon_that_has_applied_before_names_what_is_wrong(
     assert worker.stop() == 0
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_paused_worker_says_so_and_resumes(line: Line) -> None:
     root, leaf = _pair(line)
     worker = line.start(leaf)
@@ -189,7 +191,7 @@ def test_a_paused_worker_says_so_and_resumes(line: Line) -> None:
     before = line.position(leaf)
     root.database.execute("insert into a values (1, 'x', 1)")
     last = line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 3, str(done)
     assert line.position(leaf) == before < last
     leaf.database.execute(
@@ -261,7 +263,7 @@ def test_both_servers_may_be_restarted_at_any_time(
     line.once(leaf)
     line.add(leaf, "public.a")
     worker = line.start(leaf)
-    for number, server in enumerate((source, target, source)):
+    for number, server in enumerate((source, target)):
         root.database.execute("insert into a values (%s, %s)", number, f"v{number}")
         line.wait_position(leaf, line.tick())
         server.restart("immediate")
@@ -366,13 +368,13 @@ def test_a_node_restored_from_a_backup_begins_where_it_is(line: Line) -> None:
     )
     (made,) = root.database.execute("select tick_time from pgq.tick where tick_id = %s", old)[0]
     leaf.database.execute("update pgq.known_source set ks_tick = %s, ks_tick_time = %s", old, made)
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 3, str(done)
     assert all(way in done.err for way in ("worker -s", "run -s", "--rewind"))
     refused = line.run(leaf, "worker", "--rewind", "-d")
     assert refused.code == 2 and "--rewind; londiste" in refused.err, str(refused)
     assert line.error(leaf)
-    moved = line.run(leaf, "worker", "--rewind")
+    moved = line.here(leaf, "worker", "--rewind")
     assert moved.code == 0 and "start the worker" in moved.err
     assert not line.error(leaf)
     line.once(leaf)
@@ -396,7 +398,7 @@ def test_a_unique_index_that_only_the_leaf_has_is_dropped_as_the_hint_says(
     leaf.database.execute(made)
     root.database.execute("insert into a values (1, 'x', 1), (2, 'y', 1)")
     last = line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 5
     start = "hint: if the table of the provider has no only_here, drop it here, and the worker"
     assert f"{start} continues: {drop}; otherwise copy the table again: londiste" in done.err
@@ -416,7 +418,7 @@ def test_an_error_of_a_deferred_trigger_names_the_batch_and_the_trigger(line: Li
     )
     root.database.execute("insert into a values (1, 'x', 1)")
     last = line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code != 0
     assert "no boom here" in done.err
     assert "where deferred triggers fire: later of public.a" in done.err

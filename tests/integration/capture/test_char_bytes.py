@@ -68,14 +68,14 @@ def test_an_array_of_them_is_an_error_that_can_be_skipped(
     root.database.execute(f"insert into arrays values (1, array[{BYTE}])")
     root.database.execute("insert into arrays values (2, array['a'])")
     line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 5, str(done)
     assert "contains bytes that are no text" in done.err
     bad = root.database.value(
         "select min(ev_id) from pgq.event_template where ev_extra1 like '%arrays'"
     )
-    assert "\\xc3" in line.run(root, "queue", "events", QUEUE, "--id", str(bad)).out
-    assert line.run(leaf, "events", "skip", str(bad), "--reason", "no text").code == 0
+    assert "\\xc3" in line.here(root, "queue", "events", QUEUE, "--id", str(bad)).out
+    assert line.here(leaf, "events", "skip", str(bad), "--reason", "no text").code == 0
     line.once(leaf)
     assert leaf.database.execute("select id from arrays") == [(2,)]
 
@@ -100,7 +100,7 @@ def test_they_arrive_on_postgresql_14(
     line.once(leaf)
     root.database.execute(f"insert into arrays values (2, array[{BYTE}])")
     line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 5, str(done)
     assert leaf.database.execute("select id, v::text[] from arrays") == [(1, ["a", "\\"])]
 
@@ -139,12 +139,12 @@ def test_a_comparison_reads_them_alike(
         line.add(node, "t", "arrays", expect_sync=True)
     line.start(leaf)
     line.wait_position(leaf, line.tick())
-    assert line.run(leaf, "compare", "t").code == 0
+    assert line.here(leaf, "compare", "t").code == 0
     damage(leaf, "update t set v = 'x' where id = 1")
-    done = line.run(leaf, "compare", "t")
+    done = line.here(leaf, "compare", "t")
     assert done.code == 3, str(done)
     assert "v '\\\\303' here 'x'" in done.err, done.err
-    done = line.run(leaf, "compare", "arrays")
+    done = line.here(leaf, "compare", "arrays")
     assert done.code == 3, str(done)
     assert "unexpected" not in done.err
     assert "a row contains bytes that are no text" in done.err

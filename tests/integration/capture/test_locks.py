@@ -161,7 +161,7 @@ def test_a_command_that_gets_no_lock_lets_others_through_and_changes_nothing(
     line: Line, command: Command, tmp_path: Path
 ) -> None:
     root = line.node(
-        "root", NodeType.ROOT, schema=SCHEMA, lock_timeout=0.5, execute_lock_timeout=0.2
+        "root", NodeType.ROOT, schema=SCHEMA, lock_timeout=0.25, execute_lock_timeout=0.2
     )
     script = tmp_path / "s.sql"
     script.write_text(
@@ -187,7 +187,7 @@ def test_a_command_that_gets_no_lock_lets_others_through_and_changes_nothing(
         ["add-table", "b"],
         ["change-form", "a", "statement"],
         ["triggers", "--restore"],
-        ["execute", str(script), "--timeout", "0.5"],
+        ["execute", str(script), "--timeout", "0.3"],
         ["remove-table", "a"],
     ):
         for held in ("row exclusive", "access exclusive"):

@@ -46,7 +46,7 @@ def test_what_is_told_by_events_is_no_error(line: Line, root: LineNode) -> None:
     root.database.execute("drop table m2")
     maintain(root)
     assert root.database.execute(CHANGES) == []
-    assert "ERR" not in line.run(root, "status").out
+    assert "ERR" not in line.here(root, "status").out
 
 
 def test_a_partition_that_is_attached_or_detached_with_rows_is_an_error_until_it_is_settled(
@@ -64,7 +64,7 @@ def test_a_partition_that_is_attached_or_detached_with_rows_is_an_error_until_it
     attached = ("public.full_one", "was attached with rows, which subscribers did not get")
     detached = ("public.m1", "was detached with rows, which stay on subscribers")
     assert sorted(root.database.execute(CHANGES)) == [attached, detached]
-    shown = line.run(root, "status").out
+    shown = line.here(root, "status").out
     assert (
         "ERR: partition: table public.m: partition public.full_one was attached with rows" in shown
     )
@@ -72,13 +72,13 @@ def test_a_partition_that_is_attached_or_detached_with_rows_is_an_error_until_it
         "partition public.m1 was detached with rows" in shown
         and "londiste resync public.m" in shown
     )
-    checked = line.run(root, "check")
+    checked = line.here(root, "check")
     assert checked.code == 2 and "partition public.m1 was detached" in checked.out
     settled = root.database.value("select londiste.settle_partitions(%s, 'public.m')", QUEUE)
     assert settled == 2
     maintain(root)
     assert root.database.execute(CHANGES) == []
-    assert "ERR" not in line.run(root, "status").out
+    assert "ERR" not in line.here(root, "status").out
 
 
 def test_a_partition_that_is_emptied_before_maintenance_is_an_error(

@@ -43,7 +43,7 @@ def nodes(line: Line) -> tuple[LineNode, LineNode]:
 
 
 def add(line: Line, leaf: LineNode, *args: str) -> None:
-    done = line.run(leaf, "add-table", "t", *args)
+    done = line.here(leaf, "add-table", "t", *args)
     assert done.code == 0, str(done)
 
 
@@ -91,12 +91,12 @@ def test_rows_enter_and_leave_the_filter(
     line.wait_position(leaf, line.tick())
     assert here(leaf) == wanted(root)
     assert leaf.database.value("select way from londiste.get_large_batch('line')") == "job"
-    assert line.run(leaf, "compare").code == 0
+    assert line.here(leaf, "compare").code == 0
     root.database.execute("truncate t; insert into t values (1, 'eu', 1), (2, 'us', 2)")
     line.wait_position(leaf, line.tick())
     assert here(leaf) == wanted(root)
     leaf.database.execute("set session_replication_role = replica; insert into t values (5, 'us')")
-    assert line.run(leaf, "compare").code == 3
+    assert line.here(leaf, "compare").code == 3
 
 
 def test_columns_that_are_left_out_stay_this_nodes_own(
@@ -117,10 +117,10 @@ def test_columns_that_are_left_out_stay_this_nodes_own(
     line.wait_position(leaf, line.tick())
     rows = leaf.database.execute("select id, n, region from t where id in (5, 6, 999) order by id")
     assert rows == [(5, -5, "own"), (6, 6, "mine"), (999, 999, "mine")]
-    assert line.run(leaf, "compare").code == 0
-    assert line.run(leaf, "resync", "t").code == 0
+    assert line.here(leaf, "compare").code == 0
+    assert line.here(leaf, "resync", "t").code == 0
     in_step(line, leaf)
-    assert line.run(leaf, "compare").code == 0
+    assert line.here(leaf, "compare").code == 0
 
 
 def test_a_filtered_table_is_made_and_filled_by_one_command(
@@ -128,14 +128,14 @@ def test_a_filtered_table_is_made_and_filled_by_one_command(
 ) -> None:
     root, leaf = nodes
     leaf.database.execute("drop table t")
-    done = line.run(leaf, "add-table", "t", "--create", "--where", "n > now()::text::numeric")
+    done = line.here(leaf, "add-table", "t", "--create", "--where", "n > now()::text::numeric")
     assert done.code == 2
     assert leaf.database.value("select to_regclass('public.t')") is None
     add(line, leaf, "--create", "--where", "n > 100", "--dest-table", "big")
     in_step(line, leaf)
     assert leaf.database.execute("select t::text from big t order by id") == wanted(root, "n > 100")
-    assert line.run(leaf, "compare").code == 0
-    shown = line.run(leaf, "tables")
+    assert line.here(leaf, "compare").code == 0
+    shown = line.here(leaf, "tables")
     assert "where=n > 100" in shown.out
 
 
@@ -143,12 +143,12 @@ def test_events_that_do_not_tell_whole_rows_stop_the_worker(
     line: Line, nodes: tuple[LineNode, LineNode]
 ) -> None:
     root, leaf = nodes
-    line.run(root, "remove-table", "t")
+    line.here(root, "remove-table", "t")
     line.add(root, "t", trigger="sqltriga")
     # The leaf hears that the table was removed before it is added there.
     line.tick()
     line.once(leaf)
-    done = line.run(leaf, "add-table", "t", "--where", "region = 'eu'")
+    done = line.here(leaf, "add-table", "t", "--where", "region = 'eu'")
     assert done.code == 0, str(done)
     assert "stops node leaf; on the root: londiste change-form public.t --trigger" in done.err
     in_step(line, leaf)
@@ -161,13 +161,13 @@ def test_events_that_do_not_tell_whole_rows_stop_the_worker(
         "on the root: londiste change-form public.t --trigger capture; then on node leaf: londiste"
         " resync public.t"
     )
-    assert f"do:  {remedy}\n" in line.run(leaf, "check").out
-    assert line.run(root, "change-form", "public.t", "--trigger", "capture").code == 0
-    assert line.run(leaf, "resync", "public.t").code == 0
+    assert f"do:  {remedy}\n" in line.here(leaf, "check").out
+    assert line.here(root, "change-form", "public.t", "--trigger", "capture").code == 0
+    assert line.here(leaf, "resync", "public.t").code == 0
     in_step(line, leaf)
     assert leaf.database.value(withheld) == 0
     assert here(leaf) == wanted(root, "region = 'eu'")
-    done = line.run(leaf, "change-handler", "t", "--where", "region = 'us'")
+    done = line.here(leaf, "change-handler", "t", "--where", "region = 'us'")
     assert done.code == 0 and "change-form" not in done.err, str(done)
 
 
@@ -177,7 +177,8 @@ def test_a_handler_of_the_users_own_and_back(line: Line, nodes: tuple[LineNode, 
     line.configure(leaf, handler_modules=["tests.integration.capture.region_handler"])
     shown = line.run(leaf, "show-handlers", "region")
     assert "name = a text (required): the region whose rows are kept" in shown.out
-    add(line, leaf, "--handler", "region", "--handler-arg", "name=us")
+    added = ("add-table", "t", "--handler", "region", "--handler-arg", "name=us")
+    assert line.run(leaf, *added).code == 0
     in_step(line, leaf)
     root.database.execute("update t set region = 'us' where id = 2")
     line.wait_position(leaf, line.tick())

@@ -77,7 +77,7 @@ def test_labels_and_columns_by_execute_come_before_their_rows(shapes: Shapes) ->
     script.write_text(
         "alter type mood add value 'glad';\nalter table c add w mood default 'sad';\n"
     )
-    done = shapes.line.run(shapes.root, "execute", str(script))
+    done = shapes.line.here(shapes.root, "execute", str(script))
     assert done.code == 0, str(done)
     shapes.run(
         "insert into e values (2, 'glad')",

@@ -63,7 +63,7 @@ def test_random_changes_keep_every_duplicate(line: Line, root: LineNode, way: st
     leaf = leaf_of(line, root, **({"parallel_apply_min_events": 2} if way == "job" else {}))
     line.tick()
     line.once(leaf)
-    done = line.run(leaf, "add-table", "w", "--expect-sync")
+    done = line.here(leaf, "add-table", "w", "--expect-sync")
     assert done.code == 0, str(done)
     chance = random.Random(way)
     for _ in range(4):
@@ -85,10 +85,10 @@ def test_random_changes_keep_every_duplicate(line: Line, root: LineNode, way: st
     )
     root.database.execute("delete from w")
     line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 5
     assert "(delete of table public.w) cannot be applied on node leaf: no row" in done.err
-    assert line.run(leaf, "change-policy", "w", "overwrite").code == 0
+    assert line.here(leaf, "change-policy", "w", "overwrite").code == 0
     line.once(leaf)
     assert rows(leaf) == []
 
@@ -98,7 +98,7 @@ def test_it_is_copied_while_it_is_written(line: Line, root: LineNode) -> None:
     for _ in range(30):
         change(root, chance)
     leaf = leaf_of(line, root)
-    done = line.run(leaf, "add-table", "w")
+    done = line.here(leaf, "add-table", "w")
     assert done.code == 0, str(done)
     line.start(leaf)
 
@@ -143,7 +143,7 @@ def test_a_filter_keeps_its_rows(line: Line, root: LineNode) -> None:
     leaf = leaf_of(line, root)
     line.tick()
     line.once(leaf)
-    done = line.run(leaf, "add-table", "w", "--expect-sync", "--where", "n > 1 and v <> ''")
+    done = line.here(leaf, "add-table", "w", "--expect-sync", "--where", "n > 1 and v <> ''")
     assert done.code == 0, str(done)
     chance = random.Random(2)
     for _ in range(60):

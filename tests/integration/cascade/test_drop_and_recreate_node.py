@@ -16,7 +16,7 @@ def test_a_node_is_created_again_under_the_name_of_one_that_was_dropped(line: Li
     line.add(root, "t")
     line.tick()
     line.once(leaf)
-    assert line.run(root, "drop-node", "leaf").code == 0
+    assert line.here(root, "drop-node", "leaf").code == 0
     line.tick()
     again = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
     line.add(again, "t")
@@ -26,7 +26,7 @@ def test_a_node_is_created_again_under_the_name_of_one_that_was_dropped(line: Li
     assert line.error(again) is None
     assert line.position(again) >= tick
     assert again.database.execute("select * from t") == [(1, "a")]
-    assert "leaf" in line.run(root, "members").out
+    assert "leaf" in line.here(root, "members").out
 
 
 def test_consumers_of_copies_go_with_the_node(line: Line) -> None:
@@ -38,7 +38,7 @@ def test_consumers_of_copies_go_with_the_node(line: Line) -> None:
     for node in (root, branch):
         for name in copies:
             node.database.execute("select pgq.register_consumer(%s, %s)", QUEUE, name)
-    assert line.run(root, "drop-node", "leaf").code == 0
+    assert line.here(root, "drop-node", "leaf").code == 0
     for node in (root, branch):
         left = node.database.execute(
             "select consumer_name from pgq.get_consumer_info() where consumer_name like '%.copy.%'"
@@ -70,7 +70,7 @@ def test_a_provider_that_hears_late_of_the_drop_keeps_the_new_node_of_that_name(
     line.add(branch, "t")
     line.tick()
     line.once(branch)
-    assert line.run(root, "drop-node", "leaf").code == 0
+    assert line.here(root, "drop-node", "leaf").code == 0
     again = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
     line.add(again, "t")
     root.database.execute("insert into t values (1, 'a')")

@@ -130,7 +130,7 @@ def test_a_copy_that_runs_ends_with_its_node(line: Line) -> None:
             "a chunk to be written",
             60,
         )
-        done = line.run(leaf, "drop-node", "leaf")
+        done = line.here(leaf, "drop-node", "leaf")
         assert done.code == 0, str(done)
         holder.execute("select pg_advisory_unlock(42)")
     assert leaf.database.execute(INDEXES) == [("t_pkey",), ("ti",)]

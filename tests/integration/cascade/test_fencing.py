@@ -39,7 +39,7 @@ def _replaced_twice(line: Line, command: Command, one: LineNode) -> LineNode:
 
 def _returns(line: Line, root: LineNode, *, below: str) -> str:
     """Its worker runs once: it refuses events and says so; returns what it says."""
-    done = line.run(root, "worker", "--once")
+    done = line.here(root, "worker", "--once")
     assert f"was replaced by {below}: writes are refused" in done.err, done
     assert not takes_events(root.database, QUEUE)
     return done.err
@@ -119,7 +119,7 @@ def test_paused_root_is_fenced_and_keeps_sequences_ahead(line: Line, command: Co
     _done(command, root, "add-seq", "s")
     root.database.execute("update pgq_node.local_state set paused = true")
     root.database.execute("select setval('s', 50000)")
-    done = line.run(root, "worker", "--once")
+    done = line.here(root, "worker", "--once")
     assert "worker is paused" in done.err, done
     assert root.database.value("select last_value from londiste.get_seq_list(%s)", QUEUE) > 50000
     with closed(root.database):

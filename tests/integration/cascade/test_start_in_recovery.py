@@ -61,7 +61,7 @@ def test_a_worker_waits_while_its_server_is_down_and_recovers(
     try:
         line.wait(lambda: "the database system is " in worker.said(), "a server that recovers")
         assert worker.running()
-        again = line.run(leaf, "worker", "--once")
+        again = line.here(leaf, "worker", "--once")
         assert again.code == 6 and "hint: wait until its recovery has finished" in again.err, str(
             again
         )

@@ -421,13 +421,13 @@ def test_a_tick_of_the_same_number_and_another_time_is_another_tick(line: Line) 
     last = line.tick()
     for node in (branch, leaf):
         line.once(node)
-    before = json.loads(line.run(root, "status", "--json").out)["nodes"]
+    before = json.loads(line.here(root, "status", "--json").out)["nodes"]
     assert [one["lag"] is not None for one in before] == [True, True, True]
     # As after a restore to an older state, and new ticks since.
     root.database.execute("update pgq.tick set tick_time = now() where tick_id = %s", last)
-    after = json.loads(line.run(root, "status", "--json").out)["nodes"]
+    after = json.loads(line.here(root, "status", "--json").out)["nodes"]
     found = {one["name"]: (one["tick"], one["lag"]) for one in after}
     assert (found["branch"], found["leaf"]) == ((last, None), (last, None))
-    shown = line.run(root, "status", "--check")
+    shown = line.here(root, "status", "--check")
     assert shown.code == 2
     assert f"node leaf: its tick {last} is no longer in the root's queue" in shown.out

@@ -229,6 +229,7 @@ def test_filters_keep_events_on_the_server(db: Database) -> None:
     assert got == ["a", "d"]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_second_process_of_the_same_name_is_refused(db: Database, tmp_path: Path) -> None:
     one, two = (make(db, Delivery.AT_LEAST_ONCE, tmp_path) for _ in range(2))
     one.register()

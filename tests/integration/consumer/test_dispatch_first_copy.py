@@ -305,6 +305,7 @@ def test_a_table_is_not_copied_into_itself(ends: Ends, ticks: None) -> None:
         dispatcher(ends, target_db="").register()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_only_one_process_copies_and_it_keeps_its_consumer(ends: Ends, ticks: None) -> None:
     fill(ends)
     first, second = dispatcher(ends), dispatcher(ends)

@@ -61,7 +61,7 @@ class Pair:
         for statement in statements:
             self.root.database.execute(statement)
         self.line.tick()
-        done = self.line.run(self.leaf, "worker", "--once")
+        done = self.line.here(self.leaf, "worker", "--once")
         assert done.code == 5, str(done)
         return done.err
 
@@ -123,7 +123,7 @@ def test_partitions_older_than_the_retention_period_go_and_old_events_do_not_hal
     )
     pair.root.database.execute("insert into kept values (4, now() - interval '1 day', 'x')")
     pair.line.tick()
-    done = pair.line.run(pair.leaf, "worker", "--once")
+    done = pair.line.here(pair.leaf, "worker", "--once")
     assert done.code != 0
     assert "view public.seen depends on table public.kept_2001_02_03" in done.err
     pair.leaf.database.execute("drop view seen")
@@ -350,7 +350,7 @@ def test_rows_without_a_time_are_skipped_one_by_one_on_a_node(pair: Pair) -> Non
         named = re.search(rf"londiste events skip (\d+:{row})\b", said)
         assert named is not None, said
         assert pair.command(pair.leaf, "events", "skip", named[1]).code == 0
-        done = pair.line.run(pair.leaf, "worker", "--once")
+        done = pair.line.here(pair.leaf, "worker", "--once")
         said = done.err
     assert done.code == 0
     assert pair.here("t") == [

@@ -180,7 +180,7 @@ def _place(table: str, period: str, mode: str) -> Callable[[datetime, datetime, 
 
 
 @pytest.mark.parametrize(
-    "batches", [(200, 20, 150), pytest.param((400, 20, 300), marks=pytest.mark.slow)], ids=str
+    "batches", [(100, 20, 70), pytest.param((400, 20, 300), marks=pytest.mark.slow)], ids=str
 )
 @pytest.mark.parametrize(
     "engine",

@@ -56,7 +56,7 @@ def test_a_table_whose_indexes_are_built_can_be_taken(
         holder.execute("select pg_advisory_lock(42)")
         line.start(leaf)
         line.wait(lambda: leaf.database.value(BUILDING), "an index to be built", 60)
-        done = line.run(leaf, command, "a")
+        done = line.here(leaf, command, "a")
         assert done.code == 0, str(done)
         if command == "remove-table":
             assert not leaf.database.value("select local from londiste.table_info")

@@ -58,7 +58,7 @@ def test_a_copy_from_the_root_is_exact_below_a_branch_without_the_table(
 ) -> None:
     root, branch = line.nodes["root"], line.nodes["branch"]
     line.configure(leaf, copy_chunk_bytes=1 << 16)
-    done = line.run(leaf, "add-table", "a", "--create", "--find-copy-node", "--copy-mode", mode)
+    done = line.here(leaf, "add-table", "a", "--create", "--find-copy-node", "--copy-mode", mode)
     assert done.code == 0, str(done)
     mark = tmp_path / "crashed"
     line.start(leaf, LONDISTE_CRASH=point, LONDISTE_CRASH_MARK=str(mark))
@@ -85,9 +85,9 @@ def test_a_copy_from_the_root_is_exact_below_a_branch_without_the_table(
     assert not branch.database.execute(left)
     assert leaf.database.value("select custom_snapshot from londiste.table_info") is None
     # Again, by name.
-    assert line.run(leaf, "resync", "a", "--copy-node", "root").code == 0
+    assert line.here(leaf, "resync", "a", "--copy-node", "root").code == 0
     line.wait(ok, "the table to be ok again", 60)
-    assert "copy_node=root" in line.run(leaf, "tables").out
+    assert "copy_node=root" in line.here(leaf, "tables").out
     line.wait_position(leaf, line.tick())
     assert leaf.database.execute(ROWS) == root.database.execute(ROWS)
     for node in (branch, leaf):
@@ -97,7 +97,7 @@ def test_a_copy_from_the_root_is_exact_below_a_branch_without_the_table(
 def test_a_snapshot_of_another_database_hides_nothing(line: Line, leaf: LineNode) -> None:
     """A worker of another program leaves one; the main worker must not filter by it."""
     root, branch = line.nodes["root"], line.nodes["branch"]
-    assert line.run(leaf, "add-table", "a", "--create", "--find-copy-node").code == 0
+    assert line.here(leaf, "add-table", "a", "--create", "--find-copy-node").code == 0
     line.start(leaf)
 
     def ok() -> bool:

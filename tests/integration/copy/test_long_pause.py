@@ -44,7 +44,7 @@ def consumer(root: LineNode) -> tuple[int, ...]:
 
 
 def order(line: Line, leaf: LineNode, *args: str) -> None:
-    done = line.run(leaf, "copy", *args)
+    done = line.here(leaf, "copy", *args)
     assert done.code == 0, str(done)
 
 

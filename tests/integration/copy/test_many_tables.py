@@ -33,8 +33,9 @@ FAILING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("count", [24, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [24, 1000])
 def test_many_tables_at_once_and_those_that_fail_wait_with_a_reason(
     nodes: Nodes, count: int
 ) -> None:

@@ -45,11 +45,11 @@ def test_a_table_is_copied_again_when_its_node_reads_from_elsewhere(
 
     line.wait(lambda: all_are("branch", "ok"), "the branch's tables", 60)
     leaf = line.node("leaf", NodeType.LEAF, branch, schema=schema)
-    assert line.run(leaf, "add-table", *tables).code == 0
+    assert line.here(leaf, "add-table", *tables).code == 0
     # Its copy never gets beyond this, and is begun again and again.
     line.start(leaf, LONDISTE_CRASH="copy.mid-catch-up")
     line.wait(lambda: all_are("leaf", "catching-up"), "tables that catch up", 60)
-    moved = line.run(leaf, "change-provider", "--node", "leaf", "--provider", "root")
+    moved = line.here(leaf, "change-provider", "--node", "leaf", "--provider", "root")
     assert moved.code == 0, str(moved)
     assert leaf.worker is not None
     leaf.worker.stop()

@@ -11,6 +11,7 @@ from londiste.db.names import TableName
 from tests.fixtures.copies import A, B, Nodes, held, same
 from tests.fixtures.nodes import ret
 from tests.support.lines import Line
+from tests.support.suite.slow import first
 from tests.support.waiting import wait_for
 
 #: Sessions that would hold back vacuum on the provider.
@@ -37,7 +38,7 @@ def line(nodes: Nodes) -> Iterator[Line]:
         yield made
 
 
-@pytest.mark.parametrize("mode", ["snapshot", "group", "resumable"])
+@pytest.mark.parametrize("mode", first(["snapshot", "resumable", "group"], 2))
 def test_a_copy_whose_provider_falls_silent_is_tried_again(
     nodes: Nodes, line: Line, mode: str
 ) -> None:

@@ -27,7 +27,7 @@ def test_a_filtered_copy_and_compare_read_all_rows_of_a_gin_index(line: Line) ->
         )
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
     line.add(root, "t")
-    done = line.run(leaf, "add-table", "t", "--where", "tags @> array[1]")
+    done = line.here(leaf, "add-table", "t", "--where", "tags @> array[1]")
     assert done.code == 0, str(done)
     line.start(leaf)
     line.wait(
@@ -39,5 +39,5 @@ def test_a_filtered_copy_and_compare_read_all_rows_of_a_gin_index(line: Line) ->
     )
     assert leaf.database.value("select count(*) from t") == 20000
     line.wait_position(leaf, line.tick())
-    done = line.run(leaf, "compare", "t")
+    done = line.here(leaf, "compare", "t")
     assert done.code == 0, str(done)

@@ -209,10 +209,10 @@ def test_a_script_with_the_same_values_everywhere_needs_no_option(tree: Tree) ->
 
 def test_no_hint_recommends_to_drop_more_and_no_name_is_doubled(tree: Tree) -> None:
     tree.root.database.execute("create view seen as select * from t")
-    done = tree.line.run(tree.root, "execute", "--sql", "drop table t")
+    done = tree.line.here(tree.root, "execute", "--sql", "drop table t")
     assert done.code == 5 and "other objects depend on it" in done.err
     assert "CASCADE" not in done.err.partition("hint: ")[2]
-    done = tree.line.run(tree.root, "execute", "--sql", "")
+    done = tree.line.here(tree.root, "execute", "--sql", "")
     assert done.code == 2 and done.err.count("sql-") == 1, done.err
 
 

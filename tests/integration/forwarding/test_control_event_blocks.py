@@ -24,7 +24,7 @@ def test_neither_of_two_long_scripts_with_one_number_runs(line: Line, kind: Node
         " where ev_type = 'EXECUTE'"
     )
     line.tick()
-    done = line.run(node, "worker", "--once")
+    done = line.here(node, "worker", "--once")
     assert done.code == 5, str(done)
     assert "is not proven" in done.err
     # A sequence tells also of what was rolled back.

@@ -81,13 +81,13 @@ def effect(node: LineNode, kind: str) -> Any:
 def halted(line: Line, node: LineNode, event: int) -> None:
     """The node's worker, run once, halts in front of the event and has done nothing."""
     before = line.position(node)
-    done = line.run(node, "worker", "--once")
+    done = line.here(node, "worker", "--once")
     assert done.code == 5, str(done)
     assert f"event {event} of type" in done.err
     assert "is not proven" in done.err
     accept = f"pgq.accept_control_event('{QUEUE}', {event})"
     assert accept in done.err
-    assert accept in line.run(node, "events", "show").out
+    assert accept in line.here(node, "events", "show").out
     assert "secret" not in done.err + done.out + str(line.error(node))
     assert line.position(node) == before
 
@@ -107,11 +107,11 @@ def test_a_forged_event_halts_a_leaf_and_a_branch(line: Line, forger: str, kind:
         assert effect(node, kind) is None
     line.once(low)
     # Left out on the branch, it is no event for those below it either.
-    assert line.run(branch, "events", "skip", str(event)).code == 0
+    assert line.here(branch, "events", "skip", str(event)).code == 0
     line.once(branch)
     assert line.position(branch) == tick
     halted(line, low, event)
-    assert line.run(low, "events", "skip", str(event)).code == 0
+    assert line.here(low, "events", "skip", str(event)).code == 0
     line.once(low)
     assert line.position(low) == tick
     # Accepted, it is obeyed.
@@ -155,7 +155,7 @@ def test_what_is_handed_on_stays_proven_also_after_a_switchover(
     )
     assert branch.database.value(proofs) == root.database.value(proofs) == 3
 
-    done = line.run(root, "switchover", "--to", "branch")
+    done = line.here(root, "switchover", "--to", "branch")
     assert done.code == 0, str(done)
     script.rename(line.directory / "two.sql")
     (line.directory / "two.sql").write_text("alter table t add column two int;")
@@ -228,7 +228,7 @@ def test_a_batch_that_was_read_ahead_is_asked_about(line: Line, forger: str) -> 
     event = forge(root, forger, "londiste.add-table")
     root.database.execute(fill, QUEUE)
     line.tick()
-    done = line.run(branch, "worker", "--once")
+    done = line.here(branch, "worker", "--once")
     assert done.code == 5, str(done)
     assert f"event {event} of type" in done.err
     assert line.position(branch) == first
@@ -273,10 +273,10 @@ def test_a_worker_is_woken_by_the_decision(line: Line, forger: str) -> None:
     tick = line.tick()
     worker = line.start(leaf)
     line.wait(lambda: f"event {event} of type" in (line.error(leaf) or ""), "a halt")
-    shown = line.run(leaf, "events", "show")
+    shown = line.here(leaf, "events", "show")
     assert f"events skip {event} --reason" in shown.out, str(shown)
     assert "secret" not in shown.out + worker.said()
-    assert line.run(leaf, "events", "skip", str(event)).code == 0
+    assert line.here(leaf, "events", "skip", str(event)).code == 0
     line.wait_position(leaf, tick)
     wait_for(lambda: line.error(leaf) is None, what="the error to be over")
     assert effect(leaf, "EXECUTE") is None

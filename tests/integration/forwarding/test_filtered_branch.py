@@ -35,7 +35,7 @@ def names(options: dict[str, Any]) -> str:
 
 
 def run(line: Line, node: LineNode, *args: str) -> str:
-    done = line.run(node, *args)
+    done = line.here(node, *args)
     assert done.code == 0, str(done)
     return done.out + done.err
 
@@ -127,12 +127,12 @@ def test_an_event_that_cannot_be_masked_stops_the_branch_and_is_not_shown(line: 
     branch = line.node("branch", NodeType.BRANCH, root, schema=LEAF, obfuscator_key=KEY)
     line.add(root, "t", trigger="sqltriga")
     masked = ("--handler", "obfuscate", "--handler-arg", f"rules={RULES}")
-    done = line.run(branch, "add-table", "t", "--expect-sync", *masked)
+    done = line.here(branch, "add-table", "t", "--expect-sync", *masked)
     assert done.code == 0, str(done)
     assert "stops node branch; on the root: londiste change-form public.t" in done.err
     root.database.execute(WRITES.format(1, 2))
     tick = line.tick()
-    done = line.run(branch, "worker", "--once")
+    done = line.here(branch, "worker", "--once")
     assert done.code == 5
     assert "pgq.sqltriga" in done.err
     assert "on the root: londiste change-form public.t --trigger capture; then on" in done.err
@@ -142,7 +142,7 @@ def test_an_event_that_cannot_be_masked_stops_the_branch_and_is_not_shown(line: 
         "select pgq.insert_event('line', 'I:id', 'id=1&mail=0r1ginal%zz', 'public.t', '', '', '')"
     )
     line.tick()
-    done = line.run(branch, "worker", "--once")
+    done = line.here(branch, "worker", "--once")
     assert done.code == 5
     assert "hex digits" in done.err
     assert "0r1ginal" not in done.err + everything(branch)
@@ -236,7 +236,7 @@ def test_another_filter_in_place_brings_and_takes_rows_below_it_too(line: Line) 
     line.wait_position(branch, line.tick())
     explained = run(line, branch, "change-handler", "t", "--where", "region = 'us'", "--dry-run")
     assert "leaf: copy table public.t again, after its provider" in explained
-    wrong = line.run(branch, "change-handler", "t", "--where", "nope = 1")
+    wrong = line.here(branch, "change-handler", "t", "--where", "nope = 1")
     assert wrong.code == 2
     assert "hint:" in wrong.err
     run(line, branch, "change-handler", "t", "--where", "region = 'us'")
@@ -268,14 +268,14 @@ def test_nothing_is_copied_or_repaired_from_above_a_branch_that_masks(
     rules = f"rules={RULES}"
     run(line, branch, "add-table", "t", "--handler", "obfuscate", "--handler-arg", rules)
     in_step(line, branch)
-    done = line.run(leaf, "add-table", "t", "--copy-node", "root")
+    done = line.here(leaf, "add-table", "t", "--copy-node", "root")
     assert done.code == 3
     assert "node branch, between this node and node root, filters table public.t" in done.err
     assert "--copy-node branch" in done.err
     run(line, leaf, "add-table", "t", "--find-copy-node")
     in_step(line, branch, leaf)
     assert here(leaf) == expected(root)
-    assert line.run(leaf, "resync", "t", "--copy-node", "root").code == 3
+    assert line.here(leaf, "resync", "t", "--copy-node", "root").code == 3
     # Wanted when the branch had all of it.
     leaf.database.execute(
         "update londiste.table_info set table_attrs = 'copy_node=root', merge_state = null"
@@ -290,7 +290,7 @@ def test_nothing_is_copied_or_repaired_from_above_a_branch_that_masks(
         "update t set ok = not ok, mail = gen_random_uuid() where id = 8"
     )
     plan = tmp_path / "plan"
-    done = line.run(leaf, "repair", "--plan", str(plan))
+    done = line.here(leaf, "repair", "--plan", str(plan))
     assert (done.code, plan.exists()) == (3, False), str(done)
     assert "other nodes change values on the way: age, doc, mail, ok" in done.err
     assert "londiste resync public.t" in done.err
@@ -303,15 +303,15 @@ def test_a_branch_that_met_a_fragment_continues_as_its_hint_says(line: Line) -> 
     branch = line.node("branch", NodeType.BRANCH, root, schema=LEAF, obfuscator_key=KEY)
     line.add(root, "t", trigger="sqltriga")
     masked = ("--handler", "obfuscate", "--handler-arg", f"rules={RULES}")
-    assert line.run(branch, "add-table", "t", "--expect-sync", *masked).code == 0
+    assert line.here(branch, "add-table", "t", "--expect-sync", *masked).code == 0
     root.database.execute(WRITES.format(1, 2))
     line.tick()
-    done = line.run(branch, "worker", "--once")
+    done = line.here(branch, "worker", "--once")
     assert done.code == 5
     (event,) = re.findall(r" and londiste events skip (\d+); then on the nodes below", done.err)
-    assert line.run(root, "change-form", "public.t", "--trigger", "capture").code == 0
-    assert line.run(branch, "resync", "public.t").code == 0
-    assert line.run(branch, "events", "skip", event).code == 0
+    assert line.here(root, "change-form", "public.t", "--trigger", "capture").code == 0
+    assert line.here(branch, "resync", "public.t").code == 0
+    assert line.here(branch, "events", "skip", event).code == 0
     line.start(branch)
     line.wait_position(branch, line.tick())
     line.wait(lambda: (line.tick(), here(branch) == expected(root))[1], "the branch in step")

@@ -39,6 +39,6 @@ def test_an_event_of_a_producer_is_never_too_long_to_be_read(line: Line) -> None
         finally:
             conn.execute(f"reset role; drop role {role}")
     tick = line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 0, str(done)
     assert line.position(leaf) == tick

@@ -174,18 +174,18 @@ def test_a_worker_stores_the_event_and_continues_once_the_code_is_correct(line: 
     leaf.database.execute(raising("57P01", schema="public", table="public.t"))
     root.database.execute("insert into t values (50)")
     line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 5, str(done)
-    shown = line.run(leaf, "events", "show", "--json")
+    shown = line.here(leaf, "events", "show", "--json")
     (found,) = events(shown.out)
     assert (found["table"], found["kind"], found["sqlstate"]) == ("public.t", "refused", "57P01")
-    status = line.run(leaf, "status")
+    status = line.here(leaf, "status")
     assert "host and port" not in str(status)
     assert "run evil" not in str(status) + str(shown)
     leaf.database.execute("alter table t enable trigger x")
     line.once(leaf)
     assert leaf.database.value("select count(*) from t where id = 50") == 1
-    assert events(line.run(leaf, "events", "show", "--json").out) == []
+    assert events(line.here(leaf, "events", "show", "--json").out) == []
 
 
 def events(text: str) -> list[dict[str, Any]]:

@@ -36,10 +36,10 @@ def test_the_password_of_the_provider_goes_to_no_other_server(
     root, leaf = pair(line)
     extra = conninfo.make_conninfo(root.database.dsn, password="TheSecret")
     line.configure(leaf, remote_extra_connstr=extra)
-    assert line.run(leaf, "worker", "--once").code == 0
+    assert line.here(leaf, "worker", "--once").code == 0
     lead_to(leaf, "root", f"host=127.0.0.1 port={thief.port} user=u dbname=x sslmode=disable")
-    assert line.run(leaf, "worker", "--once").code != 0
-    line.run(leaf, "status")
+    assert line.here(leaf, "worker", "--once").code != 0
+    line.here(leaf, "status")
     assert thief.calls
     assert thief.passwords == []
 
@@ -66,7 +66,7 @@ def test_no_file_of_the_account_is_written(
     root, _ = pair(line)
     place = f"host=127.0.0.1 port={thief.port} user=u dbname=x"
     lead_to(root, "leaf", f"{place} passfile={tmp_path}/x")
-    done = line.run(root, "status")
+    done = line.here(root, "status")
     assert "passfile" in done.out and "the stored location of node leaf" in done.out, str(done)
     assert thief.calls == 0
 
@@ -79,17 +79,17 @@ def test_the_command_of_the_hint_replaces_a_refused_location(
     for node in (root, leaf):
         lead_to(node, "leaf", bad)
     good = leaf.database.dsn
-    done = line.run(root, "move-node", "leaf", good)
+    done = line.here(root, "move-node", "leaf", good)
     assert done.code == 0, str(done)
-    assert line.run(root, "status").code == 0
+    assert line.here(root, "status").code == 0
     for node in (root, leaf):
         found = node.database.value(
             "select node_location from pgq_node.node_location where node_name = 'leaf'"
         )
         assert found == good
     lead_to(leaf, "root", f"{root.database.dsn} options='-c role=r'")
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 3 and "options" in done.err and "move-node root" in done.err, str(done)
     lead_to(leaf, "root", root.database.dsn)
-    assert line.run(leaf, "worker", "--once").code == 0
+    assert line.here(leaf, "worker", "--once").code == 0
     assert thief.calls == 0

@@ -53,7 +53,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
     (found,) = [f for f in answer.json["findings"] if f["kind"] == "not-followed"]
     assert found["what"] == "node leaf: public.odd matches auto_add_tables and cannot be added"
     assert "fits" in found["why"] and "auto_add_exclude" in found["do"]
-    missing = line.run(leaf, "missing")
+    missing = line.here(leaf, "missing")
     assert "public.odd" in missing.out and "public.a_log" in missing.out
     # Nobody hears of it again when its worker dies.
     leaf.worker.kill()
@@ -62,7 +62,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
     line.wait(lambda: "public.odd" in kept(), "the table whose function is there now", 60)
     line.wait(lambda: "follow:" not in command(leaf, "status").out, "the reason to be gone")
     sequences = "select seq_name from londiste.seq_info where local"
-    refused = line.run(leaf, "remove-table", "a")
+    refused = line.here(leaf, "remove-table", "a")
     assert refused.code == 2
     assert "auto_add_exclude" in refused.err
     line.wait_position(leaf, line.tick())
@@ -71,7 +71,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
         (2, "meanwhile"),
     ]
     assert root.database.execute(sequences) == [("public.a_id_seq",)]
-    assert line.run(root, "remove-table", "a").code == 0
+    assert line.here(root, "remove-table", "a").code == 0
     line.wait(lambda: "public.a" not in kept(), "the table to be gone", 60)
     assert leaf.database.value("select count(*) from a") == 2
     assert leaf.worker.stop() == 0
@@ -84,7 +84,7 @@ def test_sequences_are_followed_where_they_exist(line: Line) -> None:
     leaf = line.node(
         "leaf", NodeType.LEAF, root, schema='create sequence "s*"', auto_add_tables=["*"]
     )
-    done = line.run(root, "add-seq", r"s\*", "only_here")
+    done = line.here(root, "add-seq", r"s\*", "only_here")
     assert done.code == 0, str(done)
     line.start(leaf)
 

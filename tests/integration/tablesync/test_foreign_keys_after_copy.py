@@ -100,7 +100,7 @@ def checking(line: Line, leaf: LineNode) -> Iterator[Any]:
 
 
 def status(line: Line, leaf: LineNode, *args: str) -> Any:
-    done = line.run(leaf, "copy", "status", "--json", *args)
+    done = line.here(leaf, "copy", "status", "--json", *args)
     assert done.code == 0, str(done)
     return json.loads(done.out)
 
@@ -193,7 +193,7 @@ def test_a_table_whose_key_is_checked_can_be_taken(
 ) -> None:
     _, leaf = pair
     with checking(line, leaf) as holder:
-        done = line.run(leaf, command, table)
+        done = line.here(leaf, command, table)
         assert done.code == 0, str(done)
         holder.execute("select pg_advisory_unlock(42)")
         if command == "resync":

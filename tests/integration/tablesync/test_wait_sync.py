@@ -121,7 +121,7 @@ def test_a_paused_worker_is_named(line: Line, leaf: LineNode) -> None:
 
 
 def test_the_command_ends_with_the_reason(line: Line, leaf: LineNode) -> None:
-    done = line.run(leaf, "wait-sync", "--timeout", "0.1")
+    done = line.here(leaf, "wait-sync", "--timeout", "0.1")
     assert done.code == 6, str(done)
     assert f"{NEVER}\n" in done.err
     assert "start the worker if it does not run: londiste worker;" in done.err
