@@ -79,7 +79,7 @@ def coverage(
     settings: WorkerSettings, wanted: Sequence[str] = ()
 ) -> tuple[list[Coverage], Audited | None]:
     """Coverage of this node's tables by the audit: by table, and together; None: no audit ran."""
-    with open_session(settings.db) as conn:
+    with open_session(settings) as conn:
         names = [str(t.name) for t in choose(settings, conn, wanted)]
         ranges = progress.compare_ranges(conn, settings.queue_name, progress.AUDIT)
         found = [t for t in recent.read(conn, settings.queue_name) if t.table_name in names]
@@ -150,7 +150,7 @@ def once(
         started: datetime | None = None
         while not signals.stopping:
             began = time.monotonic()
-            with open_session(settings.db) as conn:
+            with open_session(settings) as conn:
                 if started is None:
                     started = server_now(conn)
                 following = _following(settings, conn, asked, started, failed)
@@ -218,7 +218,13 @@ class Audit:
         began = time.monotonic()
         if self._conn is None or read_only(self._conn):
             self._close()
-            self._conn = connect(self._settings.db, name="londiste compare", autocommit=True)
+            self._conn = connect(
+                self._settings.db,
+                name="londiste compare",
+                autocommit=True,
+                answer_seconds=self._settings.answer_seconds,
+                unless_busy=True,
+            )
         self._beat.beat(self._conn)
         later = {name for name, one in self._failing.items() if began < one.next}
         following = _following(self._settings, self._conn, self._asked, None, later)
@@ -338,7 +344,7 @@ def _advance(
     name, one = str(following.table.name), following.one
     with contextlib.ExitStack() as stack:
         parties = stack.enter_context(meet(settings, conn, [following.table], lambda text: None))
-        with open_session(parties.root_dsn) as root:
+        with open_session(settings, parties.root_dsn) as root:
             table = pair_up(root, conn, following.table, asked, parties.held, warn=one is None)
             fits = one is not None and one.signature == progress.signature(table)
             # A round of the table is over: the table may have outgrown its ranges.

@@ -135,6 +135,7 @@ def specs(
         key=table.expressions(table.found_by, root=root),
         buckets=1 if count_only else piece.buckets,
         children=table.root_children if root else table.node_children,
+        answer_seconds=at.answer_seconds,
     )
     yield from by_blocks(spec, piece.root_pages if root else piece.node_pages)
 

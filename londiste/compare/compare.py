@@ -73,12 +73,12 @@ def compare_tables(
     replicated on this node.  An error of one table's rows is raised when the others are compared.
     """
     with contextlib.ExitStack() as stack:
-        conn = stack.enter_context(open_session(settings.db))
+        conn = stack.enter_context(open_session(settings))
         chosen = choose(settings, conn, asked.tables)
         if not asked.where:
             require_one_source(conn, settings.queue_name, chosen)
         parties = stack.enter_context(meet(settings, conn, chosen, say))
-        with open_session(parties.root_dsn) as root:
+        with open_session(settings, parties.root_dsn) as root:
             paired = [pair_up(root, conn, table, asked, parties.held) for table in chosen]
             found, todo = _plan(root, conn, parties.queue, paired, asked)
         failed: dict[str, LondisteError] = {}
@@ -366,9 +366,9 @@ def _first(parties: Parties, failed: Mapping[str, LondisteError]) -> LondisteErr
 @contextlib.contextmanager
 def both_sides(at: Aligned) -> Iterator[tuple[Connection, Connection]]:
     """A session on each side, in the snapshot of the tick."""
-    name = "londiste compare"
-    with snapshot_session(at.root_dsn, at.root_snapshot, name) as root:
-        with snapshot_session(at.node_dsn, at.node_snapshot, name) as node:
+    name, limit = "londiste compare", at.answer_seconds
+    with snapshot_session(at.root_dsn, at.root_snapshot, name, answer_seconds=limit) as root:
+        with snapshot_session(at.node_dsn, at.node_snapshot, name, answer_seconds=limit) as node:
             yield root, node
 
 
@@ -418,11 +418,11 @@ class ExplainedTable:
 def explain(settings: WorkerSettings, asked: Asked) -> list[ExplainedTable]:
     """How each table would be compared; reads catalogs and a sample of the keys."""
     result = []
-    with open_session(settings.db) as conn:
+    with open_session(settings) as conn:
         chosen = choose(settings, conn, asked.tables)
         info = require_subscriber(settings, conn)
         held = held_from(settings, info)
-        with open_session(root_location(settings, info)) as root:
+        with open_session(settings, root_location(settings, info)) as root:
             for replicated in chosen:
                 table = pair_up(root, conn, replicated, asked, held)
                 cut = chunks.cut(root, conn, table)

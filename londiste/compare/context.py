@@ -100,6 +100,7 @@ class Parties:
             self.root_dsn,
             self.settings.db,
             timeout=timeout,
+            answer_seconds=self.settings.answer_seconds,
             progress=self.say,
             hold=hold,
             standby=standby,
@@ -159,7 +160,7 @@ def standby_side(settings: WorkerSettings, info: NodeInfo, root: str) -> Standby
         info.provider_location, settings.remote_extra_connstr
     ):
         return None
-    return StandbySide(settings.read_from, settings.read_from_wait)
+    return StandbySide(settings.read_from, settings.read_from_wait, settings.answer_seconds)
 
 
 def require_subscriber(settings: WorkerSettings, conn: Connection) -> NodeInfo:
@@ -201,8 +202,17 @@ def ready(settings: WorkerSettings, conn: Connection) -> list[ReplicatedTable]:
     return found
 
 
-def open_session(dsn: str) -> contextlib.AbstractContextManager[Connection]:
-    return session(dsn, name="londiste compare", autocommit=True)
+def open_session(
+    settings: WorkerSettings, dsn: str = "", name: str = "londiste compare"
+) -> contextlib.AbstractContextManager[Connection]:
+    """A session on this node, or on another one, that a silent server does not keep waiting."""
+    return session(
+        dsn or settings.db,
+        name=name,
+        autocommit=True,
+        answer_seconds=settings.answer_seconds,
+        unless_busy=True,
+    )
 
 
 def pair_up(
@@ -255,7 +265,7 @@ def _pair(table: ReplicatedTable, held: Mapping[TableName, TableRules]) -> Table
 
 def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
     """Connection string of the cascade's root; connects only to the nodes on the way to it."""
-    with Connections(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
+    with _nodes(settings) as sites:
         return upstream(
             sites, info.queue, sites.reach(info.provider_location, info.provider)
         ).root_dsn
@@ -263,8 +273,16 @@ def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
 
 def held_from(settings: WorkerSettings, info: NodeInfo) -> Mapping[TableName, TableRules]:
     """Filters of tables that the branches above replicate partially."""
-    with Connections(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
+    with _nodes(settings) as sites:
         return held_above(sites, info.queue, sites.reach(info.provider_location, info.provider))
+
+
+def _nodes(settings: WorkerSettings) -> Connections:
+    return Connections(
+        name="londiste compare",
+        extra=settings.remote_extra_connstr,
+        answer_seconds=settings.answer_seconds,
+    )
 
 
 def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[ReplicatedTable]:

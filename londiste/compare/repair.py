@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,7 +22,7 @@ from londiste.compare import recheck as rows
 from londiste.compare import sqlapi as progress
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.compare import both_sides, moved
-from londiste.compare.context import Asked, Parties, choose, meet, pair_up
+from londiste.compare.context import Asked, Parties, choose, meet, open_session, pair_up
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Row, RowDifference
 from londiste.compare.pause_at_tick import Aligned
 from londiste.compare.repair_plan import (
@@ -49,6 +50,8 @@ from londiste.settings import WorkerSettings
 
 _ATTEMPTS = 5
 _KEYS = 500
+#: Seconds for which the server keeps the lock of the worker's position for a silent process.
+_IDLE_SECONDS = 10 * 60
 #: SQLSTATE of a text or bit string that does not fit.
 _TOO_LONG = {"22001", "22026"}
 #: SQLSTATE of a value that another row has.
@@ -80,7 +83,7 @@ def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> lis
     from several sources, so that extra rows cannot be identified.
     """
     found: list[RepairChange] = []
-    with session(settings.db, name="londiste repair", autocommit=True) as conn:
+    with _session(settings) as conn:
         for result in compared.tables:
             table = result.pairing
             if result.more:
@@ -118,6 +121,10 @@ def left_alone(compared: Comparison, asked: Asked) -> list[str]:
     ]
 
 
+def _session(settings: WorkerSettings, dsn: str = "") -> AbstractContextManager[Connection]:
+    return open_session(settings, dsn, "londiste repair")
+
+
 def _selected(table: Pairing) -> str:
     return f"londiste repair {argument(table.name)} --where \"region = 'eu'\""
 
@@ -142,7 +149,7 @@ def written(
     settings: WorkerSettings, found: Sequence[RepairChange], tick: int, where: str = ""
 ) -> str:
     """The plan as a file; where -- condition of the comparison."""
-    with session(settings.db, name="londiste repair", autocommit=True) as conn:
+    with _session(settings) as conn:
         node = nodes.get_node_info(conn, settings.queue_name).name
     made = datetime.now(UTC).isoformat(timespec="seconds")
     return text(found, queue=settings.queue_name, node=node, tick=tick, made=made, condition=where)
@@ -185,10 +192,10 @@ def apply(
     """
     names = list(dict.fromkeys(change.table for change in plan))
     with contextlib.ExitStack() as stack:
-        conn = stack.enter_context(session(settings.db, name="londiste repair", autocommit=True))
+        conn = stack.enter_context(_session(settings))
         chosen = choose(settings, conn, names)
         parties = stack.enter_context(meet(settings, conn, chosen, say))
-        with session(parties.root_dsn, name="londiste repair", autocommit=True) as root:
+        with _session(settings, parties.root_dsn) as root:
             paired = {str(t.name): pair_up(root, conn, t, Asked(), parties.held) for t in chosen}
         suspects = {name: _suspects(conn, paired[name], plan) for name in names}
         for name in names if where else ():
@@ -228,7 +235,17 @@ def _at_tick(
 ) -> Applied | None:
     """Looks at the rows again and writes; None when that has to be tried at another tick."""
     dsn = parties.settings.db
-    with session(dsn, name="londiste repair", replica=True) as node, both_sides(at) as (root, _):
+    with (
+        session(
+            dsn,
+            name="londiste repair",
+            replica=True,
+            idle_timeout_ms=_IDLE_SECONDS * 1000,
+            answer_seconds=at.answer_seconds,
+            unless_busy=True,
+        ) as node,
+        both_sides(at) as (root, _),
+    ):
         if progress.repair_lock(node, parties.queue, parties.info.worker) != at.tick_id:
             return None
         now: dict[str, Counter[RowDifference]] = {}

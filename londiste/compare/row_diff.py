@@ -113,8 +113,9 @@ class Drilled:
 def drill(task: Drill) -> Drilled:
     """Reads the keys and hashes of both sides.  Opens its own sessions; may run twice."""
     at, name = task.at, f"londiste compare {task.piece.table.name}"
-    with snapshot_session(at.root_dsn, at.root_snapshot, name) as root:
-        with snapshot_session(at.node_dsn, at.node_snapshot, name) as node:
+    limit = at.answer_seconds
+    with snapshot_session(at.root_dsn, at.root_snapshot, name, answer_seconds=limit) as root:
+        with snapshot_session(at.node_dsn, at.node_snapshot, name, answer_seconds=limit) as node:
             return drill_between(root, node, task)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from londiste.db.connection import Connection, describe_dsn, usable
+from londiste.db.connection import Connection, describe_dsn, limit_answers, usable
 from londiste.db.queries import translated
 from londiste.errors import BadOption, LondisteError, TransientError
 from londiste.pgq import queues, ticks
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 #: Seconds for which ticks are locked at most: for the replay, and until the root has finished what
 #: the standby sees as committed.
 _LOCKED = 1.0
+#: Seconds in which the standby answers meanwhile, or counts as lost.
+_LOCKED_ANSWER = 2.0
 #: Maximum seconds until a standby that failed is tried again.
 _LONGEST_PAUSE = 60.0
 
@@ -41,22 +43,24 @@ class StandbySide:
 
     dsn -- connection string of the standby.
     wait -- seconds to wait for its replay.
+    answer_seconds -- see ``connect``.
     """
 
-    def __init__(self, dsn: str, wait: float) -> None:
+    def __init__(self, dsn: str, wait: float, answer_seconds: float) -> None:
         self.dsn = dsn
         self.place = describe_dsn(dsn)
         self.wait = wait
+        self._answer_seconds = answer_seconds
         self._health = Health()
         self._conn: Connection | None = None
 
     def tick(
-        self, root: Connection, queue: str, hold: Callable[[int], None]
+        self, root: Connection, queue: str, halt: Callable[[], None]
     ) -> tuple[str, int] | None:
         """Makes a tick at a snapshot of the standby, which stays open: its name, and the tick.
 
         root -- an idle session on the root.
-        hold -- called with the tick before it is committed.
+        halt -- called before ticks are locked: pauses the worker.
         None: the standby cannot be read now, and the log says why.
         """
         if not states.may_ask(self._health, time.monotonic()):
@@ -65,13 +69,16 @@ class StandbySide:
             conn = self._session(root)
             queues.create_tick(root, queue)
             wait_for_tick(conn, queue, self._newest(root, queue), self.wait)
+            halt()
             with translated(root), root.transaction():
                 queues.lock_ticks(root, queue)
+                # One that is silent must not make that longer.
+                limit_answers(conn, _LOCKED_ANSWER)
                 last = self._newest(root, queue)
                 wait_for_tick(conn, queue, last, _LOCKED)
                 exported = export(conn, queue, last)
                 tick = _tick_at(root, queue, exported.snapshot)
-                hold(tick)
+            limit_answers(conn, self._answer_seconds, unless_busy=True)
         except (LondisteError, psycopg.Error) as error:
             self.fail(error)
             return None
@@ -111,7 +118,10 @@ class StandbySide:
         if self._conn is None or not usable(self._conn):
             self.close()
             self._conn = server.open_session(
-                self.dsn, server.look(root), name="londiste compare: standby"
+                self.dsn,
+                server.look(root),
+                name="londiste compare: standby",
+                answer_seconds=self._answer_seconds,
             )
         return self._conn
 

@@ -146,6 +146,7 @@ class CompareSpec:
     key -- SQL expressions; by the hash of their text rows are told apart into buckets.
     buckets -- how many, a power of two; 1: the sums are those of all rows of the piece.
     children -- with the rows of partitions; of a table that is only inherited from they are not.
+    answer_seconds -- as in ``CopySpec``.
     """
 
     side: str
@@ -159,6 +160,7 @@ class CompareSpec:
     key: tuple[str, ...] = ()
     buckets: int = 1
     children: bool = False
+    answer_seconds: float | None = None
 
     def __str__(self) -> str:
         return f"checksum of {self.table} on the {self.side}"

@@ -159,9 +159,9 @@ def checksum(spec: CompareSpec) -> Checksum:
     The text of a row distinguishes NULL from an empty string; the order of rows has no effect.
     """
     started = time.monotonic()
-    name = f"londiste compare {spec.table}"
+    name, limit = f"londiste compare {spec.table}", spec.answer_seconds
     # A piece, or a small table, is read in less time than a session takes to open.
-    with snapshot_session(spec.dsn, spec.snapshot, name, keep=True) as conn:
+    with snapshot_session(spec.dsn, spec.snapshot, name, keep=True, answer_seconds=limit) as conn:
         buckets = sums(conn, spec)
         moved = catalog.moved(conn, spec.table)
         crash.point("compare.mid-range")

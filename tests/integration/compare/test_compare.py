@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
 import pytest
 
 from londiste.cascade.model import NodeType
-from londiste.compare import checksum, context
+from londiste.compare import checksum, context, repair
 from londiste.compare import compare as run
-from londiste.compare.result import TableResult
+from londiste.compare.pause_at_tick import aligned
+from londiste.compare.repair_plan import RepairChange
+from londiste.compare.result import Comparison, TableResult
+from londiste.db.connection import Connection
+from londiste.engine import tasks
+from londiste.errors import NodeUnreachable
+from londiste.pgq import queues
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support import lines
 from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.waiting import wait_for
 
@@ -272,3 +280,83 @@ def test_a_table_whose_rows_cannot_be_read_does_not_stop_the_others(
     assert "division by zero" in done.err
     assert "table public.t; the other tables were compared" in done.err
     assert "public.other missing here: id='1002'" in done.err
+
+
+@pytest.mark.parametrize("silent", ["root", "leaf"])
+def test_a_silent_server_does_not_stop_the_ticks_of_the_root(
+    pair: tuple[LineNode, LineNode], monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    root = pair[0]
+    places = {node.name: node.database.dsn for node in pair}
+    limits: list[str] = []
+    locked = queues.lock_ticks
+    with lines.Line(places[silent]) as silenced:
+
+        def fall_silent(conn: Connection, queue: str) -> None:
+            locked(conn, queue)
+            row = conn.execute("show idle_in_transaction_session_timeout").fetchone()
+            limits.extend(row or ())
+            silenced.stall()
+
+        monkeypatch.setattr(queues, "lock_ticks", fall_silent)
+        places[silent] = silenced.dsn
+        ticks: list[str] = []
+        with pytest.raises(NodeUnreachable, match="not responded for 1 s"):
+            with aligned(
+                QUEUE,
+                "leaf_worker",
+                places["root"],
+                places["leaf"],
+                timeout=60,
+                answer_seconds=1.0,
+                progress=ticks.append,
+            ):
+                pass
+    # The tick is created before the leaf is waited for.
+    assert len(ticks) == (silent == "leaf")
+    # Of a process that has stopped the server ends the session.
+    assert limits == ["10s"]
+    root.database.execute("set lock_timeout = '5s'; select pgq.lock_ticks('line')")
+
+
+@pytest.mark.parametrize(
+    "silent", ["waiting", pytest.param("reading", marks=pytest.mark.slow), "repairing"]
+)
+def test_a_comparison_with_a_silent_node_ends(
+    pair: tuple[LineNode, LineNode], monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    leaf = pair[1]
+    damage(leaf, "update t set a = 'y' where id = 7")
+    with lines.Line(leaf.database.dsn) as silenced:
+        settings = load(
+            WorkerSettings,
+            leaf.config,
+            {"db": silenced.dsn, "engine": "local", "lock_timeout": 0.5, "response_timeout": 0.5},
+        )
+        asked = context.Asked(tables=["t"], timeout=60)
+
+        def compared(say: Callable[[str], None] = lambda text: None) -> Comparison:
+            return run.compare_tables(settings, asked, say=say, done=lambda result: None)
+
+        def silent_from(module: Any, name: str) -> None:
+            real = getattr(module, name)
+
+            def call(*args: Any, **options: Any) -> Any:
+                silenced.stall()
+                return real(*args, **options)
+
+            monkeypatch.setattr(module, name, call)
+
+        plan: Sequence[RepairChange] = ()
+        if silent == "reading":
+            silent_from(tasks, "sums")
+        elif silent == "repairing":
+            plan = repair.planned(settings, compared(), asked)
+            silent_from(repair, "_one")
+        with pytest.raises(NodeUnreachable, match=r"not responded for 1 s|is closed"):
+            if plan:
+                repair.apply(settings, plan, timeout=60, say=lambda text: None)
+            else:
+                compared(lambda text: silenced.stall() if silent == "waiting" else None)
+    idle = "select count(*) from pg_stat_activity where state like 'idle in%'"
+    wait_for(lambda: leaf.database.value(idle) == 0, what="the end of the silent sessions")

@@ -356,7 +356,7 @@ def test_a_table_that_is_being_copied_comes_later(line: Line) -> None:
     for node in (root, leaf):
         line.add(node, "big", "small", expect_sync=True)
     settings = WorkerSettings(db=leaf.database.dsn, queue_name=QUEUE, job_name="leaf_worker")
-    with open_session(settings.db) as conn:
+    with open_session(settings) as conn:
         assert [table.name.name for table in ready(settings, conn)] == ["big", "small"]
         conn.execute(
             "update londiste.table_info set merge_state = 'in-copy' where table_name = 'public.big'"

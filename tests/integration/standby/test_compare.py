@@ -7,9 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 
 import psycopg
+import pytest
 
+from londiste.compare.standby_side import StandbySide
+from londiste.db.connection import session
 from tests.fixtures.line import Command
 from tests.integration.standby.conftest import Pair
+from tests.support import lines
 from tests.support.waiting import wait_for
 
 Make = Callable[..., Pair]
@@ -113,3 +117,16 @@ def test_compare_reads_the_root_where_the_standby_lags_or_is_gone(pair: Make) ->
     done = found.line.run(found.leaf, "compare")
     assert done.code == 0 and "not a standby of the provider" in done.err, str(done)
     assert "hint: correct read_from" in done.err
+
+
+@pytest.mark.slow
+def test_a_silent_standby_does_not_stop_the_ticks_of_the_root(pair: Make) -> None:
+    found = pair()
+    root = found.root.database
+    with lines.Line(found.standby.dsn(root.name)) as silenced, session(root.dsn) as conn:
+        conn.autocommit = True
+        side = StandbySide(silenced.dsn, 10.0, 600.0)
+        # Ticks are locked next.
+        assert side.tick(conn, "line", silenced.stall) is None
+        assert side.failures == 1
+    root.execute("set lock_timeout = '5s'; select pgq.lock_ticks('line')")
