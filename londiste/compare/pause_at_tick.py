@@ -31,6 +31,7 @@ from londiste.compare.standby_side import StandbySide
 from londiste.db.connection import Connection, session
 from londiste.db.queries import translated
 from londiste.errors import StateError, TransientError
+from londiste.orchestration.connections import IDLE_SECONDS
 from londiste.pgq import queues, ticks
 from londiste.replication.tablesync import wait
 
@@ -38,8 +39,6 @@ log = logging.getLogger(__name__)
 
 #: Maximum seconds that a killed process pauses the worker; a waiting process renews the pause.
 _HOLD_SECONDS = 15
-#: Seconds for which the session that locks ticks may be idle: then its server lets ticks go on.
-_IDLE_SECONDS = 10
 _ATTEMPTS = 5
 #: Seconds between two looks for an event that halts the worker.
 _LOOK_SECONDS = 2.0
@@ -86,7 +85,7 @@ def aligned(
     """
     with contextlib.ExitStack() as stack:
         opened = functools.partial(_session, answer_seconds=answer_seconds)
-        root = stack.enter_context(opened(root_dsn, idle_timeout_ms=_IDLE_SECONDS * 1000))
+        root = stack.enter_context(opened(root_dsn, idle_timeout_ms=IDLE_SECONDS * 1000))
         reader = stack.enter_context(opened(root_dsn))
         node = stack.enter_context(opened(node_dsn))
         hold_on = stack.enter_context(opened(node_dsn)) if hold else node

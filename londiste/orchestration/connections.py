@@ -20,8 +20,9 @@ from londiste.db.connstr.locations import reach as reach
 from londiste.db.queries import query, translated
 from londiste.errors import NodeBusy, NodeUnreachable
 
-#: Seconds for which a session may be idle in a transaction, whose locks others wait for.
-_IDLE_SECONDS = 10
+#: Seconds for which a session may be idle in a transaction, whose locks others wait for: a session
+#: of a process that has stopped ends then.
+IDLE_SECONDS = 10
 
 
 #: server_version_num of the first release with the setting event_triggers.
@@ -77,7 +78,7 @@ class Connections:
                     name=self._name,
                     autocommit=True,
                     lock_timeout_ms=max(1, round(self.lock_timeout * 1000)),
-                    idle_timeout_ms=_IDLE_SECONDS * 1000,
+                    idle_timeout_ms=IDLE_SECONDS * 1000,
                     synchronous=True,
                     answer_seconds=self.answer_seconds,
                 )

@@ -64,15 +64,16 @@ def run(
             local,
             settings.execute_lock_timeout,
             timeout,
+            settings.answer_seconds,
             report,
             volatile,
         )
 
     if not explain:
-        with sites(settings) as where, reported(as_json) as report:
+        with sites(settings, bounded=True) as where, reported(as_json) as report:
             runner(where, report).run(planned)
         return
-    with sites(settings) as where:
+    with sites(settings, bounded=True) as where:
         runner(where, lambda line: None).check(planned)
     found = survey.explain(
         settings.db,

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from londiste.errors import (
     StateError,
     from_database,
 )
-from londiste.orchestration.connections import Connections
+from londiste.orchestration.connections import IDLE_SECONDS, Connections
 from londiste.orchestration.lock_retry import end_transactions, lock_holders
 from londiste.pgq import queues
 from londiste.replication.ddl import sqlapi as state
@@ -108,6 +109,7 @@ class Runner:
 
     lock_timeout -- seconds that a statement waits for its locks, before others are let through.
     patience -- seconds in which that is retried.
+    answer_seconds -- a server that sends nothing for this time and does not work is unreachable.
     report -- is called with the outcome of each part.
     volatile -- allows different values on each node.
     """
@@ -118,6 +120,7 @@ class Runner:
     local: bool
     lock_timeout: float
     patience: float
+    answer_seconds: float
     report: Callable[[str], None]
     volatile: bool = False
 
@@ -141,7 +144,7 @@ class Runner:
     def run(self, planned: Sequence[Planned]) -> None:
         """Runs the parts that have not run yet."""
         node = self.node()
-        with session(self.dsn, name="londiste execute", autocommit=True, synchronous=True) as conn:
+        with self._session() as conn:
             other = acquire_singleton_lock(conn, f"execute {self.queue}")
             if other is not None:
                 raise NodeBusy(
@@ -161,8 +164,20 @@ class Runner:
     def check(self, planned: Sequence[Planned]) -> None:
         """Raises what ``run`` raises before it executes something; changes nothing."""
         self.node()
-        with session(self.dsn, name="londiste execute", autocommit=True) as conn:
+        with self._session() as conn:
             self._require(conn, planned)
+
+    def _session(self) -> AbstractContextManager[Connection]:
+        """A session whose locks go when either side of it falls silent."""
+        return session(
+            self.dsn,
+            name="londiste execute",
+            autocommit=True,
+            synchronous=True,
+            idle_timeout_ms=IDLE_SECONDS * 1000,
+            answer_seconds=self.answer_seconds,
+            unless_busy=True,
+        )
 
     def _require(self, conn: Connection, planned: Sequence[Planned]) -> None:
         self._check(conn, planned)
@@ -248,7 +263,7 @@ class Runner:
         tries = 0
         while True:
             try:
-                with session(self.dsn, name="londiste execute", autocommit=True) as own:
+                with self._session() as own:
                     run_alone(
                         own,
                         self.queue,

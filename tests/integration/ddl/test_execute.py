@@ -12,10 +12,15 @@ import psycopg
 import pytest
 
 from londiste.daemon.signals import Signals
+from londiste.db.connection import Connection
+from londiste.errors import NodeUnreachable
+from londiste.orchestration.connections import Connections
+from londiste.replication.ddl import execute, publish
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE
 from tests.fixtures.scripts import Tree
+from tests.support import lines
 from tests.support.suite.slow import first
 
 #: A leaf lets nobody else write.
@@ -386,3 +391,28 @@ def test_a_decision_about_one_text_is_none_about_another(tree: Tree) -> None:
     assert tree.run(tree.branch, "execute", "retry", "n.sql").code == 0
     tree.catch_up()
     assert tree.rows("select n from t") == []
+
+
+def test_a_script_whose_client_or_link_falls_silent_keeps_no_lock(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree.root.database
+    script = "alter table t alter v set default 'x'"
+    limits: list[str] = []
+    real = execute.run_statement
+    with lines.Line(root.dsn) as line, Connections(name="test") as sites:
+
+        def fall_silent(conn: Connection, *args: Any, **options: Any) -> None:
+            real(conn, *args, **options)
+            row = conn.execute("show idle_in_transaction_session_timeout").fetchone()
+            limits.extend(row or ())
+            line.stall()
+
+        monkeypatch.setattr(execute, "run_statement", fall_silent)
+        runner = publish.Runner(sites, line.dsn, QUEUE, False, 1.0, 0.0, 1.0, limits.append)
+        with pytest.raises(NodeUnreachable):
+            runner.run(publish.plan([("silent.sql", script)]))
+    # A process that has stopped is not there to end its session: the server does.
+    assert limits == ["10s"]
+    root.execute("set lock_timeout = '5s'; insert into t values (1, 'a')")
+    assert root.execute("select * from londiste.get_scripts('line')") == []
