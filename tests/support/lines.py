@@ -41,9 +41,12 @@ class Line:
         """Only what the server says does not come through."""
         self._gates[-1].answers.clear()
 
-    def stall(self) -> None:
-        """The connections that there are fall silent; new ones are sound."""
-        self.cut()
+    def stall(self, *, deaf: bool = False) -> None:
+        """The connections that there are fall silent, or are deafened; new ones are sound."""
+        if deaf:
+            self.deafen()
+        else:
+            self.cut()
         self._gates.append(_Gate())
 
     def mend(self) -> None:

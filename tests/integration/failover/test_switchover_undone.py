@@ -19,6 +19,7 @@ from londiste.errors import AccessDenied, Deadlock, LockTimeout, NodeUnreachable
 from londiste.orchestration import steps
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import QUEUE, Node, Nodes
+from tests.support import lines
 
 
 @dataclass(frozen=True)
@@ -269,3 +270,38 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
         assert (_write(root), _write(branch)) == (None, "LD102")
         for node in (root, branch):
             assert operation_log.find(sites.at(node.dsn), QUEUE) is None
+
+
+def test_a_root_whose_answer_is_lost_when_it_closes_is_opened_soon(
+    nodes_of: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    real = operation_log.close_root
+    with (
+        lines.Line(root.dsn) as line,
+        Connections(name="test", lock_timeout=0.1, answer_seconds=20.0) as sites,
+    ):
+
+        def deafened(*args: Any) -> int:
+            line.stall(deaf=True)
+            return real(*args)
+
+        monkeypatch.setattr(operation_log, "close_root", deafened)
+        old, new = NodeAddress("root", line.dsn), NodeAddress("branch", branch.dsn)
+        ticket = Ticket()
+        switch = switchover.Switchover(
+            before=[
+                Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket)
+                for at in (old, new)
+            ],
+            closing=[CloseRoot(old, QUEUE, ticket)],
+            promoting=Promote(new, QUEUE, ticket, lambda: 1),
+            after=(),
+            undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+            begun=False,
+        )
+        with pytest.raises(NodeUnreachable, match=r"has not responded for 2\.2 s") as told:
+            switchover.execute(switch, sites)
+        assert "the old root takes events again" in told.value.detail
+    assert _write(root) is None

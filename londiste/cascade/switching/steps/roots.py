@@ -16,6 +16,8 @@ from londiste.orchestration.connections import Connections
 
 #: Seconds of one attempt to close a root, which blocks writers, and of the pause after it.
 _TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.5
+#: Seconds for the answer beside those for locks: when it is lost, nobody can write any more.
+_ANSWER_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class CloseRoot(AtNode):
         while True:
             try:
                 conn = sites.at(self.at.dsn)
-                operation_log.close_root(conn, self.queue, self.ticket.get(), limit)
+                with sites.answering(2 * limit + _ANSWER_SECONDS):
+                    operation_log.close_root(conn, self.queue, self.ticket.get(), limit)
                 return
             except (LockTimeout, Deadlock) as error:
                 if time.monotonic() + _PAUSE_SECONDS >= deadline:
