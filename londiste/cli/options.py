@@ -380,8 +380,12 @@ def database(function: F) -> F:
 DAEMON_FLAGS = tuple(
     click.option(flag, name, is_flag=True, help=text)
     for flag, name, text in (
-        ("-k", "--kill", "Stop the running daemon immediately (SIGTERM)."),
-        ("-s", "--stop", "Stop the running daemon after its current batch (SIGINT)."),
+        ("-k", "--kill", "Stop the daemon immediately (SIGTERM), and wait for its end."),
+        (
+            "-s",
+            "--stop",
+            "Stop the daemon after its current batch (SIGINT), and wait for its end.",
+        ),
         ("-r", "--reload", "Reload the settings of the running daemon (SIGHUP)."),
         ("-d", "--daemon", "Run in the background."),
     )
@@ -403,13 +407,21 @@ class DaemonCall:
         return self.background or self.reload or self.stop or self.kill
 
     def signalled(self, path: Path | None) -> bool:
-        """Signals the daemon of a pid file for ``-r``, ``-s`` or ``-k``; False without them."""
-        from londiste.daemon.pidfile import control
+        """Signals the daemon of a pid file for ``-r``, ``-s`` or ``-k``; False without them.
+
+        Waits for the end of one that has to stop: the next command needs its locks and its address.
+        """
+        from londiste.daemon.pidfile import control, wait_end
 
         pid = control(path, reload=self.reload, stop=self.stop, kill=self.kill)
-        if pid is not None:
+        if pid is None or path is None:
+            return False
+        if self.reload:
             output.message(f"sent signal to process {pid}")
-        return pid is not None
+        else:
+            wait_end(path, pid)
+            output.message(f"stopped process {pid}")
+        return True
 
 
 def daemon(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from londiste.errors import BadOption, LondisteError, NodeBusy, StateError
+from londiste.errors import BadOption, LondisteError, NodeBusy, StateError, TransientError
+
+#: Seconds for the end of a daemon: ``run`` stops three groups of daemons, each within 30.
+STOP_SECONDS = 100.0
+#: Seconds from the release of its pid file to its end: its last sockets are closed in between.
+_EXIT_SECONDS = 2.0
+_POLL_SECONDS = 0.05
 
 
 class PidFile:
@@ -132,6 +138,29 @@ def send(path: Path, number: signal.Signals) -> int:
             f"process {pid} belongs to another user", hint="send the signal as that user"
         ) from None
     return pid
+
+
+def wait_end(path: Path, pid: int, seconds: float = STOP_SECONDS) -> None:
+    """Waits until the process with a pid file has ended.  Raises TransientError if it does not."""
+    deadline = time.monotonic() + seconds
+    while running(path) == pid:
+        if time.monotonic() >= deadline:
+            raise TransientError(
+                f"process {pid} still runs", hint="repeat the command, or check its log"
+            )
+        time.sleep(_POLL_SECONDS)
+    deadline = time.monotonic() + _EXIT_SECONDS
+    while _exists(pid) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def _exists(pid: int) -> bool:
+    """Whether there is a process of this id; one that its parent has not awaited counts."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 def control(path: Path | None, *, reload: bool, stop: bool, kill: bool) -> int | None:

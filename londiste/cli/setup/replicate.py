@@ -20,7 +20,7 @@ from londiste.daemon import pidfile
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED
 from londiste.dsn import masked, secrets_of, without_secrets
-from londiste.errors import BadOption, StateError, TransientError
+from londiste.errors import BadOption, StateError
 from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
 from londiste.replicate import daemons as ours
@@ -328,13 +328,7 @@ def _stop(settings: ReplicateSettings, asked: Asked, *, quiet: bool = False) -> 
             hint=f"start it: {asked.repeated('--detach')}",
         )
     pid = pidfile.send(path, signal.SIGINT)
-    deadline = time.monotonic() + daemons.STOP_SECONDS + 10
-    while pidfile.running(path) is not None:
-        if time.monotonic() >= deadline:
-            raise TransientError(
-                f"process {pid} still runs", hint="repeat the command, or check its log"
-            )
-        time.sleep(0.1)
+    pidfile.wait_end(path, pid, daemons.STOP_SECONDS + 10)
     output.message(
         f"stopped process {pid}; changes are not replicated until the command runs again"
     )

@@ -15,7 +15,7 @@ import pytest
 from londiste.daemon import child, pidfile
 from londiste.daemon.child import Child
 from londiste.daemon.pidfile import PidFile
-from londiste.errors import BadOption, LondisteError, NodeBusy, StateError
+from londiste.errors import BadOption, LondisteError, NodeBusy, StateError, TransientError
 from tests.fixtures.cluster import Database
 from tests.fixtures.process import ROOT, Program
 from tests.support.full_disk import full_disk
@@ -169,14 +169,20 @@ def test_a_daemon_goes_into_the_background_and_obeys(
     wait_for(lambda: "reloaded the settings" in log.read_text(), what="the reload")
 
     code, text = londiste(how)
-    assert (code, text) == (0, f"sent signal to process {pid}\n")
-    wait_for(lambda: gone(pid), what="the end of the daemon")
+    assert (code, text) == (0, f"stopped process {pid}\n")
+    # So that the next start, or --rewind, finds neither its lock nor its address.
+    assert pidfile.running(settings.with_suffix(".pid")) is None
     assert not settings.with_suffix(".pid").exists()
 
     code, text = londiste(how)
     assert code == 3
     assert "not running" in text
     assert "hint:" in text
+
+
+def test_a_daemon_that_does_not_end_is_named(tmp_path: Path) -> None:
+    with pidfile.PidFile(tmp_path / "pid"), pytest.raises(TransientError, match="still runs"):
+        pidfile.wait_end(tmp_path / "pid", os.getpid(), 0)
 
 
 def test_a_daemon_without_pid_file_is_refused(program: Callable[..., Program]) -> None:

@@ -254,11 +254,11 @@ PAGES = (
         codes={"londiste plan ": 2, "londiste plan\n": 2},
         before={
             "londiste plan\n": INVOICES,
-            "londiste run   ": "londiste run -s; until_ '! test -e londiste.pid'",
+            "londiste run   ": "londiste run -s",
             "londiste run -d   ": 'is main "select application_name from pg_stat_activity'
             " where datname = 'reports'\" worker\n"
             "kill -INT %%; wait %% || test $? = 130",
-            "londiste run --node": "londiste run -s; until_ '! test -e londiste.pid'",
+            "londiste run --node": "londiste run -s",
         },
         stays=("^londiste run$", "run --node reports$"),
     ),
