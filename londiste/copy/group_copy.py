@@ -348,7 +348,13 @@ class GroupLoad:
         """Ends attempts and their tasks.  Raises LockTimeout when tasks do not end."""
         if not attempts:
             return
-        with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+        with session(
+            self.job.db,
+            name="londiste copy",
+            autocommit=True,
+            answer_seconds=self.job.answer_seconds,
+            unless_busy=True,
+        ) as conn:
             without_tasks(
                 conn,
                 self.queue,

@@ -146,6 +146,8 @@ def _builder(sides: CopySessions, index: str) -> Iterator[Connection]:
         replica=True,
         synchronous=True,
         lock_timeout_ms=sides.job.lock_timeout_ms,
+        answer_seconds=sides.job.answer_seconds,
+        unless_busy=True,
     ) as conn:
         # The server cancels the build of a killed process, where it can notice.
         with contextlib.suppress(psycopg.Error):

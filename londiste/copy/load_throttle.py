@@ -338,7 +338,9 @@ class LoadWatch:
             probe = CommitProbe(there, self._end)
             first = self._commits(probe, where, _FIRST, _FIRST_SPACING)
             history = CommitHistory(first.seconds) if first is not None else None
-            with session(self._db, name=_NAME, autocommit=True) as here:
+            with session(
+                self._db, name=_NAME, autocommit=True, answer_seconds=_ANSWER_SECONDS
+            ) as here:
                 try:
                     self._check(there, here, where, probe, history)
                 finally:

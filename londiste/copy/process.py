@@ -126,7 +126,7 @@ class CopyProcess:
 
     def plan(self) -> list[ProcessStep]:
         """The steps that ``run`` would do now, without doing them."""
-        with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+        with self._session() as conn:
             self._check(conn)
             known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
             states = {name: table.state for name, table in known.items()}
@@ -378,7 +378,7 @@ class CopyProcess:
     def _is_dropped(self) -> bool:
         """Whether the target database is no node any more; the provider may be none, too."""
         with contextlib.suppress(LondisteError, psycopg.Error):
-            with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+            with self._session() as conn:
                 return nodes.find_node_info(conn, self.job.queue) is None
         return False
 
@@ -392,10 +392,19 @@ class CopyProcess:
         # no source is read from end to end all the time.
         return max(pause, min(2 * len(self._waiting) * took, _LONGEST_REST * self.longest_pause))
 
+    def _session(self) -> contextlib.AbstractContextManager[Connection]:
+        dsn, limit = self.job.db, self.job.answer_seconds
+        return session(
+            dsn, name="londiste copy", autocommit=True, answer_seconds=limit, unless_busy=True
+        )
+
     @contextlib.contextmanager
     def _alone(self) -> Iterator[Connection]:
-        """A session with the lock of the node's copy process."""
-        with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+        """A session with the lock of the node's copy process.
+
+        With one that falls silent the process ends: its worker starts another one.
+        """
+        with self._session() as conn:
             job = f"copy {self.job.queue}"
             if acquire_singleton_lock(conn, job, patience=_LOCK_PATIENCE) is not None:
                 raise NodeBusy(

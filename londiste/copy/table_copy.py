@@ -103,7 +103,12 @@ class TableCopy:
         hint = error.hint or "correct it; the copy then continues automatically"
         text = f"{stored_error(error)}; {hint}"
         self._noted = True
-        with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+        with session(
+            self.job.db,
+            name="londiste copy",
+            autocommit=True,
+            answer_seconds=self.job.answer_seconds,
+        ) as conn:
             nodes.set_consumer_error(conn, self.queue, self.consumer, text)
 
     def _step(self) -> bool:

@@ -86,6 +86,13 @@ def unwanted(sides: CopySessions, table: ReplicatedTable, number: int) -> Londis
 
 
 def _break_off(sides: CopySessions, spec: CopySpec, table: ReplicatedTable, *, keep: bool) -> None:
-    with session(sides.job.db, name="londiste copy", autocommit=True, lock_timeout_ms=1000) as conn:
+    with session(
+        sides.job.db,
+        name="londiste copy",
+        autocommit=True,
+        lock_timeout_ms=1000,
+        answer_seconds=sides.job.answer_seconds,
+        unless_busy=True,
+    ) as conn:
         end = attempts.halt if keep else attempts.abandon
         end(conn, sides.queue, table.name, spec.attempt)

@@ -1,4 +1,4 @@
-"""A provider whose connections fall silent during a copy: the copy is tried again by itself."""
+"""Connections that fall silent during a copy, to the provider or to the copy's own database."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from londiste.copy.process import CopyProcess
 from londiste.db.names import TableName
+from londiste.errors import NodeUnreachable
 from tests.fixtures.copies import A, B, Nodes, held, same
 from tests.fixtures.nodes import ret
 from tests.support.lines import Line
@@ -58,3 +59,20 @@ def test_a_copy_whose_provider_falls_silent_is_tried_again(
         wait_for(lambda name=name: nodes.state(name) == "ok", what=f"the copy of {name}")
         assert same(nodes, name)
     assert nodes.root.value(HOLDERS) == 0
+
+
+def test_a_copy_process_whose_own_database_falls_silent_ends(nodes: Nodes) -> None:
+    """And its worker starts another one, with new connections."""
+    nodes.add(A)
+    with Line(nodes.leaf.dsn) as line, held(nodes):
+        nodes.root.execute("insert into public.a values (1, 'x')")
+        work = nodes.process()
+        for name, value in {"db": line.dsn, "answer_seconds": 1.0}.items():
+            object.__setattr__(work.job, name, value)
+        nodes.start_work(work)
+        reported = "select count(*) from pgq.daemon where dm_kind = 'copy'"
+        wait_for(lambda: nodes.leaf.value(reported), what="the copy process")
+        line.stall()
+        nodes.wait_end()
+        assert isinstance(nodes.failure, NodeUnreachable)
+        nodes.failure = None
