@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -116,3 +117,17 @@ def test_a_task_that_fails_leaves_nothing_that_looks_whole(tmp_path: Path) -> No
     with pytest.raises(RuntimeError):
         list(file_writer.write(Place(str(tmp_path)), "parquet", failing()))
     assert list(tmp_path.rglob("*.*")) == []
+
+
+@pytest.mark.parametrize("rows", [10, 200_000])
+def test_a_disk_that_takes_no_more_keeps_no_unfinished_file(tmp_path: Path, rows: int) -> None:
+    given = {"id": pa.array(range(rows), pa.int64()), "_part": [f"p{n % 3}" for n in range(rows)]}
+    found = [pa.RecordBatch.from_pydict(given)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            list(file_writer.write(Place(str(tmp_path)), "parquet", found))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

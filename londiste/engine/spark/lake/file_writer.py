@@ -7,6 +7,7 @@ commit names it; the files of an attempt that failed are never named, and vacuum
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import math
@@ -143,19 +144,26 @@ def write(
                 out = files.pop(part, None)
                 if out is None:
                     while len(files) >= OPEN_FILES:
-                        yield files.pop(next(iter(files))).close()
+                        yield _closed(files, next(iter(files)))
                     out = _Out(place, form, part, f"{attempt}-{count:05d}")
                     count += 1
                 # The one that was used last is the last to go.
                 files[part] = out
                 out.add(rows)
                 if out.rows >= file_rows:
-                    yield files.pop(part).close()
+                    yield _closed(files, part)
         while files:
-            yield files.pop(next(iter(files))).close()
+            yield _closed(files, next(iter(files)))
     finally:
         for out in files.values():
             out.abandon()
+
+
+def _closed(files: dict[str, _Out], part: str) -> Written:
+    """Closes the file of a part; one that cannot be closed stays among those to abandon."""
+    written = files[part].close()
+    del files[part]
+    return written
 
 
 def _by_part(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -238,8 +246,11 @@ class _Out:
 
     def abandon(self) -> None:
         """Removes what is there of it."""
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+        # A full disk does not take what is in the buffer.
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
 
 def _writer(form: str, file: IO[bytes], schema: pa.Schema) -> Any:
