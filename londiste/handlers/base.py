@@ -36,6 +36,7 @@ class TableRules:
         ignored.
     where -- SQL condition over the row as the source has it: rows for which it is not true are
         excluded; '' for all.
+    text_of -- the column of whose text ``where`` is a hash; '' for any other condition.
     columns -- only these are written here; None for all.
     skip_columns -- these are not.
     ignore_truncate -- a TRUNCATE of the source is ignored on this node.
@@ -52,6 +53,7 @@ class TableRules:
 
     stored: bool = True
     where: str = ""
+    text_of: str = ""
     columns: frozenset[str] | None = None
     skip_columns: frozenset[str] = frozenset()
     ignore_truncate: bool = False

@@ -71,7 +71,7 @@ def check(conn: Connection, table: TableName, wants: TableRules, *, created: boo
             _require_type(conn, table, target, example)
     if not wants.where:
         return
-    for name in _columns_read(conn, table, wants.where, if_allowed=created):
+    for name in _columns_read(conn, table, wants, if_allowed=created):
         if not wants.keeps(name):
             raise BadOption(
                 f"--where reads column {name}, which is excluded from table {table}",
@@ -111,7 +111,7 @@ def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
                 if columns[name].generated:
                     raise _generated(name, " on the provider")
     except psycopg.Error as error:
-        raise _refused(error, wants.where, f"{table} on {describe_dsn(conn.info.dsn)}") from error
+        raise _refused(error, wants, f"{table} on {describe_dsn(conn.info.dsn)}") from error
 
 
 def _require_type(conn: Connection, table: TableName, column: catalog.Column, example: str) -> None:
@@ -169,7 +169,7 @@ def check_types(
         return
     there = {column.name: column.read_as for column in catalog.columns(origin, source)}
     here = {column.name: column.read_as for column in catalog.columns(conn, table)}
-    for name in _columns_read(conn, table, wants.where, if_allowed=created):
+    for name in _columns_read(conn, table, wants, if_allowed=created):
         if name in there and not means_the_same(there[name], here[name]):
             place = f"at {describe_dsn(conn.info.dsn)}" if created else "here"
             raise BadOption(
@@ -232,7 +232,7 @@ def _explain(conn: Connection, table: TableName, where: str) -> None:
 
 
 def _columns_read(
-    conn: Connection, table: TableName, where: str, *, if_allowed: bool = False
+    conn: Connection, table: TableName, wants: TableRules, *, if_allowed: bool = False
 ) -> list[str]:
     """As ``_read``, with errors for the user.
 
@@ -240,10 +240,10 @@ def _columns_read(
     """
     try:
         with contextlib.suppress(*([psycopg.errors.InsufficientPrivilege] if if_allowed else [])):
-            return _read(conn, table, where)
+            return _read(conn, table, wants.where)
         return []
     except psycopg.Error as error:
-        raise _refused(error, where, str(table)) from error
+        raise _refused(error, wants, str(table)) from error
 
 
 def _read(conn: Connection, table: TableName, where: str) -> list[str]:
@@ -262,11 +262,18 @@ def _read(conn: Connection, table: TableName, where: str) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def _refused(error: psycopg.Error, where: str, table: str) -> Exception:
+def _refused(error: psycopg.Error, wants: TableRules, table: str) -> Exception:
     known = from_database(error)
     if (error.sqlstate or "")[:2] not in {"42", "22", "0A"} or error.sqlstate == "42501":
         return known
     said = error.diag.message_primary or str(error)
+    if error.sqlstate == "42P17" and wants.text_of:
+        return BadOption(
+            f"handler shard: the text of column {wants.text_of} depends on settings of the session",
+            detail=f"table {table}: a row would be in another part in each session",
+            hint="use another column; or set hash_expr to an expression of it that has always the"
+            " same result: docs/howto/handlers.md",
+        )
     if error.sqlstate == "42P17":
         hint = "remove now(), random() and the like: a condition must always have the same result"
     elif error.sqlstate in {"42883", "42704"}:
@@ -275,4 +282,4 @@ def _refused(error: psycopg.Error, where: str, table: str) -> Exception:
         hint = (
             "write one boolean expression over the columns of the table: --where \"region = 'eu'\""
         )
-    return BadOption(f"--where {where}: {said}", detail=f"table {table}", hint=hint)
+    return BadOption(f"--where {wants.where}: {said}", detail=f"table {table}", hint=hint)

@@ -56,7 +56,10 @@ class Shard(Handler):
         # A hash of NULL is NULL: those rows are part 0.
         where = f"(coalesce({self._hash()}, 0) & {self.count - 1}) = {self.nr}"
         return TableRules(
-            stored=not self.disable_replay, where=where, ignore_truncate=self.ignore_truncate
+            stored=not self.disable_replay,
+            where=where,
+            text_of="" if self.hash_func else self.key or self.hash_key,
+            ignore_truncate=self.ignore_truncate,
         )
 
     def _hash(self) -> str:

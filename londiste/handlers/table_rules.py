@@ -108,7 +108,7 @@ def _with_choice(found: TableRules, attrs: Mapping[str, str]) -> TableRules:
             hint="filter the events in the handler's function or queue",
         )
     if where:
-        found = replace(found, where=both(found.where, where))
+        found = replace(found, where=both(found.where, where), text_of="")
     if COLUMNS in attrs:
         mine = frozenset(_split(attrs[COLUMNS]))
         found = replace(found, columns=mine if found.columns is None else mine & found.columns)

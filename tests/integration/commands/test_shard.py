@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from londiste.db.names import TableName
+from londiste.errors import BadOption
+from londiste.handlers import condition
 from londiste.handlers.shard import Shard
 from tests.fixtures.cluster import Database
 
@@ -21,3 +24,24 @@ def test_each_row_is_in_one_part(pgq_db: Database, count: int, given: dict[str, 
         str(row) for row in pgq_db.execute(f"select k from {ROWS}")
     )
     assert (None,) in parts[0]
+
+
+def test_a_key_whose_text_depends_on_the_session_is_refused_with_what_to_use(
+    pgq_db: Database,
+) -> None:
+    pgq_db.execute(
+        'create table t (id int primary key, "At" timestamptz, i interval, m money, d date)'
+    )
+    conn, table = pgq_db.connect(), TableName("public", "t")
+    for check in (condition.check, condition.check_source):
+        for key in ("At", "d", "i", "m"):
+            with pytest.raises(BadOption, match=f"text of column {key} depends on") as caught:
+                check(conn, table, Shard(nr=1, count=4, key=key).wants())
+            assert "hash_expr" in caught.value.hint
+            assert "now()" not in str(caught.value.hint)
+        for given in (
+            "timestamp_hash_extended(\"At\" at time zone 'UTC', 0)",
+            "d - date '2000-01-01'",
+            "interval_hash_extended(i, 0)",
+        ):
+            check(conn, table, Shard(nr=1, count=4, hash_expr=given).wants())
