@@ -9,6 +9,7 @@ names and creates them; this module maps the events.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,8 +24,11 @@ from londiste.db.names import TableName, argument
 from londiste.errors import ApplyError, BadOption, EventError
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, SkippedRows, partial
-from londiste.handlers.partitions import CREATE_PARTITION, Made, Partitioning, Period
+from londiste.handlers.partitions import CREATE_PARTITION, Made, Partitioning, Period, utc
 from londiste.pgq.types import Event
+
+#: Times of PostgreSQL that are no datetime; the first and last day may be none in UTC.
+_OUTSIDE = re.compile(r" BC$|^\d{5,}-|^(0001-01-01|9999-12-31)")
 
 
 class TableMode(StrEnum):
@@ -265,11 +269,15 @@ class Dispatching(EventWork):
                 " event_types=I,U; for a changed key, delete the former row here, then:"
             )
         try:
-            return datetime.fromisoformat(text or "")
-        except ValueError:
+            return utc(datetime.fromisoformat(text or ""))
+        except (ValueError, OverflowError):
+            why, detail = f"no time in column {self.part_field}", "is missing, NULL or no date"
+            if _OUTSIDE.search(text or ""):
+                why = f"the time in column {self.part_field} is outside of the years 1 to 9999"
+                detail = "has none there"
             raise EventError(
-                f"event {event.id}: table {change.table}: no time in column {self.part_field}",
-                detail="it selects the partition, and is missing, NULL or no date",
+                f"event {event.id}: table {change.table}: {why}",
+                detail=f"it selects the partition, and {detail}",
                 hint=f"{way} londiste events skip {change.address}",
                 event_id=event.id,
                 finding=ApplyError(

@@ -94,7 +94,7 @@ class Partitioning:
 
     def of(self, parent: TableName, time: datetime) -> TableName:
         """The partition of a time."""
-        time = _utc(time)
+        time = utc(time)
         words = {
             "parent": str(parent),
             "year": f"{time:%Y}".zfill(4),
@@ -151,7 +151,7 @@ class Partitioning:
                 str(part),
                 ",".join(key),
                 field,
-                _utc(time),
+                utc(time),
                 self.period.value,
             )
         if self.after:
@@ -255,7 +255,7 @@ class Partitioning:
             # It is no name of its own, but a part of one: without quotes.
             "schema_table": re.sub(r"\W", "_", str(part).replace(".", "__")),
             "part_field": field,
-            "part_time": f"{_utc(time):%Y-%m-%d %H:%M:%S+00}",
+            "part_time": f"{utc(time):%Y-%m-%d %H:%M:%S+00}",
             "period": self.period.value,
             "part_from": f"{start:%Y-%m-%d %H:%M:%S+00}",
             "part_to": f"{end:%Y-%m-%d %H:%M:%S+00}" if end else _BEHIND,
@@ -273,7 +273,7 @@ class Partitioning:
         )
 
     def _start(self, time: datetime) -> datetime:
-        start = _utc(time).replace(minute=0, second=0, microsecond=0)
+        start = utc(time).replace(minute=0, second=0, microsecond=0)
         if self.period is Period.HOUR:
             return start
         start = start.replace(hour=0)
@@ -297,7 +297,8 @@ def require_retention(conn: Connection, interval: str) -> None:
         )
 
 
-def _utc(time: datetime) -> datetime:
+def utc(time: datetime) -> datetime:
+    """The time in UTC, which one without zone has.  Raises OverflowError."""
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 

@@ -361,11 +361,17 @@ def test_rows_without_a_time_are_skipped_one_by_one_on_a_node(pair: Pair) -> Non
 def test_a_time_that_no_partition_has_halts_and_says_which_event(pair: Pair) -> None:
     pair.make("t")
     pair.add("t", "daily_field", "part_field=at")
-    said = pair.halts("insert into t values (1, 'infinity', 'x'), (2, '2026-01-01', 'y')")
-    assert "table public.t: no time in column at" in said
-    assert "infinity" not in said
-    assert pair.here("t") == []
-    (found,) = json.loads(pair.command(pair.leaf, "events", "show", "--json").out)["events"]
-    assert pair.command(pair.leaf, "events", "skip", found["event"]).code == 0
-    pair.write()
+    outside = "table public.t: the time in column at is outside of the years 1 to 9999"
+    said = pair.halts(
+        "insert into t values (1, 'infinity', 'x'), (3, '0044-03-15 BC', 'z'),"
+        " (4, '20260-01-01', 'z'), (2, '2026-01-01', 'y')"
+    )
+    for error in ("table public.t: no time in column at", outside, outside):
+        assert error in said
+        assert not any(value in said for value in ("infinity", "0044", "20260"))
+        assert pair.here("t") == []
+        shown = json.loads(pair.command(pair.leaf, "events", "show", "--json").out)["events"]
+        (found,) = [one["event"] for one in shown if one["state"] == "halted"]
+        assert pair.command(pair.leaf, "events", "skip", found).code == 0
+        said = pair.line.run(pair.leaf, "worker", "--once").err
     assert pair.here("t") == [("t_2026_01_01", 2, "y")]
