@@ -40,7 +40,7 @@ def process(
 
     log -- where the log goes (``LogTarget.of(settings)``); a file that configures it is read again
         after SIGHUP.
-    announced -- the log begins with version and settings file.
+    announced -- the log begins with version and settings file, and ends with the signal.
     """
     target = log or logging.LogTarget(logfile)
     logcontext.of_process(
@@ -73,7 +73,11 @@ def process(
             manager.watched(),
             _everything_in_log(),
         ):
-            yield signals
+            try:
+                yield signals
+            finally:
+                if announced and signals.received:
+                    log_of_process.info("ends: %s received", signals.received)
 
 
 def _announce(target: logging.LogTarget) -> None:

@@ -40,6 +40,7 @@ class Signals:
     """Flags of requests, and a wait that ends when one of them changes.
 
     stopping -- SIGTERM, SIGINT or ``stop()`` has come: finish the unit of work, then end.
+    received -- the name of the signal that was the first to ask for that; '' for none.
     on_reload -- what the process itself reads again after SIGHUP; called by ``reload_wanted``.
     stop_timeout -- seconds for that; then Interrupted is raised in the main thread.
     break_off_on_second -- a second stop does not wait for that time.
@@ -58,6 +59,7 @@ class Signals:
         self.stop_timeout = stop_timeout
         self.on_reload = on_reload
         self.break_off_on_second = break_off_on_second
+        self.received = ""
         self._stop = threading.Event()
         self._reload = threading.Event()
         self._last_interrupt = -IMPATIENCE
@@ -139,6 +141,8 @@ class Signals:
         os.close(self._writer)
 
     def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        if not self._stop.is_set():
+            self.received = signal.Signals(number).name
         if number == signal.SIGINT:
             now = time.monotonic()
             if now - self._last_interrupt < IMPATIENCE:
@@ -158,6 +162,11 @@ class Signals:
         # Again until it is heard: code may catch it where it cannot stop.
         signal.setitimer(signal.ITIMER_REAL, self.stop_timeout)
         raise Interrupted
+
+
+def stopped(signals: Signals) -> str:
+    """That a process was stopped, and by which signal."""
+    return f"stopped by {signals.received}" if signals.received else "stopped"
 
 
 def _readable(files: Sequence[int], seconds: float) -> Sequence[int]:

@@ -13,7 +13,7 @@ from londiste.cli import options, output
 from londiste.cli.documents import Steps
 from londiste.cli.migrate import common
 from londiste.cli.sync_view import ViewLine, shown, sync_view
-from londiste.daemon.signals import Signals
+from londiste.daemon.signals import Signals, stopped
 from londiste.errors import LondisteError, StateError, from_database
 from londiste.migrate import daemons, phase, setup
 from londiste.migrate.checks import refusals
@@ -174,7 +174,7 @@ def stay(
                 if seen.phase in enough and copied:
                     return seen.phase
             signals.wait(PERIOD)
-    output.message("stopped; changes are not replicated until the command runs again")
+    output.message(f"{stopped(signals)}; changes are not replicated until the command runs again")
     return reached
 
 

@@ -18,7 +18,7 @@ from londiste.cli.setup import live_state, preflight
 from londiste.cli.sync_view import sync_view
 from londiste.daemon import pidfile
 from londiste.daemon.process import process
-from londiste.daemon.signals import EXIT_INTERRUPTED
+from londiste.daemon.signals import EXIT_INTERRUPTED, stopped
 from londiste.dsn import masked, secrets_of, without_secrets
 from londiste.errors import BadOption, StateError
 from londiste.orchestration import daemons, steps
@@ -220,7 +220,7 @@ def replicate(
     try:
         setup.set_up(shares, lambda step: output.message(step.describe()), output.warning)
     except KeyboardInterrupt:
-        _say_how_to_continue(asked)
+        _say_how_to_continue(asked, "stopped by SIGINT")
         raise
     for path, content in contents.items():
         save.write(path, content)
@@ -312,7 +312,7 @@ def _run(
         output.message("ticker and workers continue in another process")
         output.message(f"look:              {asked.repeated('--status')}")
         return EXIT_INTERRUPTED if once else 0
-    _say_how_to_continue(asked)
+    _say_how_to_continue(asked, stopped(signals))
     return EXIT_INTERRUPTED if once else 0
 
 
@@ -427,8 +427,8 @@ def _warn_left_out(
         output.warning(f"table {name} {why}")
 
 
-def _say_how_to_continue(asked: Asked) -> None:
-    output.message("stopped; changes are not replicated until the command runs again")
+def _say_how_to_continue(asked: Asked, stop: str) -> None:
+    output.message(f"{stop}; changes are not replicated until the command runs again")
     output.message("the source keeps the events until then, which takes disk space")
     output.message(f"continue:                   {asked.repeated()}")
     output.message(f"continue in the background: {asked.repeated('--detach')}")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 from pathlib import Path
 
+import pytest
+
 from londiste.daemon.process import process
+from londiste.daemon.signals import Interrupted, stopped
 
 
 def _open_files() -> int:
@@ -19,3 +24,35 @@ def test_each_file_of_the_context_is_closed_at_its_end() -> None:
     assert _open_files() == before
     # A thread that still has the signals may call this.
     signals.wake()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_log_names_the_signal_that_ends_a_daemon(
+    number: signal.Signals, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with process() as signals:
+        signal.raise_signal(signal.SIGHUP)
+        assert stopped(signals) == "stopped"
+        signal.raise_signal(number)
+        # Of two, the first is the cause.
+        signal.raise_signal(signal.SIGTERM)
+    assert stopped(signals) == f"stopped by {number.name}"
+    assert caplog.messages[-1] == f"ends: {number.name} received"
+
+
+def test_the_log_names_the_signal_also_of_a_unit_that_took_too_long(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    with pytest.raises(Interrupted), process(break_off_on_second=True):
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+    assert caplog.messages[-1] == "ends: SIGTERM received"
+
+
+def test_a_daemon_that_ends_without_a_signal_names_none(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with process() as signals:
+        signals.stop()
+    assert not any(text.startswith("ends") for text in caplog.messages)
