@@ -59,28 +59,25 @@ def test_what_is_no_condition_is_refused(leaf: Node, londiste: CommandLine) -> N
         assert leaf.db.value("select count(*) from londiste.table_info where local") == 0
 
 
-@pytest.mark.parametrize(
-    ("where", "words"),
-    [
+@pytest.mark.parametrize("option", ["--create", "--create-full"])
+def test_what_is_no_condition_is_refused_for_a_table_that_would_be_created(
+    root: Node, nodes_of: Nodes, londiste: CommandLine, option: str
+) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    for where, words in (
         ("random() < 0.5", "IMMUTABLE"),
         ("at > now()", "IMMUTABLE"),
         ("region = current_user", "IMMUTABLE"),
         ("region = current_setting('TimeZone')", "IMMUTABLE"),
         ("to_tsvector(region) @@ to_tsquery('cat')", "IMMUTABLE"),
         ("true) or (true", "syntax error"),
-    ],
-)
-@pytest.mark.parametrize("option", ["--create", "--create-full"])
-def test_what_is_no_condition_is_refused_for_a_table_that_would_be_created(
-    root: Node, nodes_of: Nodes, londiste: CommandLine, where: str, words: str, option: str
-) -> None:
-    leaf = nodes_of.below(root, "leaf")
-    done = londiste(leaf.db, "add-table", "t", "--where", where, option, "--dry-run")
-    assert done.code == 2, str(done)
-    assert words.lower() in done.err.lower()
-    done = londiste(leaf.db, "add-table", "t", "--where", where, option)
-    assert done.code == 2, str(done)
-    assert leaf.db.value("select to_regclass('public.t') is null") is True
+    ):
+        done = londiste(leaf.db, "add-table", "t", "--where", where, option, "--dry-run")
+        assert done.code == 2, str(done)
+        assert words.lower() in done.err.lower(), where
+        done = londiste(leaf.db, "add-table", "t", "--where", where, option)
+        assert done.code == 2, str(done)
+        assert leaf.db.value("select to_regclass('public.t') is null") is True, where
 
 
 def test_functions_of_the_node_are_checked_where_the_table_is_created(

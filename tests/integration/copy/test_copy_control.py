@@ -210,25 +210,20 @@ def test_a_busy_source_holds_the_copies_back_until_it_is_calm(
     assert same(nodes, A)
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
+def test_limits_that_are_none_are_refused(
+    copy: Copy,  # noqa: F811
+) -> None:
+    for args, says in (
         (("--bytes-per-second", "fast"), "must be a number of bytes"),
         (("--bytes-per-second", "0"), "must be at least 16384"),
         (("--tasks", "0"), "0 is not in the range"),
         (("--tasks", "99999999999999999999"), "is not in the range"),
         (("--tasks", "1", "--off"), "--off excludes"),
-    ],
-)
-def test_limits_that_are_none_are_refused(
-    copy: Copy,  # noqa: F811
-    args: tuple[str, ...],
-    says: str,
-) -> None:
-    answer = copy("throttle", *args)
-    assert answer.code == 2
-    assert says in answer.err
-    assert "no limits" in copy("throttle").err
+    ):
+        answer = copy("throttle", *args)
+        assert answer.code == 2
+        assert says in answer.err
+        assert "no limits" in copy("throttle").err, args
 
 
 def test_a_rate_that_is_larger_than_any_number_is_no_error(

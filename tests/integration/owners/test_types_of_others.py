@@ -7,6 +7,7 @@ import pytest
 from londiste.cascade.model import NodeType
 from tests.fixtures.cascade import CommandLine, Node, Nodes
 from tests.fixtures.owners import OWNER, as_owner, make_scene, proof
+from tests.support.servers.kept_nodes import kept_nodes
 
 _TYPES = {
     "domain": ("create domain shop.d as text", "shop.d", "alter type shop.d owner to "),
@@ -26,6 +27,7 @@ _TYPES = {
 
 
 @pytest.fixture
+@kept_nodes
 def pair(nodes_of: Nodes) -> tuple[Node, Node]:
     root = nodes_of.root()
     below = nodes_of.below(root, "leaf", NodeType.LEAF)

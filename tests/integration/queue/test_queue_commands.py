@@ -114,49 +114,50 @@ def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
     assert names(conn) == []
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "error", "hint"),
-    [
-        (["create", "n", " "], 2, "a queue needs a name", "one letter"),
-        (["create", "--", "-n"], 2, "'-n' begins with -", "as an option"),
-        (["create", "n", "--consumer=-c"], 2, "'-c' begins with -", "as an option"),
-        (["create", "n", "--set", "ticker_max_lagg=1"], 2, "no queue parameter", "ticker_max_lag?"),
-        (["create", "n", "--set", "per_tx_limit=0"], 2, "bad value", "per_tx_limit=500, or null"),
-        (["create", "n", "--set", "ticker_max_lag=soon"], 2, "bad value", "of type interval"),
-        (["drop", "qq"], 2, "no queue qq", "did you mean q?"),
-        (["drop", "*"], 2, "no queue *", "queue list"),
-        (["config", "x", "ticker_paused=1"], 2, "no queue x", "queue list"),
-        (["config", "ticker_paused=1"], 2, "no queue given", "--all"),
-        (["config", "q", "ticker_paused=perhaps"], 2, "bad value", "ticker_paused=yes"),
-        (["config", "q", "ticker_paused=null"], 2, "needs a value", "ticker_paused=yes"),
-        (["config", "q", "ticker_paused"], 2, "not KEY=VALUE", "ticker_max_lag="),
-        (["config", "q", "ticker_max_count=5", "queue_ticker_max_count=6"], 2, "twice", "once"),
-        (["register", "q", "c", "--at", "77"], 2, "queue q has no tick 77", "queue ticks q"),
-        (["register", "q", "c", "--copy", "d"], 2, "no consumer d", "consumers q"),
-        (["register", "q", "c\nd"], 2, "control characters", "letters"),
-        (["register", "q", "c", "--at", "1", "--copy", "d"], 2, "exclude", "one"),
-        (["unregister", "q", "c"], 2, "no consumer c on queue q", "consumers q"),
-        (["unregister", "q"], 2, "no consumers given", "--all"),
-        (["events", "q", "--batch", "5"], 3, "batch 5 is not open on queue q", "consumers q"),
-        (["events", "q", "--batch", "5", "--from", "1"], 2, "exclude", "one"),
-        (["events", "q", "--from", "99"], 2, "no tick 99", "queue ticks"),
-        (["events", "q", "--from", "2", "--to", "1"], 2, "after --to 1", "--from"),
-        (["events", "q", "--limit", "-1"], 2, "must not be negative", "0"),
-        (["batch", "5"], 3, "batch 5 is not open", "queue consumers"),
-        (["retry", "event", "5", "1"], 3, "batch 5 is not open", "queue consumers"),
-        (["ticks", "Q"], 2, "no queue Q", "queue list"),
-    ],
-)
+#: Arguments, exit code, words of the error, words of the hint.
+WRONG: list[tuple[list[str], int, str, str]] = [
+    (["create", "n", " "], 2, "a queue needs a name", "one letter"),
+    (["create", "--", "-n"], 2, "'-n' begins with -", "as an option"),
+    (["create", "n", "--consumer=-c"], 2, "'-c' begins with -", "as an option"),
+    (["create", "n", "--set", "ticker_max_lagg=1"], 2, "no queue parameter", "ticker_max_lag?"),
+    (["create", "n", "--set", "per_tx_limit=0"], 2, "bad value", "per_tx_limit=500, or null"),
+    (["create", "n", "--set", "ticker_max_lag=soon"], 2, "bad value", "of type interval"),
+    (["drop", "qq"], 2, "no queue qq", "did you mean q?"),
+    (["drop", "*"], 2, "no queue *", "queue list"),
+    (["config", "x", "ticker_paused=1"], 2, "no queue x", "queue list"),
+    (["config", "ticker_paused=1"], 2, "no queue given", "--all"),
+    (["config", "q", "ticker_paused=perhaps"], 2, "bad value", "ticker_paused=yes"),
+    (["config", "q", "ticker_paused=null"], 2, "needs a value", "ticker_paused=yes"),
+    (["config", "q", "ticker_paused"], 2, "not KEY=VALUE", "ticker_max_lag="),
+    (["config", "q", "ticker_max_count=5", "queue_ticker_max_count=6"], 2, "twice", "once"),
+    (["register", "q", "c", "--at", "77"], 2, "queue q has no tick 77", "queue ticks q"),
+    (["register", "q", "c", "--copy", "d"], 2, "no consumer d", "consumers q"),
+    (["register", "q", "c\nd"], 2, "control characters", "letters"),
+    (["register", "q", "c", "--at", "1", "--copy", "d"], 2, "exclude", "one"),
+    (["unregister", "q", "c"], 2, "no consumer c on queue q", "consumers q"),
+    (["unregister", "q"], 2, "no consumers given", "--all"),
+    (["events", "q", "--batch", "5"], 3, "batch 5 is not open on queue q", "consumers q"),
+    (["events", "q", "--batch", "5", "--from", "1"], 2, "exclude", "one"),
+    (["events", "q", "--from", "99"], 2, "no tick 99", "queue ticks"),
+    (["events", "q", "--from", "2", "--to", "1"], 2, "after --to 1", "--from"),
+    (["events", "q", "--limit", "-1"], 2, "must not be negative", "0"),
+    (["batch", "5"], 3, "batch 5 is not open", "queue consumers"),
+    (["retry", "event", "5", "1"], 3, "batch 5 is not open", "queue consumers"),
+    (["ticks", "Q"], 2, "no queue Q", "queue list"),
+]
+
+
 def test_bad_input_is_an_error_with_a_hint_and_nothing_is_done(
-    conn: Connection, queue: Queue, args: list[str], code: int, error: str, hint: str
+    conn: Connection, queue: Queue
 ) -> None:
-    answer = queue(*args)
-    assert (answer.code, answer.out) == (code, "")
-    lines = answer.err.splitlines()
-    assert lines[0].startswith("error: ") and error in lines[0]
-    assert hint in next(line for line in lines if line.startswith("hint: "))
-    assert names(conn) == ["q"]
-    assert consumers(conn) == {}
+    for args, code, error, hint in WRONG:
+        answer = queue(*args)
+        assert (answer.code, answer.out) == (code, ""), args
+        lines = answer.err.splitlines()
+        assert lines[0].startswith("error: ") and error in lines[0], answer.err
+        assert hint in next(line for line in lines if line.startswith("hint: ")), answer.err
+        assert names(conn) == ["q"]
+        assert consumers(conn) == {}
 
 
 @pytest.mark.parametrize(
