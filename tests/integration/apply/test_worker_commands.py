@@ -9,6 +9,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
+from tests.fixtures.cascade import refused_at_once
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.support.servers.kept_nodes import kept_nodes
 
@@ -86,12 +87,12 @@ def test_a_truncate_in_the_middle_of_a_batch(line: Line) -> None:
     assert _contents(leaf)["public.a"]
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_second_worker_is_refused_and_told_who_is_there(line: Line) -> None:
     _, leaf = _pair(line)
     worker = line.start(leaf)
     line.wait(lambda: "reading from node root" in worker.said(), "the worker to begin")
-    done = line.here(leaf, "worker")
+    with refused_at_once():
+        done = line.here(leaf, "worker")
     assert done.code == 3, str(done)
     assert "queue line: another worker runs" in done.err
     assert f"{worker.pid}@" in done.err
@@ -173,7 +174,6 @@ def test_a_daemon_that_has_applied_before_names_what_is_wrong(
     assert worker.stop() == 0
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_paused_worker_says_so_and_resumes(line: Line) -> None:
     root, leaf = _pair(line)
     worker = line.start(leaf)
@@ -191,7 +191,8 @@ def test_a_paused_worker_says_so_and_resumes(line: Line) -> None:
     before = line.position(leaf)
     root.database.execute("insert into a values (1, 'x', 1)")
     last = line.tick()
-    done = line.here(leaf, "worker", "--once")
+    with refused_at_once():
+        done = line.here(leaf, "worker", "--once")
     assert done.code == 3, str(done)
     assert line.position(leaf) == before < last
     leaf.database.execute(

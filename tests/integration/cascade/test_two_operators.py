@@ -150,7 +150,6 @@ def test_a_dry_run_takes_no_lock(
         assert londiste(root.db, "drop-node", "two", "--dry-run").code == 0
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_node_without_a_step_is_locked_too(
     three: tuple[Node, Node, Node], londiste: CommandLine
 ) -> None:
@@ -174,7 +173,6 @@ def test_silent_nodes_are_asked_once(three: tuple[Node, Node, Node]) -> None:
     assert [now.answers(n) for n in ("root", "one", "two")] == [False, True, False]
 
 
-@pytest.mark.usefixtures("impatient")
 def test_nodes_are_created_side_by_side_but_not_below_one_that_is_dropped(
     nodes_of: Nodes, londiste: CommandLine
 ) -> None:
@@ -197,7 +195,6 @@ def test_nodes_are_created_side_by_side_but_not_below_one_that_is_dropped(
         create_node.create_leaf(sites, leaf, one.dsn)
 
 
-@pytest.mark.usefixtures("impatient")
 def test_the_command_that_creates_a_node_holds_its_provider(
     nodes_of: Nodes, londiste: CommandLine
 ) -> None:

@@ -24,6 +24,7 @@ from londiste.errors import (
     UnknownQueue,
 )
 from londiste.pgq import queues
+from tests.fixtures.cascade import refused_at_once
 from tests.fixtures.cluster import Database
 from tests.support import queue_steps
 from tests.support.consumer_steps import (
@@ -229,12 +230,12 @@ def test_filters_keep_events_on_the_server(db: Database) -> None:
     assert got == ["a", "d"]
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_second_process_of_the_same_name_is_refused(db: Database, tmp_path: Path) -> None:
     one, two = (make(db, Delivery.AT_LEAST_ONCE, tmp_path) for _ in range(2))
     one.register()
     assert not one.work()
-    with pytest.raises(NodeBusy, match="consumer storing of queue q is already running") as caught:
+    refused = pytest.raises(NodeBusy, match="consumer storing of queue q is already running")
+    with refused_at_once(), refused as caught:
         two.work()
     holder = one._runner.source.conn.info.backend_pid
     assert f"select pg_terminate_backend({holder})" in caught.value.hint

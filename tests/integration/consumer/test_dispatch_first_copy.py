@@ -27,6 +27,7 @@ from londiste.errors import (
 from londiste.pgq import queues
 from londiste.tools.dispatch import first_copy
 from londiste.tools.dispatch.program import Dispatcher
+from tests.fixtures.cascade import refused_at_once
 from tests.fixtures.cluster import Database
 from tests.integration.consumer.test_dispatch_presets import QUEUE, TRIGGERS, Ends
 from tests.support.programs import forked
@@ -305,14 +306,14 @@ def test_a_table_is_not_copied_into_itself(ends: Ends, ticks: None) -> None:
         dispatcher(ends, target_db="").register()
 
 
-@pytest.mark.usefixtures("impatient")
 def test_only_one_process_copies_and_it_keeps_its_consumer(ends: Ends, ticks: None) -> None:
     fill(ends)
     first, second = dispatcher(ends), dispatcher(ends)
     copy = first._parts._copy  # type: ignore[attr-defined]
 
     def beside(*given: Any) -> None:
-        with pytest.raises(NodeBusy, match="another process copies its tables"):
+        refused = pytest.raises(NodeBusy, match="another process copies its tables")
+        with refused_at_once(), refused:
             second.register()
         copy(*given)
 

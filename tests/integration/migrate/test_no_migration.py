@@ -30,7 +30,6 @@ def test_databases_without_a_migration_are_not_called_finished_or_new(
     assert printed.err.strip() == said
 
 
-@pytest.mark.usefixtures("impatient")
 def test_finish_waits_for_no_other_command(
     nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -115,7 +115,6 @@ def test_the_status_of_an_interrupted_removal_names_the_command_that_finishes_it
     assert "not replicated yet" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("impatient")
 def test_remove_waits_for_no_other_command(
     nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,7 +24,6 @@ def test_a_session_of_any_role_does_not_pass_for_a_ticker(pgq_db: Database) -> N
     pgq_db.execute(f"drop role stranger_{pgq_db.name}")
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_session_of_any_role_does_not_pass_for_a_worker(pgq_db: Database) -> None:
     role = f"stranger_{pgq_db.name}"
     pgq_db.execute(f"create role {role} login")
