@@ -62,8 +62,8 @@ class NodeSettings(QueueFields, DatabaseSettings):
         20.0,
         gt=0,
         description="Seconds, in addition to lock_timeout, after which a silent server counts as"
-        " unreachable: in a command that changes or compares nodes, and as database or provider of a"
-        " worker or a copy.",
+        " unreachable: in a command that changes or compares nodes, and as database or provider of"
+        " a worker or a copy.",
     )
     run_as_owner: bool = Field(
         True,
@@ -111,11 +111,6 @@ class NodeSettings(QueueFields, DatabaseSettings):
         if not self.run_as_owner:
             self.__dict__["db"] = _as_itself(self.db)
         return self
-
-    @property
-    def answer_seconds(self) -> float:
-        """Seconds without an answer after which a server counts as unreachable."""
-        return self.lock_timeout + self.response_timeout
 
 
 class WorkerSettings(LoopFields, BatchFields, EngineFields, ReadyFields, NodeSettings):
