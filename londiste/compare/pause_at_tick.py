@@ -28,10 +28,9 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.compare.standby_side import StandbySide
-from londiste.db.connection import Connection, session
+from londiste.db.connection import IDLE_SECONDS, Connection, session
 from londiste.db.queries import translated
 from londiste.errors import StateError, TransientError
-from londiste.orchestration.connections import IDLE_SECONDS
 from londiste.pgq import queues, ticks
 from londiste.replication.tablesync import wait
 

@@ -71,6 +71,10 @@ _NETWORK_OF_SERVER: dict[str, str] = {
     "tcp_user_timeout": "30000",
 }
 
+#: Seconds after which the server ends a transaction whose locks others wait for, if its session is
+#: idle: the process has stopped, or the connection is lost.
+IDLE_SECONDS = 10
+
 #: Limits of the server for whole sessions and transactions, and the release that has them first.
 _LIMITS_SINCE: dict[str, int] = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
 

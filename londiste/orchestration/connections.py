@@ -9,6 +9,7 @@ import psycopg
 
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import (
+    IDLE_SECONDS,
     Connection,
     belongs_to,
     connect,
@@ -19,11 +20,6 @@ from londiste.db.connection import (
 from londiste.db.connstr.locations import reach as reach
 from londiste.db.queries import query, translated
 from londiste.errors import NodeBusy, NodeUnreachable
-
-#: Seconds for which a session may be idle in a transaction, whose locks others wait for: a session
-#: of a process that has stopped ends then.
-IDLE_SECONDS = 10
-
 
 #: server_version_num of the first release with the setting event_triggers.
 _SWITCH_FOR_EVENT_TRIGGERS = 170000

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from uuid import UUID
 
 from psycopg import sql
 
 from londiste.db import call
-from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.connection import IDLE_SECONDS, Connection, describe_dsn, session
 from londiste.db.queries import query, translated
 from londiste.errors import TooFewIds
 
@@ -88,13 +89,21 @@ def rebase(dsn: str, *, lock_timeout: float = LOCK_TIMEOUT) -> list[Rebased]:
 
 
 def _once(dsn: str, lock_timeout: float) -> list[Rebased]:
-    milliseconds = max(1, round(lock_timeout * 1000))
-    with session(
-        dsn, name="londiste rebase", synchronous=True, lock_timeout_ms=milliseconds
-    ) as conn:
+    with opened(dsn, lock_timeout) as conn:
         done = rebase_queues(conn)
         conn.commit()
     return done
+
+
+def opened(dsn: str, lock_timeout: float) -> AbstractContextManager[Connection]:
+    """The session of a rebase, which keeps writers out: not when this process is stopped."""
+    return session(
+        dsn,
+        name="londiste rebase",
+        synchronous=True,
+        lock_timeout_ms=max(1, round(lock_timeout * 1000)),
+        idle_timeout_ms=IDLE_SECONDS * 1000,
+    )
 
 
 def _missing(young: TooFewIds) -> int | None:

@@ -16,7 +16,7 @@ from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.cli.errors import pasteable
 from londiste.daemon.files import write_atomically
-from londiste.db.connection import Connection, session
+from londiste.db.connection import IDLE_SECONDS, Connection, session
 from londiste.errors import UsageError
 from londiste.handlers.table_rules import resolution
 from londiste.monitor import apply_errors
@@ -197,4 +197,9 @@ def conflicts(context: options.Context, rows: bool, limit: int, as_json: bool) -
 
 
 def _node(settings: NodeSettings) -> AbstractContextManager[Connection]:
-    return session(settings.db, name="londiste events", autocommit=True)
+    return session(
+        settings.db,
+        name="londiste events",
+        autocommit=True,
+        idle_timeout_ms=IDLE_SECONDS * 1000,
+    )

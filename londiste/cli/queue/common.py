@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 import click
 
 from londiste.cli import options
-from londiste.db.connection import Connection, session
+from londiste.db.connection import IDLE_SECONDS, Connection, session
 from londiste.errors import BadOption, StateError
 from londiste.pgq import batches
 from londiste.pgq.types import Batch
@@ -30,7 +30,13 @@ def require_page(limit: int, offset: int) -> None:
 def opened(ctx: options.Context, db: str | None) -> AbstractContextManager[Connection]:
     """The database of the settings or of ``--db`` during a with block; autocommit."""
     settings = ctx.settings(DatabaseSettings, db=db)
-    return session(settings.db, name="londiste queue", autocommit=True, synchronous=True)
+    return session(
+        settings.db,
+        name="londiste queue",
+        autocommit=True,
+        synchronous=True,
+        idle_timeout_ms=IDLE_SECONDS * 1000,
+    )
 
 
 def open_batch(conn: Connection, batch_id: int, queue: str | None = None) -> Batch:

@@ -16,7 +16,7 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db import catalog
-from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.connection import IDLE_SECONDS, Connection, describe_dsn, session
 from londiste.db.ddl import rename_back
 from londiste.db.names import TableName, argument
 from londiste.db.queries import first, translated, tuples
@@ -336,7 +336,12 @@ log = logging.getLogger(__name__)
 def fire_for_replication(settings: NodeSettings) -> list[TableName]:
     """Lets the captures of a queue fire for rows of other queues; the tables that changed."""
     changed: list[TableName] = []
-    with session(settings.db, name="londiste second queue", autocommit=True) as conn:
+    with session(
+        settings.db,
+        name="londiste second queue",
+        autocommit=True,
+        idle_timeout_ms=IDLE_SECONDS * 1000,
+    ) as conn:
         with translated(describe_dsn(settings.db)):
             for table, trigger in tuples(conn, "second_queue_captures", queue=settings.queue_name):
                 name = TableName.parse(table)

@@ -21,7 +21,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.daemon.loop import pause
 from londiste.db.advisory_lock import acquire_singleton_lock
-from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.connection import IDLE_SECONDS, Connection, describe_dsn, session
 from londiste.db.names import word
 from londiste.errors import (
     BadOption,
@@ -34,7 +34,7 @@ from londiste.errors import (
     StateError,
     from_database,
 )
-from londiste.orchestration.connections import IDLE_SECONDS, Connections
+from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import end_transactions, lock_holders
 from londiste.pgq import queues
 from londiste.replication.ddl import sqlapi as state

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
 
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import OperationKind
+from londiste.cli import options
+from londiste.cli.queue import common as queue_commands
+from londiste.cli.setup import common as setup
 from londiste.db import call
-from londiste.db.connection import limit_answers, session
+from londiste.db.connection import Connection, limit_answers, session
 from londiste.errors import NodeUnreachable
 from londiste.orchestration.connections import Connections
+from londiste.pgq import rebase
 from tests.fixtures.cascade import QUEUE, Nodes
 from tests.fixtures.cluster import Database
 from tests.support.lines import Line
@@ -96,7 +102,27 @@ def test_a_long_statement_is_waited_for_as_long_as_the_server_is_at_work(line: L
             sites.at(line.dsn).execute("select pg_sleep(30)")
 
 
-def test_the_server_ends_a_session_that_is_left_in_a_transaction(pgq_db: Database) -> None:
+_CONTEXT = options.Context.make(None, quiet=True, verbose=0, overrides=[])
+
+
+@contextlib.contextmanager
+def _of_step(dsn: str) -> Iterator[Connection]:
     with Connections(name="test") as sites:
-        row = sites.at(pgq_db.dsn).execute("show idle_in_transaction_session_timeout").fetchone()
+        yield sites.at(dsn)
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        pytest.param(_of_step, id="a change of nodes"),
+        pytest.param(lambda dsn: closing(setup.connection(_CONTEXT, dsn)), id="install"),
+        pytest.param(lambda dsn: queue_commands.opened(_CONTEXT, dsn), id="queue"),
+        pytest.param(lambda dsn: rebase.opened(dsn, 1.0), id="rebase"),
+    ],
+)
+def test_the_server_ends_a_session_that_is_left_in_a_transaction(
+    pgq_db: Database, opened: Callable[[str], contextlib.AbstractContextManager[Connection]]
+) -> None:
+    with opened(pgq_db.dsn) as conn:
+        row = conn.execute("show idle_in_transaction_session_timeout").fetchone()
     assert row == ("10s",)
