@@ -409,18 +409,16 @@ class DaemonCall:
     def signalled(self, path: Path | None) -> bool:
         """Signals the daemon of a pid file for ``-r``, ``-s`` or ``-k``; False without them.
 
-        Waits for the end of one that has to stop: the next command needs its locks and its address.
+        Waits for the end of one that stops: the next one needs its locks and its address.
         """
         from londiste.daemon.pidfile import control, wait_end
 
         pid = control(path, reload=self.reload, stop=self.stop, kill=self.kill)
         if pid is None or path is None:
             return False
-        if self.reload:
-            output.message(f"sent signal to process {pid}")
-        else:
+        if not self.reload:
             wait_end(path, pid)
-            output.message(f"stopped process {pid}")
+        output.message(f"{'sent signal to' if self.reload else 'stopped'} process {pid}")
         return True
 
 
