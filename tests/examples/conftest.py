@@ -27,6 +27,8 @@ class Example:
         self.db = db
         self.file = f"examples/{name}.py"
         self.environment = {"LONDISTE_DB": db.dsn, **environment}
+        #: Whether the program is started as a file, as its head says: the same, but slow.
+        self.as_printed = name == "welcome" or name.startswith("spark_")
         self._processes = processes
         self.head = ast.get_docstring(ast.parse((ROOT / self.file).read_text("utf-8"))) or ""
         #: The commands of the head that have not been run yet.
@@ -74,10 +76,16 @@ class Example:
         return line
 
     def _argv(self, line: str) -> list[str]:
-        python = {"python": [sys.executable], "londiste": [sys.executable, "-m", "londiste"]}
         first, *words = shlex.split(line.removesuffix(" &"))
         words = [string.Template(word).safe_substitute(self.environment) for word in words]
-        return [*python.get(first, [first]), *words]
+        if first == "londiste":
+            return [sys.executable, "-m", "londiste", *words]
+        if first != "python":
+            return [first, *words]
+        if words[0] == self.file and not self.as_printed:
+            # As a module it can be forked.
+            return [sys.executable, "-m", f"examples.{Path(self.file).stem}", *words[1:]]
+        return [sys.executable, *words]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests.unit.lake import test_store
 #: tests/integration/queue/test_ticker.py, workers in
 #: tests/scenarios/apply/test_handlers_killed.py and tests/integration/copy/test_copy_node.py,
 #: large batches in tests/engine/test_large_killed.py, tasks of Spark that copy in
-#: tests/engine/test_copy_process.py.
+#: tests/engine/test_run.py.
 CHEAP = ("copy.mid-states",)
 TICKER = (
     "ticker.before-tick",
