@@ -22,7 +22,7 @@ from tests.support.queue_events import Fields, as_event, take_events, writer
 from tests.support.suite.slow import first
 
 #: Sets of settings by default, and in the slow run.
-VECTORS, MANY = 60, 200
+VECTORS, MANY = 40, 200
 SESSIONS = 10
 
 SETTINGS: dict[str, list[str]] = {
