@@ -16,7 +16,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from londiste.db import pooler, tls
-from londiste.db.names import quote
+from londiste.db.session_role import replica_statement
 from londiste.dsn import describe_dsn as describe_dsn
 from londiste.dsn import masked as masked
 from londiste.dsn import parsed
@@ -217,7 +217,7 @@ def connect(
                 " pg_catalog.current_setting('synchronous_commit') as now) as s"
             )
         if replica:
-            conn.role = _replica_statement(conn)
+            conn.role = replica_statement(conn)
     except psycopg.Error as error:
         conn.close()
         raise from_database(error, where=describe_dsn(dsn)) from error
@@ -324,9 +324,6 @@ class _Patient(psycopg.Connection[TupleRow]):
         return row is not None and bool(row[0])
 
 
-_ACTING = "without it triggers and foreign keys of the target act on replicated rows"
-
-
 def keep_role(conn: Connection) -> None:
     """In a transaction that was begun by hand: the role that the session was opened with."""
     if isinstance(conn, _Patient) and conn.role:
@@ -337,79 +334,6 @@ def server_pid(conn: Connection) -> int:
     """The server process of the session, also behind a pooler."""
     known = conn.backend if isinstance(conn, _Patient) else None
     return known or conn.info.backend_pid
-
-
-def _replica_statement(conn: Connection) -> str:
-    """The tested statement that disables triggers and foreign keys until the transaction ends.
-
-    The setting itself (superuser, or GRANT SET ON PARAMETER since PostgreSQL 15), else the
-    function that an administrator may have installed.  Never for the whole session: behind a
-    pooler the next client of its backend would get the role as well.
-    """
-    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
-        statement = "select pg_catalog.set_config('session_replication_role', 'replica', true)"
-        conn.execute(statement)
-        return statement
-    try:
-        statement = "select londiste.set_session_replication_role('replica', true)"
-        conn.execute(statement)
-    except psycopg.Error as error:
-        raise no_role(conn, _ACTING) from error
-    return statement
-
-
-def use_script_role(conn: Connection) -> None:
-    """Until the transaction ends, capture triggers do not fire; all others do.
-
-    For scripts that every node runs.  Inside a transaction.  Raises AccessDenied.
-    """
-    _use_role(
-        conn,
-        "local",
-        "without it the changes of a script would be captured and applied twice on other nodes",
-    )
-
-
-def use_replica_role(conn: Connection) -> None:
-    """Until the transaction ends, ordinary triggers and foreign-key checks do not fire.
-
-    Inside a transaction.  Raises AccessDenied.
-    """
-    _use_role(conn, "replica", _ACTING)
-
-
-def _use_role(conn: Connection, role: str, without: str) -> None:
-    with contextlib.suppress(psycopg.errors.InsufficientPrivilege), conn.transaction():
-        conn.execute("select pg_catalog.set_config('session_replication_role', %s, true)", [role])
-        return
-    try:
-        conn.execute("select londiste.set_session_replication_role(%s, true)", [role])
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise no_role(conn, without) from error
-
-
-def no_role(conn: Connection, without: str = _ACTING) -> AccessDenied:
-    """The error for a user who may not set session_replication_role."""
-    user = conn.info.user
-    return AccessDenied(
-        f"user {user} may not set session_replication_role",
-        detail=without,
-        hint=f"as an administrator: {'; '.join(replica_grants(user, conn.info.server_version))}",
-    )
-
-
-def replica_grants(user: str, version: int) -> list[str]:
-    """Statements of an administrator that allow a user to set session_replication_role.
-
-    Before PostgreSQL 15 only superusers may: the function that ``londiste install`` makes has to
-    belong to one, and the user to be a member of the role that may call it.
-    """
-    if version >= 150000:
-        return [f"grant set on parameter session_replication_role to {quote(user)}"]
-    return [
-        "alter function londiste.set_session_replication_role(text, boolean) owner to postgres",
-        f"grant londiste_writer to {quote(user)}",
-    ]
 
 
 def whereabouts(conn: Connection) -> str:

@@ -15,8 +15,9 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, kwargs_row, tuple_row
 
 import londiste
-from londiste.db.connection import Connection, dsn_of, no_role, session, whereabouts
+from londiste.db.connection import Connection, dsn_of, session, whereabouts
 from londiste.db.server_text import AdvisoryKey, awaited, holder_of
+from londiste.db.session_role import no_role
 from londiste.dsn import place_of
 from londiste.errors import (
     REPLICA_ROLE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from londiste.cli import output
-from londiste.db.connection import replica_grants
 from londiste.db.names import TableName
+from londiste.db.session_role import replica_grants
 from londiste.errors import StateError
 from londiste.migrate.checks import refusals
 from londiste.monitor.doctor.checks.triggers import CODE

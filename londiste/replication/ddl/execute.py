@@ -14,16 +14,10 @@ import psycopg
 from psycopg import sql
 
 from londiste.changes.row_values import format_detail, format_error
-from londiste.db.connection import (
-    TEXT_SETTINGS,
-    Connection,
-    describe_dsn,
-    keep_role,
-    use_own_names,
-    use_script_role,
-)
+from londiste.db.connection import TEXT_SETTINGS, Connection, describe_dsn, keep_role, use_own_names
 from londiste.db.names import TableName, argument
 from londiste.db.queries import savepoint, tuples
+from londiste.db.session_role import use_script_role
 from londiste.error_origin import server_hint
 from londiste.errors import (
     BadOption,

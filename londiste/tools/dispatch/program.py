@@ -37,8 +37,9 @@ from londiste.daemon import crash
 from londiste.daemon.signals import Signals
 from londiste.db import catalog
 from londiste.db.advisory_lock import acquire_singleton_lock
-from londiste.db.connection import Connection, describe_dsn, session, use_replica_role
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName
+from londiste.db.session_role import use_replica_role
 from londiste.errors import (
     BadOption,
     EventError,

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from londiste.db.connection import replica_grants
 from londiste.db.queries import translated
+from londiste.db.session_role import replica_grants
 from londiste.errors import AccessDenied, from_database
 from londiste.monitor.doctor.examine import examine
 from tests.fixtures.cascade import CommandLine

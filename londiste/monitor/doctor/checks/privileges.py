@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from londiste.db.connection import replica_grants
 from londiste.db.names import quote
+from londiste.db.session_role import replica_grants
 from londiste.monitor.doctor.facts import DatabaseFacts, Table
 from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
 from londiste.monitor.queues.model import Finding
