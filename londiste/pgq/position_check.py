@@ -129,6 +129,15 @@ def rewind_obstacle(
     return None
 
 
+def last_common_tick(facts: PositionFacts, tick: int) -> int:
+    """The last tick that nodes with the lost position ``tick`` can have in common with the queue.
+
+    Pure.
+    """
+    ends = (facts.valid_until, facts.last_tick or 0)
+    return min(tick - 1, *(end for end in ends if end is not None))
+
+
 def prove(
     queue: str,
     consumer: str,

@@ -12,11 +12,12 @@ from londiste.cascade.commands.create_node import RegisterLocation
 from londiste.cascade.commands.location_check import check_location
 from londiste.cascade.model import Member
 from londiste.db.advisory_lock import same_database
-from londiste.db.connection import describe_dsn
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import argument
 from londiste.errors import LondisteError, NodeUnreachable, StateError, UnknownNode, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
+from londiste.pgq import position_check
 from londiste.wording import did_you_mean
 
 
@@ -25,10 +26,12 @@ class Move:
     """What is to do.
 
     steps -- for the nodes that answer; silent -- the others, which are not marked as failed.
+    lost -- the subscribers that cannot continue at the node, with the reason and what helps.
     """
 
     steps: Sequence[Step]
     silent: tuple[str, ...]
+    lost: tuple[str, ...]
 
 
 def plan(sites: Connections, dsn: str, queue: str, name: str, location: str) -> Move:
@@ -66,7 +69,7 @@ def plan(sites: Connections, dsn: str, queue: str, name: str, location: str) -> 
             hint=f"if nothing has replaced it: londiste tag-alive {argument(name)}",
         )
     _refuse_copy(sites, queue, known[name], location, new)
-    reached, silent = {name: new}, []
+    reached, silent, lost = {name: new}, [], []
     for member in known.values():
         if member.name == name or member.dead:
             continue
@@ -75,14 +78,33 @@ def plan(sites: Connections, dsn: str, queue: str, name: str, location: str) -> 
         except StateError:
             silent.append(member.name)
             continue
-        if _is_node(sites, at, queue, member.name):
-            reached[member.name] = at
-        else:
+        if not _is_node(sites, at, queue, member.name):
             silent.append(member.name)
+            continue
+        reached[member.name] = at
+        if reason := _lost(sites.at(at), sites.at(new), queue, name):
+            lost.append(reason)
     steps = [
         RegisterLocation(node, at, queue, name, location) for node, at in sorted(reached.items())
     ]
-    return Move(steps, tuple(sorted(silent)))
+    return Move(steps, tuple(sorted(silent)), tuple(sorted(lost)))
+
+
+def _lost(conn: Connection, provider: Connection, queue: str, name: str) -> str | None:
+    """Why the node of ``conn`` cannot continue at the moved node; None if it can.
+
+    A root may have come back by a dump that ends before the positions of its subscribers.
+    """
+    info = nodes.get_node_info(conn, queue)
+    known = position_check.recall(conn, queue, info.worker)
+    if info.name == name or info.provider != name or known is None:
+        return None
+    facts = position_check.look(provider, queue, info.worker, known, info.last_tick)
+    reason = position_check.rewind_obstacle(known, facts, name, info.last_tick)
+    return reason and (
+        f"node {info.name} cannot continue at tick {info.last_tick}: {reason}; stop its worker,"
+        f" and with the settings of node {info.name}: londiste worker --rewind"
+    )
 
 
 def _is_node(sites: Connections, dsn: str, queue: str, name: str) -> bool:

@@ -30,6 +30,8 @@ def move_node(context: options.Context, node: str, connection: str, how: options
             output.warning(
                 f"node {', '.join(move.silent)} does not answer: the command fails until it does"
             )
+        for reason in move.lost:
+            output.warning(reason)
         finish(
             move.steps,
             where,

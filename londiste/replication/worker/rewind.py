@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 
 from londiste.cascade import sqlapi as nodes
@@ -76,7 +77,7 @@ def _rewind(
         raise connections.unregistered(state)
     obstacle = position_check.rewind_obstacle(known, facts, state.provider, tick)
     if obstacle is not None:
-        way = _other_way(state, target)
+        way = _other_way(state, target, facts)
         if not force_resync or way is not None:
             raise PositionLost(
                 f"node {state.name}: cannot start at tick {tick} of {state.provider}",
@@ -104,7 +105,7 @@ def _rewind(
     return tick
 
 
-def _other_way(state: WorkerState, target: Connection) -> str | None:
+def _other_way(state: WorkerState, target: Connection, facts: PositionFacts) -> str | None:
     """How a node gets its rows for which a copy of all tables is not enough; None: it is.
 
     The queue of a branch has events that its provider lost, and its subscribers may have applied
@@ -112,14 +113,36 @@ def _other_way(state: WorkerState, target: Connection) -> str | None:
     through a combined queue is refused later, with its reason.
     """
     if state.type is NodeType.BRANCH:
-        return (
-            "switch its subscribers to another provider (londiste change-provider), then londiste"
-            " drop-node and londiste create-branch"
-        )
+        common = position_check.last_common_tick(facts, state.completed_tick)
+        ahead: list[str] = []
+        behind: list[str] = []
+        for one in nodes.get_subscriber_info(target, state.queue):
+            at = position_check.look(target, state.queue, one.worker, None, 0).finished_tick
+            (ahead if (at or 0) > common else behind).append(one.name)
+        return branch_way(state.name, ahead, behind)
     if state.type is not NodeType.LEAF or state.combined_type is NodeType.BRANCH:
         return None
     mine = [t for t in tables.get_table_list(target, state.queue) if t.local]
     return merged_tables.order(target, nodes.get_node_info(target, state.queue), mine, lost=True)
+
+
+def branch_way(branch: str, ahead: Sequence[str], behind: Sequence[str]) -> str:
+    """Hint for a branch that cannot continue: it and some of its subscribers are created again.
+
+    Pure.
+
+    ahead -- subscribers that have applied ticks which no other provider has.
+    behind -- the other ones: they continue at the provider of the branch.
+    """
+    steps = []
+    if behind or not ahead:
+        whose = f"subscribers {', '.join(behind)}" if ahead else "its subscribers"
+        steps.append(f"switch {whose} to another provider (londiste change-provider)")
+    steps += [f"londiste drop-node {argument(name)}" for name in (*ahead, branch)]
+    again = "londiste create-branch"
+    if ahead:
+        again += f", and create {', '.join(ahead)} again: no other provider has its position"
+    return f"{', then '.join(steps)}, then {again}"
 
 
 def _newest(state: WorkerState, facts: PositionFacts) -> int:

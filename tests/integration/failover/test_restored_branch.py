@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from londiste.cascade.model import NodeType
+from londiste.pgq import rebase
 from tests.fixtures.line import Line, LineNode
 from tests.support.scenarios.processes import Done
 
@@ -80,3 +83,32 @@ def test_a_branch_with_another_history_is_told_to_be_created_again(line: Line) -
     assert "londiste create-branch" in _hint(refused)
     assert _hint(_refused(line, branch, "--rewind", "--force-resync")) == _hint(refused)
     assert branch.database.execute(ROWS) == [(1,)]
+
+
+def test_nodes_past_the_end_of_a_dump_are_named_with_what_works(line: Line) -> None:
+    """Idle ticks after the dump of a root suffice, when its ticker was not stopped."""
+    root, branch, leaf = _cascade(line)
+    last = line.position(branch)
+    _pass(line, branch, leaf)
+    assert line.position(leaf) > last
+    # As if the database had come here by a dump from before.
+    root.database.execute(
+        f"update pgq.subscription set sub_last_tick = {last}, sub_next_tick = null,"
+        " sub_batch = null;"
+        f"delete from pgq.tick where tick_id > {last};"
+        f"select setval('pgq.event_1_tick_seq', {last});"
+        "update pgq.cluster_identity set row_xmin = 0, system_identifier = 0"
+    )
+    rebase.rebase(root.database.dsn)
+    moved = line.run(root, "move-node", "root", root.database.dsn)
+    assert moved.code == 0, str(moved)
+    assert "node branch cannot continue at tick" in moved.err
+    assert "node leaf" not in moved.err
+    hint = _hint(_refused(line, branch, "--rewind"))
+    # The leaf has the foreign ticks, too: no provider but the branch has them.
+    assert "change-provider" not in hint
+    drops = re.findall(r"londiste (drop-node) (\w+)", hint)
+    assert [name for _, name in drops] == ["leaf", "branch"]
+    for drop in drops:
+        done = line.run(root, *drop)
+        assert done.code == 0, str(done)

@@ -9,7 +9,14 @@ from uuid import uuid4
 import pytest
 
 from londiste.errors import PositionLost
-from londiste.pgq.position_check import KnownPosition, PositionFacts, decide, forgotten, prove
+from londiste.pgq.position_check import (
+    KnownPosition,
+    PositionFacts,
+    decide,
+    forgotten,
+    last_common_tick,
+    prove,
+)
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 OLD, NEW = uuid4(), uuid4()
@@ -97,3 +104,18 @@ def test_a_lost_position_says_why_and_what_to_do() -> None:
         and lost.value.hint == "do this"
     )
     assert lost.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("facts", "last"),
+    [
+        (SAME, 99),
+        (replace(SAME, last_tick=90), 90),
+        (replace(SAME, generation=NEW, valid_until=80), 80),
+        (replace(SAME, last_tick=None), 0),
+    ],
+)
+def test_a_lost_position_has_no_tick_in_common_past_this_one(
+    facts: PositionFacts, last: int
+) -> None:
+    assert last_common_tick(facts, 100) == last
