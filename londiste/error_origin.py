@@ -50,11 +50,14 @@ def server_hint(error: psycopg.Error) -> str:
 
 #: The server writes the first name without quotes, and no schema.
 _NOT_OWNER = re.compile(r"must be owner of ((?:[a-z]+ )+)(\w+)")
+_SCHEMA = re.compile(r"permission denied for schema (\w+)")
+#: Only their owner may create there; all others may use them.
+_INSTALLED = {"pgq", "pgq_coop", "pgq_ext", "pgq_node", "londiste"}
 _POLICY = re.compile(r'query would be affected by row-level security policy for table "(\w+)"')
 
 
 def rights_hint(error: psycopg.Error) -> str:
-    """Pure: the hint for an error about rights that no grant on the object gives; '' for others.
+    """Pure: the hint for an error about rights that no role of Londiste gives; '' for others.
 
     error -- with SQLSTATE 42501.
     """
@@ -67,6 +70,15 @@ def rights_hint(error: psycopg.Error) -> str:
             f"as an administrator: alter {what} owner to the user; or make the user a member of"
             " the role that owns it"
         )
+    if found := _SCHEMA.fullmatch(message):
+        schema = found[1]
+        if schema in _INSTALLED:
+            return f"run it as the owner of schema {schema}, who has installed Londiste"
+        if schema != "londiste_capture":
+            return (
+                f'as an administrator: grant usage on schema "{schema}" to the user; to create'
+                f' tables or indexes there: grant create on schema "{schema}" to the user'
+            )
     if found := _POLICY.fullmatch(message):
         table = found[1]
         return (

@@ -282,10 +282,10 @@ class ServerBinariesMissing(LondisteError):
     exit_code = 4
 
 
-#: Roles of the queue functions.
+#: An error names the function or table, but not its schema: it may be one of the user.
 _GRANTS = (
-    "grant the missing privilege; in a queue's database: grant pgq_writer (to produce), pgq_reader"
-    " (to consume) or pgq_admin to the user"
+    "grant the missing privilege; for what Londiste has installed: grant londiste_writer to the"
+    " user of commands and daemons, pgq_writer to a producer, or pgq_reader to a consumer"
 )
 
 OWNER_GRANTS = "grant the missing privilege to the owner of the table: its code has no other rights"

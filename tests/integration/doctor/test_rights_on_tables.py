@@ -69,6 +69,29 @@ def test_errors_about_owners_and_policies_name_what_helps(leaf: Node) -> None:
             assert "pgq_writer" not in hint
 
 
+def test_errors_about_other_rights_name_what_grants_them(leaf: Node) -> None:
+    leaf.db.execute("create schema sales; create table sales.t (a int)")
+    writer = "grant londiste_writer to the user of commands and daemons"
+    try:
+        with connect(as_role(leaf.db), name="test", autocommit=True) as conn:
+            # The role of nodes goes in between.
+            for revoked, statement, words in (
+                ("", "select from sales.t", 'grant usage on schema "sales" to the user'),
+                ("", "create table londiste.x (a int)", "run it as the owner of schema londiste"),
+                ("londiste_writer", "select pgq_node.get_node_info('q')", writer),
+                ("", "select from londiste.apply_error", writer),
+                ("", "create function londiste_capture.x() returns int return 1", writer),
+            ):
+                if revoked:
+                    leaf.db.execute(f"revoke {revoked} from {ROLE}")
+                with pytest.raises(psycopg.errors.InsufficientPrivilege) as raised:
+                    conn.execute(statement.encode())
+                hint = from_database(raised.value).hint or ""
+                assert words in hint, (statement, hint)
+    finally:
+        leaf.db.execute(f"drop schema sales cascade; grant londiste_writer to {ROLE}")
+
+
 def test_a_condition_of_compare_is_not_to_blame_for_a_policy(
     leaf: Node, londiste: CommandLine
 ) -> None:
