@@ -253,14 +253,3 @@ def line_type(type_name: str) -> str:
 def typed(value: str | None, type_name: str) -> str:
     """A constant of a type, without line breaks; the type's input function reads the value."""
     return f"{'null' if value is None else line_literal(value)}::{line_type(type_name)}"
-
-
-def rename_back(old: TableName, new: TableName) -> str:
-    """SQL that gives a renamed table its old name and schema."""
-    statements = []
-    if new.schema != old.schema:
-        statements.append(f"alter table {new.quoted} set schema {quote(old.schema)}")
-    if new.name != old.name:
-        moved = TableName(old.schema, new.name)
-        statements.append(f"alter table {moved.quoted} rename to {quote(old.name)}")
-    return "; ".join(statements)

@@ -3,8 +3,8 @@
 -- Without a join: it is planned for each batch, because the replica role ends the plans.
 select (case
     pg_catalog.string_agg(
-        pg_catalog.concat_ws(' ', c.relname, c.relnamespace, c.relowner, c.relkind, c.relpersistence,
-            c.relchecks, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity,
+        pg_catalog.concat_ws(' ', c.relname, c.relnamespace::pg_catalog.regnamespace, c.relowner,
+            c.relkind, c.relpersistence, c.relchecks, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity,
             c.relispartition)
         || ' ' || (
             select pg_catalog.string_agg(a.xmin::text, ' ' order by a.attnum)

@@ -18,8 +18,8 @@
 --   version      the same text as table_versions has
 with wanted as (
     select c.oid, t.name, c.relkind, c.relhasrules,
-        pg_catalog.concat_ws(' ', c.relname, c.relnamespace, c.relowner, c.relkind, c.relpersistence,
-            c.relchecks, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity,
+        pg_catalog.concat_ws(' ', c.relname, c.relnamespace::pg_catalog.regnamespace, c.relowner,
+            c.relkind, c.relpersistence, c.relchecks, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity,
             c.relispartition) as definition,
         case
             when pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER') then 0

@@ -5,8 +5,8 @@
 -- Without a join of the two: it is planned for each batch, because the replica role ends the plans.
 select
     c.oid::int8 as oid,
-    pg_catalog.concat_ws(' ', c.relname, c.relnamespace, c.relowner, c.relkind, c.relpersistence,
-        c.relchecks, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity,
+    pg_catalog.concat_ws(' ', c.relname, c.relnamespace::pg_catalog.regnamespace, c.relowner,
+        c.relkind, c.relpersistence, c.relchecks, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity,
         c.relispartition)
     || ' ' || (
         select pg_catalog.string_agg(a.xmin::text, ' ' order by a.attnum)

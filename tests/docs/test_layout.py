@@ -27,6 +27,7 @@ REPLICATION = (
         "registration_filter",
         "coverage",
         "notifications",
+        "renamed_tables",
         "replication_role",
     ),
 )

@@ -10,15 +10,16 @@ from psycopg import sql
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
 from londiste.db.queries import tuples
 from londiste.db.relation import Folding, Relation, shapes
 from londiste.errors import from_database
 from londiste.monitor.captures.rules import CaptureFacts
+from londiste.replication import renamed_tables
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table_checks, change_form
 from londiste.replication.commands.triggers import after_rename
 from londiste.replication.model import TRIGGERS, ReplicatedTable
+from londiste.replication.renamed_tables import RenamedTable
 
 #: Their length is in their head: it is known without reading the value.
 _LENGTH_TYPES = ("text", "character varying", "bytea")
@@ -33,7 +34,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     node = nodes.get_node_info(conn, queue)
     known = [t for t in tables.get_table_list(conn, queue) if t.local]
     lost = {str(table): reason for table, reason in tables.lost_captures(conn, queue)}
-    renamed = tables.renamed_tables(conn, queue)
+    renamed = renamed_tables.find(conn, queue)
     swapped: dict[str, str] = dict(tuples(conn, "swapped_captures", queue=queue))
     stale = dict(tables.stale_captures(conn, queue))
     triggers = change_form.triggers(conn, queue)
@@ -79,12 +80,12 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
 
 
 def _renamed(
-    table: ReplicatedTable, now: TableName | None, node: NodeInfo, how: change_form.Capturing
+    table: ReplicatedTable, now: RenamedTable | None, node: NodeInfo, how: change_form.Capturing
 ) -> str:
     if now is None:
         return ""
     root, lost = node.type is NodeType.ROOT, _new_name(node, how)
-    return f"{now}: {after_rename(table.name, table.dest, now, root=root, lost=lost)}"
+    return f"{now.now}: {after_rename(table.name, now, root=root, lost=lost)}"
 
 
 def _new_name(node: NodeInfo, how: change_form.Capturing) -> bool:

@@ -30,6 +30,7 @@ from londiste.replication.apply.net_changes.decoded import NotFoldable, fold
 from londiste.replication.apply.net_changes.encoded import NetFold
 from londiste.replication.forwarding.rewrite import FilteredTable, held
 from londiste.replication.model import NO_SKIPS, ReplicatedTable, SkippedEvents
+from londiste.replication.renamed_tables import RenamedTable
 from londiste.replication.tablesync.states import By, SyncState, from_text, in_copy, interesting
 from londiste.wording import whole_rows
 
@@ -346,17 +347,17 @@ def missing_table(
     dest: TableName,
     *,
     node: str,
-    renamed: tuple[TableName, str] | None = None,
+    renamed: RenamedTable | None = None,
 ) -> EventError:
     """The error for events of a table that this node does not have.
 
-    renamed -- its present name, and the statement that restores the old one.
+    renamed -- its present name, and the SQL that restores the old one.
     """
     gone = f"table {dest} does not exist on node {node}"
     hint = f"create the table, or stop replicating it: londiste remove-table {argument(dest)}"
     if renamed is not None:
-        gone = f"it was renamed to {renamed[0]} on node {node}"
-        hint = renamed[1]
+        gone = f"it was renamed to {renamed.now} on node {node}"
+        hint = renamed.back
     return EventError(
         f"event {event}: table {source}: {gone}",
         hint=hint,

@@ -15,13 +15,12 @@ from londiste.changes.decode import decode_all
 from londiste.changes.types import ExecuteScript, SystemEvent, Truncate
 from londiste.daemon import crash
 from londiste.db.connection import Connection, keep_role
-from londiste.db.ddl import rename_back
 from londiste.db.names import TableName
 from londiste.db.relation import Relation
 from londiste.errors import ApplyError, EventError
 from londiste.handlers.event_actions import At
 from londiste.pgq.types import Batch, Event
-from londiste.replication import sqlapi as tables
+from londiste.replication import renamed_tables
 from londiste.replication.apply.accumulator import BatchPart
 from londiste.replication.apply.control_messages import SystemEvents
 from londiste.replication.apply.relation_cache import RelationCache
@@ -174,8 +173,7 @@ class PartWriter:
             shape = known.get(dest)
             if shape is None:
                 number, source = part.first[dest]
-                now = tables.renamed_tables(self.target, self.queue).get(source)
-                renamed = None if now is None else (now, rename_back(dest, now))
+                renamed = renamed_tables.find(self.target, self.queue).get(source)
                 raise missing_table(number, source, dest, node=self.node, renamed=renamed)
             planned = plan_folded(folded, shape)
             if planned is None or (folded.truncated and self._is_shared(part, dest)):

@@ -17,7 +17,6 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db import catalog
 from londiste.db.connection import IDLE_SECONDS, Connection, describe_dsn, session
-from londiste.db.ddl import rename_back
 from londiste.db.names import TableName, argument
 from londiste.db.queries import first, translated, tuples
 from londiste.errors import BadOption, UnknownTable
@@ -26,11 +25,13 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
+from londiste.replication import renamed_tables
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import change_form, root_trigger
 from londiste.replication.commands.change_handler import trigger_words
 from londiste.replication.model import TRIGGERS, ReplicatedTable, TableOptions, with_trigger
 from londiste.replication.patterns import table_meant
+from londiste.replication.renamed_tables import RenamedTable
 from londiste.settings import NodeSettings
 
 _FIRES = {"O": "application", "R": "replication", "A": "always", "D": "never"}
@@ -67,7 +68,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     """
     node = nodes.get_node_info(conn, queue)
     lost = dict(tables.lost_captures(conn, queue))
-    renamed = tables.renamed_tables(conn, queue)
+    renamed = renamed_tables.find(conn, queue)
     stale = dict(tables.stale_captures(conn, queue))
     captured = change_form.triggers(conn, queue)
     unnamed = {
@@ -90,10 +91,9 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
             what = "its events carry the old name" if captures else "its events are not applied"
             if captures and gone:
                 what = "its events carry the new name, which nodes below do not know"
-            why = f"the table was renamed to {now}: {what}"
+            why = f"the table was renamed to {now.now}: {what}"
             mend = after_rename(
                 table.name,
-                table.dest,
                 now,
                 root=node.type is NodeType.ROOT,
                 lost=captures and gone,
@@ -140,24 +140,22 @@ def rows_first(name: str) -> str:
     return f"londiste compare {name}, and londiste resync {name} where it differs"
 
 
-def after_rename(
-    name: TableName, dest: TableName, now: TableName, *, root: bool, lost: bool
-) -> str:
+def after_rename(name: TableName, renamed: RenamedTable, *, root: bool, lost: bool) -> str:
     """Hint for a replicated table that was renamed by hand.
 
     root -- on the root of the queue, where a rename can be carried to all nodes.
     lost -- its events carry the new name, which other nodes do not know.
     """
-    back = rename_back(dest, now)
+    back = renamed.back
     if lost:
         back += f"; then on each node below: londiste resync {argument(name)}"
     if not root:
         return f"{back}; to keep the new name on all nodes, start with londiste check on the root"
     return (
         f"{back}; or keep the new name: londiste remove-table {argument(name)}, londiste"
-        f" add-table {argument(now)}, and"
+        f" add-table {argument(renamed.now)}, and"
         " on each node below: londiste wait-root, then rename the table there, londiste add-table"
-        f" {now}"
+        f" {renamed.now}"
     )
 
 

@@ -9,7 +9,10 @@ from tests.fixtures.line import Line, LineNode
 from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.suite.slow import first
 
-SCHEMA = "create schema other; create table public.a (id int primary key, v text)"
+SCHEMA = (
+    "create schema other; create table public.a (id int primary key, v text);"
+    " create schema shop; create table shop.c (id int primary key)"
+)
 #: The old name; the new one, and the statements of the application.
 WAYS = {
     "public.b": "alter table public.a rename to b",
@@ -148,3 +151,45 @@ def test_the_new_name_is_kept_everywhere_as_the_advice_says(
         "the copy",
     )
     assert line.run(root, "check").code == 0
+
+
+@pytest.mark.parametrize(
+    ("statements", "back"),
+    [
+        ("alter schema shop rename to sold", 'alter schema "sold" rename to "shop"'),
+        # The other schema has not become this one: it keeps its name.
+        (
+            "alter table shop.c set schema public; drop schema shop",
+            'create schema "shop"; alter table "public"."c" set schema "shop"',
+        ),
+    ],
+)
+def test_a_table_whose_schema_is_gone_is_brought_back_with_it(
+    line: Line, pair: tuple[LineNode, LineNode], statements: str, back: str
+) -> None:
+    root, leaf = pair
+    for name in ("a", "shop.c"):
+        line.add(root, name)
+        line.tick()
+        line.once(leaf)
+        line.add(leaf, name)
+    root.database.execute("insert into shop.c values (1)")
+    line.tick()
+    line.once(leaf)
+    # A worker that runs remembers the table.
+    worker = line.start(leaf)
+    root.database.execute("insert into shop.c values (2)")
+    line.wait_position(leaf, line.tick())
+    leaf.database.execute(statements)
+    root.database.execute("insert into shop.c values (3)")
+    line.tick()
+    line.wait(lambda: line.error(leaf) is not None, "the halt")
+    worker.stop()
+    assert "it was renamed to" in (line.error(leaf) or "")
+    assert "resync" not in (line.error(leaf) or "")
+    for command in ("check", "triggers"):
+        shown = line.run(leaf, command).out
+        assert back in shown, shown
+    leaf.database.execute(back)
+    line.once(leaf)
+    assert leaf.database.execute("select id from shop.c order by 1") == [(1,), (2,), (3,)]
