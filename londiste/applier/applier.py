@@ -44,7 +44,7 @@ from londiste.daemon.loop import Trouble
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import translated
+from londiste.db.queries import translated, translation
 from londiste.db.relation import Relation, has_changed, hold
 from londiste.errors import LondisteError, TransientError, from_database
 from londiste.wording import bounded
@@ -220,10 +220,7 @@ class Applier:
         begin: Callable[[], None] | None = None,
         verify: bool = False,
     ) -> None:
-        """All statements at once.
-
-        Raises _SetFailed for the first that did not do its work, StaleShapes before that.
-        """
+        """Raises _SetFailed for the first that did not do its work, StaleShapes before that."""
         start: psycopg.Cursor[TupleRow] | None = None
         held: psycopg.Cursor[TupleRow] | None = None
         sent: list[tuple[_Cursor, Relation, Verb | None, int | None]] = []
@@ -252,10 +249,13 @@ class Applier:
                 if also is not None and not copies:
                     check = also()
         except psycopg.Error as error:
+            if start is None or start.pgresult is None:
+                # No savepoint to go back to: the transaction has not begun.
+                raise translation(error, self._conn) from error
             known = from_database(error, where=self._node)
             # The error may come while hold() is still sending.
             held_all = not plans or (held is not None and held.pgresult is not None)
-            if start is not None and start.pgresult is not None and not held_all:
+            if not held_all:
                 self._raise_changed(plans, error, verify)
             lost = [entry for entry in sent if entry[0].pgresult is None]
             if not lost or (known.retry and not held_all):

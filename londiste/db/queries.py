@@ -60,13 +60,18 @@ def translated(at: Connection | str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        where = at if isinstance(at, str) else whereabouts(at)
-        ours = from_database(error, where=where)
-        if not isinstance(at, str):
-            _name(ours, at)
-            if isinstance(ours, LockTimeout):
-                name_holder(ours, at, awaited(error.diag.context or ""))
-        raise ours from error
+        raise translation(error, at) from error
+
+
+def translation(error: psycopg.Error, at: Connection | str) -> LondisteError:
+    """The error of the driver as a LondisteError; ``at`` as of ``translated``."""
+    where = at if isinstance(at, str) else whereabouts(at)
+    ours = from_database(error, where=where)
+    if not isinstance(at, str):
+        _name(ours, at)
+        if isinstance(ours, LockTimeout):
+            name_holder(ours, at, awaited(error.diag.context or ""))
+    return ours
 
 
 def _name(error: LondisteError, conn: Connection) -> None:

@@ -15,11 +15,11 @@ import psycopg
 from londiste.applier.conflict_log import storable, storable_image
 from londiste.changes.types import address
 from londiste.db import call
-from londiste.db.connection import Connection, describe_dsn
+from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
-from londiste.db.queries import tuples
+from londiste.db.queries import translation, tuples
 from londiste.error_origin import raised_by_code
-from londiste.errors import EventError, LondisteError, from_database
+from londiste.errors import EventError, LondisteError
 from londiste.replication.model import SkippedEvents
 
 
@@ -189,7 +189,7 @@ def of_batch(error: psycopg.Error, conn: Connection, queue: str, batch: int) -> 
 
     Deferred triggers fire when the batch is committed: then no event is known.
     """
-    known = from_database(error, where=describe_dsn(conn.info.dsn))
+    known = translation(error, conn)
     if known.retry or not raised_by_code(error):
         return known
     found: list[tuple[str, str, str]] = []

@@ -19,7 +19,7 @@ from londiste.db.connection import Connection, connect, usable
 from londiste.db.queries import translated
 from londiste.db.server_text import connected_to
 from londiste.engine.base import Engine
-from londiste.errors import LondisteError
+from londiste.errors import LondisteError, NodeBusy
 from londiste.orchestration.connections import reach
 from londiste.pgq.liveness import read_only, reporting
 from londiste.replication.notifications import TableNotifications
@@ -42,6 +42,8 @@ class Sessions:
     target, news -- the node and its notifications; None while there is no session.
     source -- the provider's queue.
     standby -- of the provider, where batches are read; None: the settings have none.
+    reporter -- on the node, while something other than its server or another worker prevents
+        ``target``: it reports what.
     """
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -50,6 +52,7 @@ class Sessions:
         self.news: TableNotifications | None = None
         self.source: Source | None = None
         self.standby: StandbyReader | None = None
+        self.reporter: Connection | None = None
         self._engine: Engine | None = None
         self._failed = False
         self._engine_used = 0.0
@@ -60,7 +63,22 @@ class Sessions:
             self.close_both()
             self.target = connections.own_node(self.settings)
             self.news = TableNotifications(self.target, self.settings.queue_name)
+            self.close_reporter()
         return self.target
+
+    def any(self) -> Connection:
+        """The session on the node, or one that only reports: it needs no lock and no role."""
+        if self.target is not None:
+            return self.target
+        if self.reporter is None or not usable(self.reporter):
+            self.close_reporter()
+            self.reporter = connect(
+                self.settings.db,
+                name="londiste worker: error",
+                autocommit=True,
+                answer_seconds=self.settings.answer_seconds,
+            )
+        return self.reporter
 
     def provider(self, state: WorkerState, duty: BatchActions) -> Source:
         """The queue that the node reads from.  Raises errors of session and position."""
@@ -136,6 +154,7 @@ class Sessions:
         self.close_source()
         self.drop_standby()
         self.close_both()
+        self.close_reporter()
         self.close_engine()
 
     def close_source(self) -> None:
@@ -150,6 +169,12 @@ class Sessions:
         target, self.target, self.news = self.target, None, None
         if target is not None:
             target.close()
+
+    def close_reporter(self) -> None:
+        """Closes the session that only reports."""
+        reporter, self.reporter = self.reporter, None
+        if reporter is not None:
+            reporter.close()
 
     def close_engine(self) -> None:
         """Stops the engine; the next large batch starts it again."""
@@ -204,23 +229,19 @@ class ErrorReport:
 
     def store(self, error: LondisteError) -> None:
         """Stores the error, through a session of its own where the worker has none."""
-        settings = self._sessions.settings
+        sessions, settings = self._sessions, self._sessions.settings
         text = describe(error)
-        if text == self._stored:
+        # It would take the last place of a server, or speak for another worker.
+        stays = not error.retry and not isinstance(error, NodeBusy)
+        if text == self._stored and (sessions.target or usable(sessions.reporter) or not stays):
             return
         try:
-            conn = self._sessions.target or connect(
-                settings.db,
-                name="londiste worker: error",
-                autocommit=True,
-                answer_seconds=settings.answer_seconds,
-            )
-            try:
-                with translated(conn), reporting(conn):
-                    nodes.set_consumer_error(conn, settings.queue_name, settings.consumer, text)
-            finally:
-                if conn is not self._sessions.target:
-                    conn.close()
+            conn = sessions.any()
+            with translated(conn), reporting(conn):
+                nodes.set_consumer_error(conn, settings.queue_name, settings.consumer, text)
             self._stored = text
         except LondisteError as second:
             log.debug("error not stored: %s", second)
+        finally:
+            if not stays:
+                sessions.close_reporter()

@@ -211,7 +211,7 @@ class Worker:
         self.copies.stop()
         self._keys.close()
         self._steps.stop()
-        self._parts.beat.stop(self._sessions.target)
+        self._parts.beat.stop(self._sessions.target or self._sessions.reporter)
         self._sessions.close()
 
     def _start(self) -> None:
@@ -367,6 +367,7 @@ class Worker:
                 more = self._root.unit(state, duty, known)
             self._errors.clear(self._sessions.node(), state)
         self._parts.statistics.log_when_due()
+        self._parts.beat.error = ""
         self._parts.beat.beat(self._sessions.target)
         self._sessions.report_standby()
         return more
@@ -430,7 +431,8 @@ class Worker:
         self._sessions.drop_broken()
         self._errors.store(error)
         # It lives, and repeats what fails.
-        self._parts.beat.beat(self._sessions.target)
+        self._parts.beat.error = error.message if self._sessions.target is None else ""
+        self._parts.beat.beat(self._sessions.target or self._sessions.reporter)
         news = self._sessions.news
         if news is None or not isinstance(error, EventError) or self._sessions.target is None:
             return ()
