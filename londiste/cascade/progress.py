@@ -18,7 +18,9 @@ from londiste.pgq import position_check
 from londiste.pgq.types import Batch
 
 #: What stops a worker: who reads it knows which of the two runs it, as no error can.
-STOP_WORKER = "londiste -c FILE worker -s; or londiste -c FILE run -s, if londiste run runs it"
+STOP_WORKER = (
+    "londiste -c FILE worker -s; or londiste -c FILE run -s, if the command run has started it"
+)
 POSITION_LOST_HINT = (
     f"stop the worker: {STOP_WORKER}; then londiste worker --rewind compares, and moves the"
     " provider's consumer to the tick of this database if the provider has the same one; otherwise"

@@ -157,7 +157,7 @@ class Program:
             click.echo(settings_module.annotated(self.kind.settings_class))
             return
         settings = self.read()
-        if self.daemon.signalled(settings.pidfile):
+        if self.daemon.signalled(settings.pidfile, by_run=self.context.node is not None):
             return
         # What was read already serves the start, so that its warnings are printed once.
         read_already = [settings]

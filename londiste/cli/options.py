@@ -406,14 +406,14 @@ class DaemonCall:
         """Whether there is one of them."""
         return self.background or self.reload or self.stop or self.kill
 
-    def signalled(self, path: Path | None) -> bool:
+    def signalled(self, path: Path | None, *, by_run: bool = False) -> bool:
         """Signals the daemon of a pid file for ``-r``, ``-s`` or ``-k``; False without them.
 
         Waits for the end of one that stops: the next one needs its locks and its address.
         """
         from londiste.daemon.pidfile import control, wait_end
 
-        pid = control(path, reload=self.reload, stop=self.stop, kill=self.kill)
+        pid = control(path, reload=self.reload, stop=self.stop, kill=self.kill, by_run=by_run)
         if pid is None or path is None:
             return False
         if not self.reload:

@@ -110,9 +110,10 @@ def running(path: Path) -> int | None:
     return None
 
 
-def send(path: Path, number: signal.Signals) -> int:
+def send(path: Path, number: signal.Signals, *, absent: str = "start it: -d") -> int:
     """Sends a signal to the owner of a pid file; returns its process id.
 
+    absent -- the hint when no process has the file.
     Raises StateError if no process has the file, LondisteError without the right to signal it.
     """
     pid = running(path)
@@ -121,7 +122,7 @@ def send(path: Path, number: signal.Signals) -> int:
             "daemon is not running",
             detail=f"pid file {path} "
             + ("is stale: its process has died" if path.exists() else "does not exist"),
-            hint="start it: -d",
+            hint=absent,
         )
     if not _is_of_user(path, pid):
         raise StateError(
@@ -163,17 +164,20 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def control(path: Path | None, *, reload: bool, stop: bool, kill: bool) -> int | None:
+def control(
+    path: Path | None, *, reload: bool, stop: bool, kill: bool, by_run: bool = False
+) -> int | None:
     """``-r``, ``-s`` and ``-k``: signals the daemon; None when none of them was given.
 
+    by_run -- ``londiste run`` may have started it: such a child has no pid file.
     Returns the process id that was signalled.
     """
     wanted = [
-        number
-        for number, given in (
-            (signal.SIGHUP, reload),
-            (signal.SIGINT, stop),
-            (signal.SIGTERM, kill),
+        (number, option)
+        for number, option, given in (
+            (signal.SIGHUP, "-r", reload),
+            (signal.SIGINT, "-s", stop),
+            (signal.SIGTERM, "-k", kill),
         )
         if given
     ]
@@ -183,7 +187,11 @@ def control(path: Path | None, *, reload: bool, stop: bool, kill: bool) -> int |
         raise BadOption("-r, -s and -k exclude each other", hint="give only one of them")
     if path is None:
         raise _needs_pidfile("-r, -s and -k")
-    return send(path, wanted[0])
+    ((number, option),) = wanted
+    absent = "start it: -d"
+    if by_run:
+        absent += f"; or, if the command run has started it: londiste run {option}"
+    return send(path, number, absent=absent)
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ def notify(
         return _task(context, read(), nodes, once=once)
 
     own = context.in_background(read(), daemon)
-    if daemon.signalled(own.pidfile):
+    if daemon.signalled(own.pidfile, by_run=True):
         return
     first = task()
     if test:

@@ -79,7 +79,7 @@ def ticker(
         )
 
     settings = ctx.in_background(read(), daemon)
-    if daemon.signalled(settings.pidfile):
+    if daemon.signalled(settings.pidfile, by_run=True):
         return
     if once:
         counts = run_once(duty())

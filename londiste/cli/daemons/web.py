@@ -46,7 +46,7 @@ def web(context: options.Context, daemon: options.DaemonCall, user: str | None) 
         _print_user(user)
         return
     own = context.in_background(context.settings(WebSettings), daemon)
-    if daemon.signalled(own.pidfile):
+    if daemon.signalled(own.pidfile, by_run=True):
         return
     _require()
     from londiste.console import security, server

@@ -51,7 +51,7 @@ def worker(
         return ctx.settings(WorkerSettings)
 
     settings = ctx.in_background(read(), daemon)
-    if daemon.signalled(settings.pidfile):
+    if daemon.signalled(settings.pidfile, by_run=True):
         return
     if force_resync and not rewinding:
         raise BadOption(

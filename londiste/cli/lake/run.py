@@ -23,7 +23,7 @@ def run(ctx: options.Context, /, daemon: options.DaemonCall, **given: Any) -> No
     A table that fails does not stop the others; it is retried.
     """
     settings = ctx.in_background(settings_of(ctx, given), daemon)
-    if daemon.signalled(settings.pidfile):
+    if daemon.signalled(settings.pidfile, by_run=True):
         return
     with (
         listening(settings.metrics) as endpoint,

@@ -177,7 +177,8 @@ def test_a_daemon_goes_into_the_background_and_obeys(
     code, text = londiste(how)
     assert code == 3
     assert "not running" in text
-    assert "hint:" in text
+    or_else = f"or, if the command run has started it: londiste -c {settings} run {how}"
+    assert f"hint: start it: -d; {or_else}\n" in text
 
 
 def test_a_daemon_that_does_not_end_is_named(tmp_path: Path) -> None:
