@@ -285,7 +285,8 @@ class ServerBinariesMissing(LondisteError):
 #: An error names the function or table, but not its schema: it may be one of the user.
 _GRANTS = (
     "grant the missing privilege; for what Londiste has installed: grant londiste_writer to the"
-    " user of commands and daemons, pgq_writer to a producer, or pgq_reader to a consumer"
+    " user of commands and daemons (pgq_admin if only queues are installed), pgq_writer to a"
+    " producer, or pgq_reader to a consumer"
 )
 
 OWNER_GRANTS = "grant the missing privilege to the owner of the table: its code has no other rights"
