@@ -95,7 +95,11 @@ def test_a_database_moves_while_somebody_writes_and_goes_back(
     oracles.assert_same_rows(old, new, relocation.TABLES)
     refused = move.run("finish", accept=[3])
     assert "londiste migrate finish --abandon" in refused.err
-    move.run("finish", "--abandon")
+    if in_one:
+        move.run("switch", "--block", "60")
+        move.run("finish")
+    else:
+        move.run("finish", "--abandon")
     assert daemon.wait() == 0, daemon.said()
     _assert_ended_quietly(daemon)
     for database in (old, new):

@@ -27,7 +27,6 @@ from tests.support.scenarios import oracles, relocation
 from tests.support.scenarios.harness import Cascade
 
 
-@pytest.mark.slow
 def test_one_command_replicates_a_database_with_odd_names(
     cascade: Cascade, cluster: Server
 ) -> None:
