@@ -20,6 +20,7 @@ from tests.scenarios.copy import test_compare_spark
 from tests.scenarios.queue import test_consumer_contracts, test_lake_killed
 from tests.support.scenarios import oracles, writers
 from tests.support.scenarios.harness import QUEUE, Cascade, Node
+from tests.support.suite.slow import first
 from tests.unit.lake import test_store
 
 #: The others are in the slow run.  By default tickers are killed in
@@ -261,9 +262,8 @@ def test_a_group_of_tables_killed_at(point: str, cascade: Cascade, cluster16: Se
     assert "small tables as a group" in cascade.processes.everything_said()
 
 
-@pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("point", ["copy.mid-chunk", "copy.all-chunks", "copy.mid-catch-up"])
+@pytest.mark.parametrize("point", first(["copy.mid-chunk", "copy.all-chunks", "copy.mid-catch-up"]))
 def test_a_copy_by_spark_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     cascade.engine = "spark"
     _kill_copy(cascade, cluster16, point)
