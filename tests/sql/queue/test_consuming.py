@@ -119,6 +119,22 @@ class TestRegistration:
         assert value(conn, "select pgq.unregister_consumer('p', 'c')") == 0
         assert value(conn, "select pgq.unregister_consumer('nope', 'c')") == 0
 
+    @pytest.mark.parametrize("gone", ["c", "c.1"])
+    def test_unregistering_waits_for_nobody_who_registers_the_name(
+        self, queue: Database, gone: str
+    ) -> None:
+        """Who registers has the name first and then waits for the position: a deadlock."""
+        first, second = queue.connect(), queue.connect()
+        first.execute("select pgq_coop.register_subconsumer('q', 'c', '1')")
+        first.execute("begin")
+        first.execute("select from pgq.consumer where co_name = %s for key share", [gone])
+        second.execute("set lock_timeout = '200ms'")
+        removed = value(second, "select pgq.unregister_consumer('q', %s)", gone)
+        assert removed == {"c": 2, "c.1": 1}[gone]
+        assert value(first, "select pgq.register_consumer('q', %s)", gone) == 1
+        first.execute("commit")
+        assert gone in column(second, "select consumer_name from pgq.get_consumer_info('q')")
+
     def test_unregistering_takes_the_retried_events_along(self, queue: Database) -> None:
         conn = queue.connect()
         event = insert(conn, "1")

@@ -51,6 +51,9 @@ begin
     delete from pgq.consumer_kind
     where ck_queue = v_sub.sub_queue and ck_consumer = any (v_removed);
     foreach v_consumer_id in array v_removed loop
+        -- Who registers it at this moment has the name, and may wait for what is deleted here: the name stays.
+        perform from pgq.consumer where co_id = v_consumer_id for update skip locked;
+        continue when not found;
         begin
             delete from pgq.consumer c
             where c.co_id = v_consumer_id

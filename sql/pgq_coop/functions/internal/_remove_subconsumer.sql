@@ -12,6 +12,11 @@ as $$
 begin
     delete from pgq.registration
     where sub_queue = i_queue_id and sub_consumer = i_consumer_id;
+    -- Who registers it at this moment has the name, and may wait for what is deleted here: the name stays.
+    perform from pgq.consumer where co_id = i_consumer_id for update skip locked;
+    if not found then
+        return;
+    end if;
     begin
         delete from pgq.consumer c
         where c.co_id = i_consumer_id
