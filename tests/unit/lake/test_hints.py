@@ -6,8 +6,9 @@ import pytest
 
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place
-from londiste.errors import LondisteError
+from londiste.errors import LondisteError, StateError, TransientError
 from londiste.lake import checks
+from londiste.lake.versions import Version
 
 AGAIN = "use another target_path"
 
@@ -59,3 +60,25 @@ def test_an_error_of_the_directory_says_what_works(mode: str, detail: str, wante
     place = Place("/la ke/public.t")
     assert wanted in checks.hint_of(TableName("public", "t"), mode, place, error)
     assert "resync" not in checks.hint_of(TableName("public", "t"), "history", place, error)
+
+
+@pytest.mark.parametrize(
+    ("mode", "other", "refused"),
+    [
+        ("state", None, TransientError),
+        ("history", None, TransientError),
+        ("state", "the queue was created again", None),
+        ("history", "the queue was created again", StateError),
+    ],
+)
+def test_smaller_ticks_follow_in_a_state_of_another_queue_alone(
+    mode: str, other: str | None, refused: type[LondisteError] | None
+) -> None:
+    name = TableName("public", "t")
+    version = Version(1, str(name), mode, "changes", ("id",), 1, {"tick": 32})
+    checks.require_later(name, version, "q", 33, None)
+    if refused is None:
+        checks.require_later(name, version, "q", 6, other)
+    else:
+        with pytest.raises(refused):
+            checks.require_later(name, version, "q", 6, other)
