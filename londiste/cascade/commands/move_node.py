@@ -96,8 +96,10 @@ def _lost(conn: Connection, provider: Connection, queue: str, name: str) -> str 
     A root may have come back by a dump that ends before the positions of its subscribers.
     """
     info = nodes.get_node_info(conn, queue)
+    if info.provider != name:
+        return None
     known = position_check.recall(conn, queue, info.worker)
-    if info.name == name or info.provider != name or known is None:
+    if known is None:
         return None
     facts = position_check.look(provider, queue, info.worker, known, info.last_tick)
     reason = position_check.rewind_obstacle(known, facts, name, info.last_tick)
