@@ -1,11 +1,14 @@
-"""Ctrl-C while Python loads the program."""
+"""Python loads the program: Ctrl-C meanwhile, and the search for garbage behind it."""
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
 import pytest
+
+from londiste.cli import COMMANDS, cli
 
 #: Sends the signal when a module of the program is imported.
 PROGRAM = """
@@ -34,3 +37,12 @@ def test_ctrl_c_during_an_import_is_no_traceback(module: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_a_loaded_command_searches_for_garbage_again() -> None:
+    gc.disable()
+    try:
+        assert cli.load("version", COMMANDS["version"]).name == "version"
+        assert gc.isenabled()
+    finally:
+        gc.enable()
