@@ -81,6 +81,9 @@ def first_line(text: str) -> str:
     return ""
 
 
+#: Refusals of a server, for all or for this role or database; libpq tells no SQLSTATE.
+_USED_UP = re.compile(r"too many (clients|connections)|connection slots are reserved")
+
 #: Messages of a pgbouncer or server that has no connection for this session, and the hints.
 _NONE_FREE = (
     (
@@ -89,7 +92,7 @@ _NONE_FREE = (
         " needs three sessions, and two for each copy: docs/howto/poolers.md",
     ),
     (
-        re.compile(r"too many (clients|connections)|connection slots are reserved"),
+        _USED_UP,
         "all connections are in use: end idle sessions, or raise max_connections or the connection"
         " limit of this role or database",
     ),
@@ -117,6 +120,11 @@ _REFUSED = (
         "check user, password and pg_hba.conf",
     ),
 )
+
+
+def is_used_up(message: str) -> bool:
+    """Whether a server has refused a session because all its connections are in use."""
+    return _USED_UP.search(message) is not None
 
 
 def refused_login(message: str) -> str:

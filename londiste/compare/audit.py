@@ -222,8 +222,7 @@ class Audit:
                 self._settings.db,
                 name="londiste compare",
                 autocommit=True,
-                answer_seconds=self._settings.answer_seconds,
-                unless_busy=True,
+                silent_seconds=self._settings.answer_seconds,
             )
         self._beat.beat(self._conn)
         later = {name for name, one in self._failing.items() if began < one.next}

@@ -210,8 +210,7 @@ def open_session(
         dsn or settings.db,
         name=name,
         autocommit=True,
-        answer_seconds=settings.answer_seconds,
-        unless_busy=True,
+        silent_seconds=settings.answer_seconds,
     )
 
 

@@ -126,8 +126,7 @@ def _session(
         name="londiste compare",
         autocommit=True,
         idle_timeout_ms=idle_timeout_ms,
-        answer_seconds=answer_seconds,
-        unless_busy=True,
+        silent_seconds=answer_seconds,
     ) as conn:
         yield conn
         with contextlib.suppress(psycopg.Error):

@@ -241,8 +241,7 @@ def _at_tick(
             name="londiste repair",
             replica=True,
             idle_timeout_ms=_IDLE_SECONDS * 1000,
-            answer_seconds=at.answer_seconds,
-            unless_busy=True,
+            silent_seconds=at.answer_seconds,
         ) as node,
         both_sides(at) as (root, _),
     ):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from londiste.db.connection import Connection, describe_dsn, limit_answers, usable
+from londiste.db.connection import Connection, describe_dsn, limit_answers, limit_silence, usable
 from londiste.db.queries import translated
 from londiste.errors import BadOption, LondisteError, TransientError
 from londiste.pgq import queues, ticks
@@ -78,7 +78,7 @@ class StandbySide:
                 wait_for_tick(conn, queue, last, _LOCKED)
                 exported = export(conn, queue, last)
                 tick = _tick_at(root, queue, exported.snapshot)
-            limit_answers(conn, self._answer_seconds, unless_busy=True)
+            limit_silence(conn, self._answer_seconds)
         except (LondisteError, psycopg.Error) as error:
             self.fail(error)
             return None

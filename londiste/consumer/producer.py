@@ -188,8 +188,7 @@ class Producer:
                     self._dsn,
                     name=f"londiste producer {self.queue}",
                     autocommit=True,
-                    answer_seconds=self._answer_seconds,
-                    unless_busy=True,
+                    silent_seconds=self._answer_seconds,
                 )
             assert self._conn is not None
             yield self._conn

@@ -59,8 +59,7 @@ class Effects:
                 lock_timeout_ms=round(self.lock_timeout * 1000),
                 synchronous=True,
                 # What the user's statements take, as long as the server works.
-                answer_seconds=self.lock_timeout + source.ANSWER_SECONDS,
-                unless_busy=True,
+                silent_seconds=self.lock_timeout + source.ANSWER_SECONDS,
             )
             use_own_names(conn)
             self._conn = conn

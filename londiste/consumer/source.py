@@ -182,8 +182,7 @@ class QueueSource:
             autocommit=True,
             lock_timeout_ms=round(self.lock_timeout * 1000),
             synchronous=self.synchronous,
-            answer_seconds=self.lock_timeout + ANSWER_SECONDS,
-            unless_busy=True,
+            silent_seconds=self.lock_timeout + ANSWER_SECONDS,
         )
 
     def _reading(self) -> Connection:

@@ -352,8 +352,7 @@ class GroupLoad:
             self.job.db,
             name="londiste copy",
             autocommit=True,
-            answer_seconds=self.job.answer_seconds,
-            unless_busy=True,
+            silent_seconds=self.job.answer_seconds,
         ) as conn:
             without_tasks(
                 conn,

@@ -146,8 +146,7 @@ def _builder(sides: CopySessions, index: str) -> Iterator[Connection]:
         replica=True,
         synchronous=True,
         lock_timeout_ms=sides.job.lock_timeout_ms,
-        answer_seconds=sides.job.answer_seconds,
-        unless_busy=True,
+        silent_seconds=sides.job.answer_seconds,
     ) as conn:
         # The server cancels the build of a killed process, where it can notice.
         with contextlib.suppress(psycopg.Error):

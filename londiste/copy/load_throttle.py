@@ -332,8 +332,7 @@ class LoadWatch:
             name=_NAME,
             autocommit=True,
             synchronous=True,
-            answer_seconds=_ANSWER_SECONDS,
-            unless_busy=True,
+            silent_seconds=_ANSWER_SECONDS,
         ) as there:
             probe = CommitProbe(there, self._end)
             first = self._commits(probe, where, _FIRST, _FIRST_SPACING)

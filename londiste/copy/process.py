@@ -394,9 +394,7 @@ class CopyProcess:
 
     def _session(self) -> contextlib.AbstractContextManager[Connection]:
         dsn, limit = self.job.db, self.job.answer_seconds
-        return session(
-            dsn, name="londiste copy", autocommit=True, answer_seconds=limit, unless_busy=True
-        )
+        return session(dsn, name="londiste copy", autocommit=True, silent_seconds=limit)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[Connection]:

@@ -195,8 +195,7 @@ class CopySessions:
                 replica=True,
                 synchronous=True,
                 lock_timeout_ms=self.job.lock_timeout_ms,
-                answer_seconds=self.job.answer_seconds,
-                unless_busy=True,
+                silent_seconds=self.job.answer_seconds,
             )
             # The server cancels the work of a killed process, where it can notice.
             with contextlib.suppress(psycopg.Error):
@@ -215,8 +214,7 @@ class CopySessions:
                 name=self.session_name,
                 autocommit=True,
                 lock_timeout_ms=self.job.lock_timeout_ms,
-                answer_seconds=self.job.answer_seconds,
-                unless_busy=True,
+                silent_seconds=self.job.answer_seconds,
             )
         return self._provider
 
@@ -319,8 +317,7 @@ class CopySessions:
                     location,
                     name=self.session_name,
                     autocommit=True,
-                    answer_seconds=self.job.answer_seconds,
-                    unless_busy=True,
+                    silent_seconds=self.job.answer_seconds,
                 ) as conn:
                     batches.unregister_consumer(conn, self.queue, self.consumer)
 
@@ -341,8 +338,7 @@ class CopySessions:
                             dsn,
                             name=self.session_name,
                             autocommit=True,
-                            answer_seconds=self.job.answer_seconds,
-                            unless_busy=True,
+                            silent_seconds=self.job.answer_seconds,
                         )
                     )
 

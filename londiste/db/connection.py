@@ -21,6 +21,7 @@ from londiste.dsn import describe_dsn as describe_dsn
 from londiste.dsn import masked as masked
 from londiste.dsn import parsed
 from londiste.errors import AccessDenied, LondisteError, NotSecured, from_database
+from londiste.wording import is_used_up
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
@@ -84,20 +85,22 @@ def without_limits(version: int) -> dict[str, str]:
     return {name: "0" for name, since in _LIMITS_SINCE.items() if version >= since}
 
 
-def limit_answers(conn: Connection, seconds: float | None, *, unless_busy: bool = False) -> None:
-    """Changes the ``answer_seconds`` of a session (``connect``).
-
-    unless_busy -- for statements that may take long: after this time another session asks the
-        server whether it is working, and ends this one, on both sides, only if it is not.
-    """
+def limit_answers(conn: Connection, seconds: float | None) -> None:
+    """Changes the ``answer_seconds`` of a session (``connect``)."""
     assert isinstance(conn, _Patient)
-    conn.answer_seconds, conn.unless_busy = seconds, unless_busy
+    conn.answer_seconds, conn.unless_busy = seconds, False
+
+
+def limit_silence(conn: Connection, seconds: float | None) -> None:
+    """Changes the ``silent_seconds`` of a session (``connect``)."""
+    assert isinstance(conn, _Patient)
+    conn.answer_seconds, conn.unless_busy = seconds, True
 
 
 def given_up_after(answer_seconds: float) -> float:
     """Seconds after which a session is given up whose server cannot be reached any more.
 
-    It asks twice (``limit_answers``): whether the server works, and to end its process.
+    It asks twice (``limit_silence``): whether the server works, and to end its process.
     """
     return answer_seconds + 2 * _ASK_SECONDS
 
@@ -120,7 +123,7 @@ def end_if_silent(conn: Connection, seconds: float, came: Callable[[], bool]) ->
 def ask_backend(conn: Connection) -> None:
     """Finds the server process of the session: a pooler reports another id.
 
-    For a session with ``limit_answers(unless_busy=True)``.  Raises NodeUnreachable.
+    For a session with ``limit_silence``.  Raises NodeUnreachable.
     """
     assert isinstance(conn, _Patient)
     try:
@@ -153,7 +156,7 @@ def connect(
     replica: bool = False,
     synchronous: bool = False,
     answer_seconds: float | None = None,
-    unless_busy: bool = False,
+    silent_seconds: float | None = None,
 ) -> Connection:
     """Opens a session on ``dsn`` (libpq connection string, URI or ``service=…``).
 
@@ -166,7 +169,10 @@ def connect(
         settings become; never weaker than what the database asks for now.
     answer_seconds -- the session breaks when a statement has no answer for so long, also where
         something on the way keeps the connection and lets nothing through; None: no limit.
-        ``limit_answers`` changes it, and explains ``unless_busy``.
+        ``limit_answers`` changes it.
+    silent_seconds -- the same for statements that may take long: after this time another session
+        asks the server whether it is working, and ends this one, on both sides, only if it is not.
+        ``limit_silence`` changes it.
 
     Raises AccessDenied, NodeUnreachable, UsageError or BadOption, and SharedBackend behind a pooler
     that does not give the session a backend of its own.  No password appears in any of them.
@@ -185,7 +191,10 @@ def connect(
                 ours.message, detail=ours.detail, hint=tls.hint_for(ours.message)
             ) from None
         raise ours from None
-    conn.answer_seconds, conn.unless_busy = answer_seconds, unless_busy
+    if silent_seconds is None:
+        limit_answers(conn, answer_seconds)
+    else:
+        limit_silence(conn, silent_seconds)
     conn.dsn, conn.place = dsn, describe_dsn(dsn)
     tls.warn_of_exposure(conn.info.hostaddr, conn.place, encrypted=conn.pgconn.ssl_in_use)
     conn.settings = {
@@ -303,12 +312,16 @@ class _Patient(psycopg.Connection[TupleRow]):
     def _is_busy(self) -> bool:
         """Whether the server is executing a statement of this session; False if unreachable.
 
-        One that cannot get rid of its rows does not work: nothing has come here.
+        One that cannot get rid of its rows does not work: nothing has come here.  One that is
+        there, and has no connection left for the question, may work.
         """
-        return self._ask("state = 'active' and wait_event is distinct from 'ClientWrite'")
+        return self._ask("state = 'active' and wait_event is distinct from 'ClientWrite'", True)
 
-    def _ask(self, what: LiteralString) -> bool:
-        """An expression over this session's row in pg_stat_activity; False if unreachable."""
+    def _ask(self, what: LiteralString, full: bool = False) -> bool:
+        """An expression over this session's row in pg_stat_activity; False if unreachable.
+
+        full -- the answer of a server that has no connection left.
+        """
         statement = "select {} from pg_catalog.pg_stat_activity where pid = %s"
         # The process of a session that has ended may have a successor of the same number.
         statement += " and backend_type = 'client backend' and application_name = %s"
@@ -319,8 +332,8 @@ class _Patient(psycopg.Connection[TupleRow]):
             ) as conn:
                 ours = [server_pid(self), name]
                 row = conn.execute(statement.format(what).encode(), ours).fetchone()
-        except (LondisteError, psycopg.Error):
-            return False
+        except (LondisteError, psycopg.Error) as error:
+            return full and is_used_up(str(error))
         return row is not None and bool(row[0])
 
 

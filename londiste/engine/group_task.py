@@ -200,8 +200,7 @@ class _Sides:
                 self.spec.source,
                 name="londiste copy of small tables",
                 autocommit=True,
-                answer_seconds=self.spec.answer_seconds,
-                unless_busy=True,
+                silent_seconds=self.spec.answer_seconds,
             )
             use_snapshot(self._source, self.spec.source, self.spec.snapshot)
 

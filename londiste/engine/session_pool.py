@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from londiste.db.connection import Connection, connect, limit_answers, usable
+from londiste.db.connection import Connection, connect, limit_silence, usable
 
 #: Seconds for which a session of a task waits for the next chunk.
 KEEP = 2.0
@@ -123,7 +123,7 @@ def lent(
     conn = _tasks.take(dsn, name, target=replica) if keep else None
     if conn is None:
         conn = connect(dsn, name=name, replica=replica, autocommit=True)
-    limit_answers(conn, answer_seconds, unless_busy=True)
+    limit_silence(conn, answer_seconds)
     try:
         yield conn
     except BaseException:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 import psycopg
 
@@ -15,11 +16,15 @@ from londiste.db.connection import (
     connect,
     describe_dsn,
     limit_answers,
+    limit_silence,
     server_pid,
 )
 from londiste.db.connstr.locations import reach as reach
 from londiste.db.queries import query, translated
 from londiste.errors import NodeBusy, NodeUnreachable
+
+#: How a limit of time is set on a session.
+_Limiting: TypeAlias = Callable[[Connection, float | None], None]
 
 #: server_version_num of the first release with the setting event_triggers.
 _SWITCH_FOR_EVENT_TRIGGERS = 170000
@@ -56,7 +61,7 @@ class Connections:
         self.extra = extra
         self._known = dict(known or {})
         self._names: dict[str, str] = {}
-        self._unless_busy = False
+        self._limiting: _Limiting = limit_answers
         self._open: dict[str, Connection] = {}
         self._alone: dict[str, tuple[str, str, bool]] = {}
         self._pids: dict[str, int] = {}
@@ -85,7 +90,7 @@ class Connections:
                     words + error.message, detail=error.detail, hint=error.hint
                 ) from error
             belongs_to(conn, self._names.get(dsn, ""))
-            limit_answers(conn, self.answer_seconds, unless_busy=self._unless_busy)
+            self._limiting(conn, self.answer_seconds)
             if not self._event_triggers:
                 without_event_triggers(conn)
             if dsn in self._pids:
@@ -120,16 +125,16 @@ class Connections:
     @contextlib.contextmanager
     def at_length(self) -> Iterator[None]:
         """Waits in the with block for long statements, as long as their server is alive."""
-        self._limit(self.answer_seconds, unless_busy=True)
+        self._limit(self.answer_seconds, limit_silence)
         try:
             yield
         finally:
             self._limit(self.answer_seconds)
 
-    def _limit(self, seconds: float | None, *, unless_busy: bool = False) -> None:
-        self.answer_seconds, self._unless_busy = seconds, unless_busy
+    def _limit(self, seconds: float | None, limiting: _Limiting = limit_answers) -> None:
+        self.answer_seconds, self._limiting = seconds, limiting
         for conn in self._open.values():
-            limit_answers(conn, seconds, unless_busy=unless_busy)
+            limiting(conn, seconds)
 
     def alone(self, dsn: str, node: str, queue: str, *, shared: bool = False) -> None:
         """Locks changes of the cascade at this node, for as long as the session lasts.

@@ -26,6 +26,7 @@ from londiste.db.connection import (
     Connection,
     describe_dsn,
     limit_answers,
+    limit_silence,
     usable,
     whereabouts,
 )
@@ -238,7 +239,7 @@ class StandbyReader:
         try:
             return replayed(conn, self.queue, bounds)
         finally:
-            limit_answers(conn, self.answer_seconds, unless_busy=True)
+            limit_silence(conn, self.answer_seconds)
 
     # -- state -----------------------------------------------------------------------------
 

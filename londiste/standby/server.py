@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from londiste.db.connection import Connection, ask_backend, connect, limit_answers
+from londiste.db.connection import Connection, ask_backend, connect, limit_silence
 from londiste.db.queries import records
 from londiste.errors import LondisteError, TransientError
 
@@ -61,7 +61,7 @@ def open_session(
         answer_seconds=answer_seconds,
     )
     try:
-        limit_answers(conn, answer_seconds, unless_busy=True)
+        limit_silence(conn, answer_seconds)
         ask_backend(conn)
         reason = refusal(provider, look(conn))
         if reason:

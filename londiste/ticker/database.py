@@ -241,8 +241,7 @@ class _Round:
                     autocommit=True,
                     lock_timeout_ms=self.lock_timeout_ms,
                     synchronous=True,
-                    answer_seconds=self.periods.answer,
-                    unless_busy=True,
+                    silent_seconds=self.periods.answer,
                 )
             maintenance.check(self.conn)
             self.opened = time.monotonic()

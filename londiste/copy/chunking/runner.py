@@ -91,8 +91,7 @@ def _break_off(sides: CopySessions, spec: CopySpec, table: ReplicatedTable, *, k
         name="londiste copy",
         autocommit=True,
         lock_timeout_ms=1000,
-        answer_seconds=sides.job.answer_seconds,
-        unless_busy=True,
+        silent_seconds=sides.job.answer_seconds,
     ) as conn:
         end = attempts.halt if keep else attempts.abandon
         end(conn, sides.queue, table.name, spec.attempt)

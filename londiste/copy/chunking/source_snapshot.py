@@ -76,8 +76,7 @@ def exported_snapshot(sides: CopySessions) -> Iterator[SourceSnapshot]:
         name=sides.session_name,
         autocommit=True,
         lock_timeout_ms=sides.job.lock_timeout_ms,
-        answer_seconds=sides.job.answer_seconds,
-        unless_busy=True,
+        silent_seconds=sides.job.answer_seconds,
     ) as conn:
         with translated(conn):
             conn.execute("begin isolation level repeatable read, read only")

@@ -129,8 +129,7 @@ class Proofs:
             self._location,
             name="londiste worker: proofs",
             autocommit=True,
-            answer_seconds=self._answer_seconds,
-            unless_busy=True,
+            silent_seconds=self._answer_seconds,
         ) as conn:
             yield conn
 

@@ -175,8 +175,7 @@ class Runner:
             autocommit=True,
             synchronous=True,
             idle_timeout_ms=IDLE_SECONDS * 1000,
-            answer_seconds=self.answer_seconds,
-            unless_busy=True,
+            silent_seconds=self.answer_seconds,
         )
 
     def _require(self, conn: Connection, planned: Sequence[Planned]) -> None:

@@ -65,7 +65,7 @@ def stage_slice(task: StageTask[Any], fill: Callable[[Connection, Connection], S
     raises; then nothing is left behind.
     """
     spec, number = task.spec, task.slice.number
-    patient = {"autocommit": True, "answer_seconds": spec.answer_seconds, "unless_busy": True}
+    patient = {"autocommit": True, "silent_seconds": spec.answer_seconds}
     with session(spec.target, name=attempts.task_name(spec.queue), **patient) as conn:
         where = describe_dsn(spec.target)
         with translated(where):

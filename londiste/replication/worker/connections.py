@@ -15,7 +15,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
 from londiste.cascade.progress import POSITION_LOST_HINT, STOP_WORKER
 from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
-from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_answers
+from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_silence
 from londiste.db.ddl import literal
 from londiste.db.names import argument
 from londiste.db.notify import Listener
@@ -53,8 +53,7 @@ def own_node(settings: WorkerSettings) -> Connection:
             lock_timeout_ms=round(settings.lock_timeout * 1000),
             replica=True,
             synchronous=True,
-            answer_seconds=settings.answer_seconds,
-            unless_busy=True,
+            silent_seconds=settings.answer_seconds,
         )
     try:
         # The server notices a killed worker while it still works for it, where it can.
@@ -94,7 +93,7 @@ def provider(
             answer_seconds=answer_seconds,
         )
     try:
-        limit_answers(conn, answer_seconds, unless_busy=True)
+        limit_silence(conn, answer_seconds)
         ask_backend(conn)
         owners.require(conn)
         answers = nodes.get_node_info(conn, queue)

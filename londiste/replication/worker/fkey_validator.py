@@ -141,8 +141,7 @@ class ForeignKeys:
                 autocommit=True,
                 lock_timeout_ms=round(self._lock_timeout * 1000),
                 synchronous=True,
-                answer_seconds=self._answer_seconds,
-                unless_busy=True,
+                silent_seconds=self._answer_seconds,
             ) as conn:
                 # A server that reads for a killed worker shall notice, where it can.
                 with contextlib.suppress(psycopg.Error):

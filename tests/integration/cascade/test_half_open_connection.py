@@ -9,6 +9,7 @@ from contextlib import closing
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import OperationKind
@@ -42,6 +43,17 @@ def test_a_server_that_is_not_heard_of_any_more_is_unreachable(line: Line) -> No
             call.value(conn, "pgq.version")
         assert time.monotonic() - began < 20
         assert conn.closed
+
+
+def test_a_server_without_a_connection_for_the_question_may_be_working(pgq_db: Database) -> None:
+    role = f"busy_{pgq_db.name}"
+    pgq_db.execute(f"create role {role} login connection limit 1")
+    try:
+        dsn = make_conninfo(pgq_db.dsn, user=role)
+        with session(dsn, autocommit=True, silent_seconds=0.3) as conn:
+            assert conn.execute("select 'done' from pg_sleep(1)").fetchone() == ("done",)
+    finally:
+        pgq_db.execute(f"drop role {role}")
 
 
 def test_what_is_said_of_a_session_names_its_node(line: Line) -> None:

@@ -350,7 +350,7 @@ def test_a_source_that_falls_silent_is_given_up(
         "insert into public.t select i, repeat('x', 200) from generate_series(1, 50000) i"
     )
     writer = sides[1].connect()
-    limited = {"name": "half open", "autocommit": True, "answer_seconds": 1.0, "unless_busy": True}
+    limited = {"name": "half open", "autocommit": True, "silent_seconds": 1.0}
     with Line(sides[0].dsn) as line, session(line.dsn, **limited) as reader:
         reader.execute("begin isolation level repeatable read")
         with pytest.raises(NodeUnreachable, match=r"127\.0\.0\.1.*not responded for 1 s"):
@@ -371,7 +371,7 @@ def test_a_source_that_works_for_long_is_waited_for(
     sides: tuple[Database, Database], raw: bool
 ) -> None:
     sides[0].execute("insert into public.t values (1, 'x')")
-    with session(sides[0].dsn, autocommit=True, answer_seconds=0.5, unless_busy=True) as reader:
+    with session(sides[0].dsn, autocommit=True, silent_seconds=0.5) as reader:
         with sides[1].connect() as writer, writer.transaction():
             out = copy.copy_out(TABLE, COLUMNS, where="pg_sleep(1) is not null")
             copied = copy.pipe(reader, out, writer, copy.copy_in(TABLE, COLUMNS), raw=raw)

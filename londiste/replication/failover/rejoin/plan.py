@@ -28,7 +28,7 @@ from londiste.cascade.switching.rejoin_checks import Readmit, Returned
 from londiste.cascade.switching.steps.notes import AtNode, Begin, End, NodeAddress, TagDead, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot
 from londiste.daemon import crash
-from londiste.db.connection import Connection, limit_answers, session
+from londiste.db.connection import Connection, limit_silence, session
 from londiste.db.names import argument
 from londiste.db.queries import translated
 from londiste.errors import StateError
@@ -297,7 +297,7 @@ class ComeBack(AtNode):
             answer_seconds=sites.answer_seconds,
         ) as conn:
             # To undo many rows takes long.
-            limit_answers(conn, sites.answer_seconds, unless_busy=True)
+            limit_silence(conn, sites.answer_seconds)
             with translated(self.at.name), conn.transaction():
                 yield conn
 
