@@ -224,10 +224,10 @@ def execute(
         _undo(switch, sites, error, closed=closed)
         raise
     try:
-        count += plan.execute([switch.promoting], sites, report)
+        count += _promote(switch, sites, report)
     except (LondisteError, psycopg.Error) as failed:
         ours = from_database(failed)
-        if isinstance(ours, TransientError) and not isinstance(ours, (LockTimeout, Deadlock)):
+        if _is_unknown(ours):
             ours.say_more(
                 "the old root is closed, and it is unknown whether the new one is promoted",
                 "writes may be blocked: repeat the command, or undo it with --rollback",
@@ -247,6 +247,22 @@ def execute(
             hint="" if isinstance(ours, TransientError) else _then(ours.hint, again),
         )
         raise ours from failed
+
+
+def _promote(switch: Switchover, sites: Connections, report: Callable[[Step], None]) -> int:
+    """Promotes the new root.  When the answer is lost, a new session ends the first and looks."""
+    with sites.answering(max(switch.block, _ANSWER_SECONDS)):
+        try:
+            return plan.execute([switch.promoting], sites, report)
+        except (LondisteError, psycopg.Error) as failed:
+            if not _is_unknown(from_database(failed)):
+                raise
+        return plan.execute([switch.promoting], sites, report)
+
+
+def _is_unknown(error: LondisteError) -> bool:
+    """Whether it is unknown what a step has done, after this error."""
+    return isinstance(error, TransientError) and not isinstance(error, (LockTimeout, Deadlock))
 
 
 def _then(hint: str, more: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
 import pytest
 
+from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log, switchover
 from londiste.cascade.switching.operation_log import OperationKind
@@ -20,6 +22,9 @@ from londiste.orchestration import steps
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import QUEUE, Node, Nodes
 from tests.support import lines
+
+#: The tick that node ``branch`` has.
+POSITION = "select last_tick_id from pgq_node.local_state where consumer_name = 'w_branch'"
 
 
 @dataclass(frozen=True)
@@ -235,7 +240,6 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
     root = nodes_of.root()
     branch = nodes_of.below(root, "branch", NodeType.BRANCH)
     old, new, ticket = NodeAddress("root", root.dsn), NodeAddress("branch", branch.dsn), Ticket()
-    position = "select last_tick_id from pgq_node.local_state where consumer_name = 'w_branch'"
     begins = [
         Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket, from_node="root")
         for at in (old, new)
@@ -245,7 +249,7 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
         before=begins,
         closing=[*closing, Refused(branch)] if when == "closing" else closing,
         # No worker runs: it is where it was made.
-        promoting=Promote(new, QUEUE, ticket, lambda: int(branch.db.value(position))),
+        promoting=Promote(new, QUEUE, ticket, lambda: int(branch.db.value(POSITION))),
         after=[Refused(root)],
         undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
         begun=False,
@@ -305,3 +309,38 @@ def test_a_root_whose_answer_is_lost_when_it_closes_is_opened_soon(
             switchover.execute(switch, sites)
         assert "the old root takes events again" in told.value.detail
     assert _write(root) is None
+
+
+def test_a_promotion_whose_answer_is_lost_is_looked_up_in_a_new_session(
+    nodes_of: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    real = operation_log.promote
+    with lines.Line(branch.dsn) as line, Connections(name="test", answer_seconds=30) as sites:
+
+        def deafened(*args: Any) -> None:
+            monkeypatch.setattr(operation_log, "promote", real)
+            line.stall(deaf=True)
+            real(*args)
+
+        monkeypatch.setattr(operation_log, "promote", deafened)
+        old, new = NodeAddress("root", root.dsn), NodeAddress("branch", line.dsn)
+        ticket = Ticket()
+        switch = switchover.Switchover(
+            before=[
+                Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket)
+                for at in (old, new)
+            ],
+            closing=[CloseRoot(old, QUEUE, ticket)],
+            promoting=Promote(new, QUEUE, ticket, lambda: int(branch.db.value(POSITION))),
+            after=(),
+            undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+            begun=False,
+            block=0.2,
+        )
+        began = time.monotonic()
+        switchover.execute(switch, sites)
+        assert time.monotonic() - began < 20
+    with branch.connect() as conn:
+        assert nodes.get_node_info(conn, QUEUE).type is NodeType.ROOT
