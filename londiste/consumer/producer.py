@@ -60,12 +60,12 @@ class Producer:
             program: events belong to its transaction.
         answer_seconds -- with a connection string: a call raises NodeUnreachable when the server
             sends nothing for so many seconds, and does not work; the next call opens a new session.
-            None: no limit.
+            None: after a minute.
         """
         if answer_seconds is not None and not answer_seconds > 0:
             raise BadOption(
                 f"answer_seconds={answer_seconds}: not a number of seconds",
-                hint="give a number above 0, or None for no limit",
+                hint="give a number above 0, or None for a minute",
             )
         self.queue = queue
         self._dsn = db if isinstance(db, str) else None

@@ -76,6 +76,9 @@ _NETWORK_OF_SERVER: dict[str, str] = {
 #: idle: the process has stopped, or the connection is lost.
 IDLE_SECONDS = 10
 
+#: Seconds after which a session looks whether its server works for it, where nothing else is said.
+SILENT_SECONDS = 60.0
+
 #: Limits of the server for whole sessions and transactions, and the release that has them first.
 _LIMITS_SINCE: dict[str, int] = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
 
@@ -88,13 +91,15 @@ def without_limits(version: int) -> dict[str, str]:
 def limit_answers(conn: Connection, seconds: float | None) -> None:
     """Changes the ``answer_seconds`` of a session (``connect``)."""
     assert isinstance(conn, _Patient)
-    conn.answer_seconds, conn.unless_busy = seconds, False
+    conn.limit_seconds = SILENT_SECONDS if seconds is None else seconds
+    conn.unless_busy = seconds is None
 
 
 def limit_silence(conn: Connection, seconds: float | None) -> None:
     """Changes the ``silent_seconds`` of a session (``connect``)."""
+    limit_answers(conn, seconds)
     assert isinstance(conn, _Patient)
-    conn.answer_seconds, conn.unless_busy = seconds, True
+    conn.unless_busy = True
 
 
 def given_up_after(answer_seconds: float) -> float:
@@ -108,15 +113,15 @@ def given_up_after(answer_seconds: float) -> float:
 def end_if_silent(conn: Connection, seconds: float, came: Callable[[], bool]) -> bool:
     """In a wait outside the driver, of so many seconds: whether to count them anew.
 
-    came -- whether something has come meanwhile.  Raises psycopg.OperationalError when
-        ``answer_seconds`` have passed, and the server does not work for the session.
+    came -- whether something has come meanwhile.  Raises psycopg.OperationalError when the limit
+        of the session has passed, and the server does not work for it.
     """
-    if not isinstance(conn, _Patient) or conn.answer_seconds is None:
+    if not isinstance(conn, _Patient):
         return True
-    if seconds < conn.answer_seconds:
+    if seconds < conn.limit_seconds:
         return False
     if not ((conn.unless_busy and conn._is_busy()) or came()):
-        conn._give_up(conn.answer_seconds)
+        conn._give_up(conn.limit_seconds)
     return True
 
 
@@ -168,11 +173,11 @@ def connect(
     synchronous -- commits are flushed whatever the role's default says, and whatever the server's
         settings become; never weaker than what the database asks for now.
     answer_seconds -- the session breaks when a statement has no answer for so long, also where
-        something on the way keeps the connection and lets nothing through; None: no limit.
-        ``limit_answers`` changes it.
+        something on the way keeps the connection and lets nothing through.  ``limit_answers``
+        changes it.
     silent_seconds -- the same for statements that may take long: after this time another session
         asks the server whether it is working, and ends this one, on both sides, only if it is not.
-        ``limit_silence`` changes it.
+        So it is after SILENT_SECONDS when both are None.  ``limit_silence`` changes it.
 
     Raises AccessDenied, NodeUnreachable, UsageError or BadOption, and SharedBackend behind a pooler
     that does not give the session a backend of its own.  No password appears in any of them.
@@ -191,9 +196,8 @@ def connect(
                 ours.message, detail=ours.detail, hint=tls.hint_for(ours.message)
             ) from None
         raise ours from None
-    if silent_seconds is None:
-        limit_answers(conn, answer_seconds)
-    else:
+    limit_answers(conn, answer_seconds)
+    if silent_seconds is not None:
         limit_silence(conn, silent_seconds)
     conn.dsn, conn.place = dsn, describe_dsn(dsn)
     tls.warn_of_exposure(conn.info.hostaddr, conn.place, encrypted=conn.pgconn.ssl_in_use)
@@ -244,20 +248,21 @@ around_exchange: Callable[[], AbstractContextManager[None]] = contextlib.nullcon
 def _probe(params: dict[str, Any]) -> _Patient:
     """A second session with the same parameters, which a pooler may keep waiting."""
     probe = _Patient.connect(**{**params, "connect_timeout": "2"})
-    probe.answer_seconds = _PROBE_SECONDS
+    limit_answers(probe, _PROBE_SECONDS)
     return probe
 
 
 class _Patient(psycopg.Connection[TupleRow]):
     """A session with a time limit for the server's responses.
 
+    limit_seconds -- after them it is given up; with ``unless_busy`` if the server does not work.
     role -- statement for the beginning of each transaction; '' for none.
     backend -- process id on the server, where a pooler tells another one.
     """
 
     role: str = ""
-    answer_seconds: float | None = None
-    unless_busy: bool = False
+    limit_seconds: float = SILENT_SECONDS
+    unless_busy: bool = True
     backend: int | None = None
     node: str = ""
     place: str = "lost connection"
@@ -278,20 +283,22 @@ class _Patient(psycopg.Connection[TupleRow]):
 
     def wait(self, gen: Any, *args: Any, **named: Any) -> Any:
         """The driver's entry point for every exchange with the server."""
-        if self.answer_seconds is not None:
-            gen = self._bounded(gen, self.answer_seconds)
         with around_exchange():
-            return super().wait(gen, *args, **named)
+            return super().wait(self._bounded(gen, self.limit_seconds), *args, **named)
 
     def _bounded(self, gen: Any, seconds: float) -> Generator[Any, Any, Any]:
         """The same exchange with several checks per second."""
         deadline = time.monotonic() + seconds
+        asked = psycopg.pq.TransactionStatus.ACTIVE
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
                 if not ready and time.monotonic() >= deadline:
-                    if self.unless_busy and self._is_busy():
+                    # Without a question it is a wait for notifications.
+                    if self.pgconn.transaction_status != asked or (
+                        self.unless_busy and self._is_busy()
+                    ):
                         deadline = time.monotonic() + seconds
                         continue
                     # What came while the other session asked.

@@ -36,8 +36,8 @@ class Connections:
     lock_timeout -- seconds that a statement may wait for a lock.
     extra -- connection parameters that are added to the location of every other node.
     known -- connection strings that replace stored locations, which contain no password.
-    answer_seconds -- a server that does not answer for this time counts as unreachable; None: no
-        limit.
+    answer_seconds -- a server that does not answer for this time counts as unreachable; None: as
+        in ``connect``.
     event_triggers -- False: they do not fire for the DDL of the command, where the server (from
         PostgreSQL 17 on) allows it to this user.
 

@@ -16,7 +16,7 @@ from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cli import options
 from londiste.cli.queue import common as queue_commands
 from londiste.cli.setup import common as setup
-from londiste.db import call
+from londiste.db import call, connection
 from londiste.db.connection import Connection, limit_answers, session
 from londiste.errors import NodeUnreachable
 from londiste.orchestration.connections import Connections
@@ -43,6 +43,19 @@ def test_a_server_that_is_not_heard_of_any_more_is_unreachable(line: Line) -> No
             call.value(conn, "pgq.version")
         assert time.monotonic() - began < 20
         assert conn.closed
+
+
+def test_a_session_for_which_nobody_has_set_a_limit_has_one(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.5)
+    with session(line.dsn, autocommit=True) as conn:
+        assert conn.execute("select 'done' from pg_sleep(1)").fetchone() == ("done",)
+        # Nothing is asked.
+        assert list(conn.notifies(timeout=1)) == []
+        line.stall()
+        with pytest.raises(psycopg.OperationalError, match=r"has not responded for 0\.5 s"):
+            conn.execute("select 1")
 
 
 def test_a_server_without_a_connection_for_the_question_may_be_working(pgq_db: Database) -> None:
