@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from psycopg.errors import Error as DatabaseError
 
 from londiste.cascade.model import NodeType
-from londiste.cascade.switching import switchover
+from londiste.cascade.switching import switchover, switchover_records
 from londiste.cascade.switching.cluster_lock import lock
 from londiste.cascade.switching.cluster_state import ClusterState, look
 from londiste.cascade.switching.operation_log import Operation, OperationKind
@@ -193,7 +193,7 @@ def rollback(sites: Connections, pair: Pair, to: Side, *, explain: bool = False)
             f"the {to.name} database takes the writes already: the switch cannot be undone",
             hint=f"londiste migrate {command} finishes it; then londiste migrate {other}",
         )
-    return switchover.rollback(sites, seen, to.name)
+    return switchover_records.rollback(seen, to.name)
 
 
 def _require_nodes(sites: Connections, pair: Pair) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from londiste.cascade.switching import change_provider as moving
-from londiste.cascade.switching import switchover
+from londiste.cascade.switching import switchover, switchover_records
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.cli import options, output
@@ -67,9 +67,9 @@ def switchover_(
 
 
 def roll_back(where: Connections, scene: ClusterState, new: str, how: options.Execution) -> None:
-    noted = switchover.noted_switchover(scene, new)
-    other = None if noted is None else switchover.overtaken(scene, noted)
-    steps = switchover.rollback(where, scene, new)
+    noted = switchover_records.noted_switchover(scene, new)
+    other = None if noted is None else switchover_records.overtaken(scene, noted)
+    steps = switchover_records.rollback(scene, new)
     if noted is None or other is None:
         finish(steps, where, how, "rolled back: the old root takes events again", "")
         return
@@ -91,7 +91,7 @@ def switch_over(
     away = switchover.begun_away_from(scene, new)
     if away is not None:
         # The old root is wanted as root, so the switchover away from it is rolled back.
-        switchover.refuse_overtaken(scene, away)
+        switchover_records.refuse_overtaken(scene, away)
         output.message(f"{away.describe()} is not finished")
         roll_back(where, scene, away.new, how)
         return
