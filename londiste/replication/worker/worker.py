@@ -41,6 +41,7 @@ from londiste.errors import (
     InstallError,
     LockTimeout,
     LondisteError,
+    NodeBusy,
     NodeDropped,
     PositionLost,
     ServerStarting,
@@ -164,7 +165,7 @@ class Worker:
         with self._bound():
             try:
                 longest = self.settings.max_retry_delay
-                if started(self._start, self.signals, longest_pause=longest):
+                if started(self._begin, self.signals, longest_pause=longest):
                     self._loop.run()
             finally:
                 self.close()
@@ -213,6 +214,15 @@ class Worker:
         self._steps.stop()
         self._parts.beat.stop(self._sessions.target or self._sessions.reporter)
         self._sessions.close()
+
+    def _begin(self) -> None:
+        """Starts, and stores why it cannot for ``status``; but speaks for no other worker."""
+        try:
+            self._start()
+        except LondisteError as error:
+            if not isinstance(error, NodeBusy):
+                self._errors.store(error)
+            raise
 
     def _start(self) -> None:
         target = self._sessions.node()

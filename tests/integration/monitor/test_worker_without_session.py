@@ -89,3 +89,13 @@ def test_a_worker_that_may_not_open_its_session_is_no_worker_to_start(
         line_of = seen().worker
         assert line_of is not None
         assert (line_of.life, line_of.error) == (Life.ALIVE, "")
+    leaf.database.execute(f"revoke set on parameter session_replication_role from {role}")
+    with (
+        closing(Signals()) as signals,
+        closing(Worker(lambda: load(WorkerSettings, leaf.config), signals)) as worker,
+    ):
+        with pytest.raises(AccessDenied):
+            worker.run()
+    told = [text for source, text in seen().errors if source == "leaf_worker"]
+    assert told, seen().errors
+    assert f"user {role} may not set session_replication_role" in told[0]
