@@ -305,6 +305,8 @@ class _Patient(psycopg.Connection[TupleRow]):
                     ready = yield wanted
                     if not ready:
                         self._give_up(seconds)
+                if ready:
+                    deadline = time.monotonic() + seconds
                 wanted = gen.send(ready)
         except StopIteration as end:
             return end.value
@@ -319,10 +321,12 @@ class _Patient(psycopg.Connection[TupleRow]):
     def _is_busy(self) -> bool:
         """Whether the server is executing a statement of this session; False if unreachable.
 
-        One that cannot get rid of its rows does not work: nothing has come here.  One that is
-        there, and has no connection left for the question, may work.
+        One that cannot get rid of its rows does not work: nothing has come here.  Nor does one that
+        waits, in a pipeline or COPY, for what was sent.  One that is there, and has no connection
+        left for the question, may work.
         """
-        return self._ask("state = 'active' and wait_event is distinct from 'ClientWrite'", True)
+        working = "coalesce(wait_event, '') not in ('ClientRead', 'ClientWrite')"
+        return self._ask(f"state = 'active' and {working}", True)
 
     def _ask(self, what: LiteralString, full: bool = False) -> bool:
         """An expression over this session's row in pg_stat_activity; False if unreachable.

@@ -58,6 +58,19 @@ def test_a_session_for_which_nobody_has_set_a_limit_has_one(
             conn.execute("select 1")
 
 
+def test_a_server_that_waits_for_what_was_sent_does_not_work(line: Line, pgq_db: Database) -> None:
+    pgq_db.execute("create table public.t (a text)")
+    ends = pytest.raises(psycopg.OperationalError, match=r"has not responded for 0\.5 s")
+    with session(line.dsn, autocommit=True, silent_seconds=0.5) as conn, ends, conn.pipeline():
+        conn.execute("select 1").fetchone()
+        line.stall()
+        conn.execute("select 2")
+    with session(line.dsn, autocommit=True, silent_seconds=0.5) as conn, ends:
+        with conn.cursor() as cursor, cursor.copy("copy public.t from stdin") as copy:
+            copy.write_row(["x"])
+            line.stall()
+
+
 def test_a_server_without_a_connection_for_the_question_may_be_working(pgq_db: Database) -> None:
     role = f"busy_{pgq_db.name}"
     pgq_db.execute(f"create role {role} login connection limit 1")
