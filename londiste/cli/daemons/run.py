@@ -22,6 +22,9 @@ from londiste.settings.fields import ENV_PREFIX
 #: Groups of daemons that stop one after the other: lakes and dispatchers, workers, tickers.
 _GROUPS = 3
 
+#: What --set and the environment say of this process and not of its children: each is one process's.
+_OWN = ("metrics", "pidfile", "logfile")
+
 
 @click.command()
 @click.option(
@@ -49,9 +52,9 @@ def run(
     if daemon.signalled(own.pidfile):
         return
 
-    # The endpoint of this process is none of its children.
-    os.environ.pop(f"{ENV_PREFIX}METRICS", None)
-    of_children = {key: value for key, value in context.overrides.items() if key != "metrics"}
+    for key in _OWN:
+        os.environ.pop(f"{ENV_PREFIX}{key.upper()}", None)
+    of_children = {key: value for key, value in context.overrides.items() if key not in _OWN}
     # One log has one form of lines.
     of_children["log_format"] = own.log_format
     program = dataclasses.replace(plain, overrides=of_children).program()

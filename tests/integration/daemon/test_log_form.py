@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ def test_every_line_of_run_and_its_children_has_the_form(
     one_file: OneFile,
     program: Callable[..., Program],
     form: str,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
@@ -53,7 +55,9 @@ def test_every_line_of_run_and_its_children_has_the_form(
         " insert into a select i, 'x' from generate_series(1, 300) i"
     )
     assert one_file("apply").code == 0
-    runs = program("-c", str(one_file.path), "run")
+    # Of run alone: a pid file is one process's.
+    own = ("--set", f"pidfile={tmp_path}/run.pid")
+    runs = program("-c", str(one_file.path), *own, "run")
     rows = "select count(*) from a"
     wait_for(lambda: one_file.db["n2"].value(rows) == 300, what="the copy")
     source.execute("insert into a values (1000, 'secret-value')")
