@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from londiste.cascade.commands import install_sql
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation, OperationKind
@@ -95,6 +96,12 @@ NEXT: Mapping[Phase, str] = {
     Phase.ENDING: "londiste migrate finish continues",
 }
 
+#: The same while neither database is a node, and one has the SQL that the migration installed.
+_LEFT = (
+    "londiste migrate start continues a start; londiste migrate finish continues a finish, and"
+    " removes the SQL of the migration, which is still there"
+)
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -124,7 +131,11 @@ def look(sites: Connections, pair: Pair) -> Progress:
         if (found := setup.node(sites, side, pair.queue)) is not None
     }
     if not infos:
-        return Progress(Phase.NOT_BEGUN, None, 0, 0, None, (), (), (), NEXT[Phase.NOT_BEGUN])
+        marks = [
+            install_sql.marked(sites.at(s.dsn), setup.mark(pair)) for s in (pair.old, pair.new)
+        ]
+        then = _LEFT if any(marks) else NEXT[Phase.NOT_BEGUN]
+        return Progress(Phase.NOT_BEGUN, None, 0, 0, None, (), (), (), then)
     types = {name: info.type for name, info in infos.items()}
     conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
     noted = {

@@ -33,7 +33,11 @@ class Install:
         return not any(one.steps for one in plans)
 
     def run(self, sites: Connections) -> None:
-        conn = sites.at(self.side.dsn)
+        # Its tables are waited for longer than a silent server.
+        with sites.at_length():
+            self._install(sites.at(self.side.dsn))
+
+    def _install(self, conn: Connection) -> None:
         if installed(conn):
             apply.install(conn)
         else:
@@ -66,7 +70,8 @@ class Uninstall:
         return bool(remove.blockers(conn, remove.plan(conn), queues=True))
 
     def run(self, sites: Connections) -> None:
-        remove.uninstall(sites.at(self.side.dsn))
+        with sites.at_length():
+            remove.uninstall(sites.at(self.side.dsn))
 
 
 def installed(conn: Connection) -> bool:

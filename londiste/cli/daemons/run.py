@@ -22,7 +22,7 @@ from londiste.settings.fields import ENV_PREFIX
 #: Groups of daemons that stop one after the other: lakes and dispatchers, workers, tickers.
 _GROUPS = 3
 
-#: What --set and the environment say of this process and not of its children: each is one process's.
+#: What --set and the environment say of this process alone, and not of its children.
 _OWN = ("metrics", "pidfile", "logfile")
 
 

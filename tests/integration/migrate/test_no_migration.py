@@ -9,6 +9,7 @@ import pytest
 from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.migrate import setup
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import Nodes, refused_at_once
 from tests.fixtures.cluster import Database
@@ -28,6 +29,19 @@ def test_databases_without_a_migration_are_not_called_finished_or_new(
     printed = capsys.readouterr()
     said = "no migration between these databases: it is finished, or has not begun"
     assert printed.err.strip() == said
+
+
+def test_what_an_interrupted_finish_has_left_is_named(
+    new_database: Callable[..., Database], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = new_database(pgq=True), new_database()
+    pair = ["--from", old.dsn, "--to", new.dsn]
+    old.execute(f"comment on schema londiste is '{setup.MADE.format(queue='migrate')}'")
+    capsys.readouterr()
+    assert run(cli, ["migrate", "status", *pair]) == 0
+    assert "continues a finish, and removes the SQL" in capsys.readouterr().err
+    assert run(cli, ["migrate", "finish", *pair]) == 0
+    assert not old.value("select to_regnamespace('pgq') is not null")
 
 
 def test_finish_waits_for_no_other_command(

@@ -12,7 +12,8 @@ from londiste.cascade.commands.endpoint import endpoint
 from londiste.cascade.commands.install_sql import Install, Uninstall, administers, installed, marked
 from londiste.db.connection import Connection
 from londiste.embedded.postgres import Cluster
-from londiste.install import apply
+from londiste.errors import LockTimeout
+from londiste.install import apply, locks
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cluster import Database
 
@@ -68,6 +69,18 @@ def test_a_killed_installation_leaves_nothing_without_its_mark(
             assert marked(conn, "made by a test") and Install(side, "").done(sites)
             Uninstall(side, "made by a test").run(sites)
             assert not installed(conn)
+
+
+def test_who_reads_a_table_of_the_queue_is_named(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "PATIENCE", 1.5)
+    side = endpoint("shop", database.dsn, "replicate_shop")
+    with Connections(name="test", answer_seconds=0.5) as sites, database.connect() as reader:
+        Install(side, "made by a test").run(sites)
+        reader.execute("begin; select from pgq.queue")
+        with pytest.raises(LockTimeout, match=r"table pgq\.queue stays locked"):
+            Uninstall(side, "made by a test").run(sites)
 
 
 def test_a_user_of_existing_roles_needs_an_administrator(
