@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from londiste.daemon import logconfig, logcontext, logline
-from londiste.daemon.loghandlers import File, Syslog
+from londiste.daemon.loghandlers import File, RotatingFile, Syslog
 from londiste.errors import BadOption
 from londiste.settings import Settings
 
@@ -156,9 +156,7 @@ def _file(path: Path, rotate: tuple[int, int] | None) -> logging.Handler:
     if rotate is None:
         return File(path, encoding="utf-8")
     size, count = rotate
-    return logging.handlers.RotatingFileHandler(
-        path, maxBytes=size, backupCount=count, encoding="utf-8"
-    )
+    return RotatingFile(path, maxBytes=size, backupCount=count)
 
 
 def _syslog(ident: str, facility: str, address: str) -> logging.Handler:

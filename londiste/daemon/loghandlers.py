@@ -12,8 +12,9 @@ import logging.handlers
 import os
 import socket
 import sys
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from londiste.daemon.logjson import Json, encoded
 
@@ -50,13 +51,32 @@ class SaysOnce(logging.Handler):
                 print(f"{self.place()}: {sys.exc_info()[1]}", file=sys.stderr)
 
 
+def open_log(path: str | Path, flags: int) -> int:
+    """Opens a log file; a new one can be read by its owner and group alone."""
+    return os.open(path, flags, 0o640)
+
+
 class _Writes(SaysOnce):
     """What the handlers of files have in common."""
 
     baseFilename: str  # noqa: N815 -- logging's name
+    mode: str
+    encoding: str | None
+    errors: str | None
 
     def place(self) -> str:
         return f"logfile {self.baseFilename}"
+
+    def _open(self) -> TextIOWrapper:
+        # As that of a process in the background: also a file that replaces a rotated one.
+        file = open(  # noqa: SIM115 -- the handler closes it
+            self.baseFilename,
+            self.mode,
+            encoding=self.encoding,
+            errors=self.errors,
+            opener=open_log,
+        )
+        return cast("TextIOWrapper", file)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

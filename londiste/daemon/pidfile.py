@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from londiste.daemon.loghandlers import open_log
 from londiste.errors import BadOption, LondisteError, NodeBusy, StateError, TransientError
 
 #: Seconds for the end of a daemon: ``run`` stops three groups of daemons, each within 30.
@@ -249,7 +250,7 @@ def _daemonise(pidfile: PidFile, logfile: Path | None) -> None:
 
 def _append(logfile: Path) -> int:
     try:
-        return os.open(logfile, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+        return open_log(logfile, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError as error:
         raise BadOption(
             f"logfile {logfile}: {error.strerror}", hint="correct the setting logfile"

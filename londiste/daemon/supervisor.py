@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import logging.handlers
 import os
 import signal
 import sys
@@ -25,6 +24,7 @@ from typing import BinaryIO
 from londiste.daemon import crash, logcontext
 from londiste.daemon.child import Child
 from londiste.daemon.logging import formatter
+from londiste.daemon.loghandlers import File
 from londiste.daemon.logline import has_form
 from londiste.daemon.loop import describe
 from londiste.daemon.service_manager import waiting
@@ -86,7 +86,7 @@ def lines(logfile: Path | None, *, console: bool) -> list[logging.Handler]:
     """
     found: list[logging.Handler] = []
     if logfile is not None:
-        found.append(logging.handlers.WatchedFileHandler(logfile, encoding="utf-8"))
+        found.append(File(logfile, encoding="utf-8"))
     if console or logfile is None:
         found.append(logging.StreamHandler(sys.stderr))
     return found

@@ -52,6 +52,15 @@ def file(one_file: OneFile) -> OneFile:
     return one_file
 
 
+def test_a_table_without_a_key_is_refused_where_nothing_is_installed(one_file: OneFile) -> None:
+    one_file.write(ROLES, INCLUDE.replace("orders", "keyless"), pgq=False)
+    one_file.db["n1"].execute("create table keyless (v int)")
+    refused = one_file("apply")
+    assert refused.code == 2, refused
+    assert "table public.keyless has no primary key" in refused.err
+    assert 'write keyless = "whole_row"' in refused.err
+
+
 def test_mistakes_are_found_before_the_first_step(file: OneFile) -> None:
     for more, (said, hint) in MISTAKES.items():
         file.write(ROLES, more)

@@ -157,6 +157,7 @@ def test_a_rotating_file_that_somebody_moved_is_begun_anew(tmp_path: Path) -> No
     (tmp_path / "out").rename(tmp_path / "moved")
     log.info("after")
     assert [line["message"] for line in lines(tmp_path / "out")] == ["after"]
+    assert (tmp_path / "out").stat().st_mode & 0o027 == 0
 
 
 SYSLOG = """

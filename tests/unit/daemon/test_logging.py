@@ -28,6 +28,8 @@ def test_a_log_that_was_moved_away_is_opened_again(tmp_path: Path) -> None:
     log.info("after")
     assert "before" in (tmp_path / "log.1").read_text()
     assert "after" in path.read_text()
+    # As the first: for its owner and group.
+    assert path.stat().st_mode & 0o027 == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
