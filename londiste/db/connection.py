@@ -325,8 +325,9 @@ class _Patient(psycopg.Connection[TupleRow]):
         waits, in a pipeline or COPY, for what was sent.  One that is there, and has no connection
         left for the question, may work.
         """
+        # Without track_activities the state is disabled, and what it waits for still known.
         working = "coalesce(wait_event, '') not in ('ClientRead', 'ClientWrite')"
-        return self._ask(f"state = 'active' and {working}", True)
+        return self._ask(f"state in ('active', 'disabled') and {working}", True)
 
     def _ask(self, what: LiteralString, full: bool = False) -> bool:
         """An expression over this session's row in pg_stat_activity; False if unreachable.

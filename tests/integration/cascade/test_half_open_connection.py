@@ -82,6 +82,15 @@ def test_a_server_without_a_connection_for_the_question_may_be_working(pgq_db: D
         pgq_db.execute(f"drop role {role}")
 
 
+def test_a_server_that_tracks_no_activities_may_be_working(line: Line) -> None:
+    dsn = make_conninfo(line.dsn, options="-c track_activities=off")
+    with session(dsn, autocommit=True, silent_seconds=0.3) as conn:
+        assert conn.execute("select 'done' from pg_sleep(1)").fetchone() == ("done",)
+        line.stall()
+        with pytest.raises(psycopg.OperationalError, match="has not responded"):
+            conn.execute("select 1")
+
+
 def test_what_is_said_of_a_session_names_its_node(line: Line) -> None:
     with Connections(name="test", answer_seconds=1.0) as sites:
         sites.call_them({line.dsn: "branch7"})
