@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from londiste.db.connection import Connection, session
 from londiste.migrate.databases import MigrateSettings, Pair
 from londiste.orchestration import daemons
-from londiste.orchestration.daemons import TICKER, Daemons, Need, ticker_runs, worker_runs
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.daemons import (
+    TICKER,
+    Daemons,
+    Found,
+    Need,
+    Question,
+    ticker_runs,
+    worker_runs,
+)
 from londiste.settings import TickerSettings
 
 _KEYS = frozenset(MigrateSettings.model_fields) | frozenset(TickerSettings.model_fields)
@@ -25,34 +34,28 @@ def needs(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> list[Need]:
     return found
 
 
-def running(pair: Pair, conn: dict[str, Connection]) -> set[str]:
-    """The daemons that run, started by any process; ``conn`` by the names of the nodes."""
-    found = set()
-    if all(ticker_runs(conn[side.name]) for side in (pair.old, pair.new)):
-        found.add(TICKER)
-    found |= {s.worker for s in (pair.old, pair.new) if worker_runs(conn[s.name], pair.queue)}
-    return found
+def ask(sites: Connections, pair: Pair) -> Found:
+    """Which daemons run, started by any process; each database is asked on its own."""
+    sides = (pair.old, pair.new)
+    runs = partial(worker_runs, queue=pair.queue)
+    return daemons.ask(
+        (
+            # One ticker serves both.
+            *(Question(TICKER, side.dsn, ticker_runs) for side in sides),
+            *(Question(side.worker, side.dsn, runs) for side in sides),
+        ),
+        sites.at,
+    )
 
 
 def _children(pair: Pair, verbose: Sequence[str]) -> Daemons:
-    def look() -> set[str]:
-        with contextlib.ExitStack() as stack:
-            conn = {
-                side.name: stack.enter_context(
-                    session(
-                        side.dsn,
-                        name="londiste migrate",
-                        autocommit=True,
-                        answer_seconds=pair.answer_seconds,
-                    )
-                )
-                for side in (pair.old, pair.new)
-            }
-            return running(pair, conn)
+    def asked() -> Found:
+        with pair.sites() as sites:
+            return ask(sites, pair)
 
     return Daemons(
         needs(pair, verbose=verbose),
-        look,
+        asked,
         hint="check its log, here or where londiste migrate start runs; then repeat the command",
     )
 

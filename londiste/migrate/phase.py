@@ -10,8 +10,9 @@ from londiste.cascade.commands import install_sql
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation, OperationKind
+from londiste.errors import NodeUnreachable
 from londiste.migrate import daemons, setup, switching
-from londiste.migrate.databases import NEW, Pair
+from londiste.migrate.databases import NEW, Pair, Side
 from londiste.monitor import status
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
@@ -20,7 +21,8 @@ from londiste.replication import sqlapi as tables
 class Phase(StrEnum):
     """Phases of a migration.
 
-    A migration that is finished leaves nothing: it is NOT_BEGUN.
+    A migration that is finished leaves nothing: it is NOT_BEGUN.  UNKNOWN: a database does not
+    answer.
     """
 
     NOT_BEGUN = "not begun"
@@ -31,6 +33,7 @@ class Phase(StrEnum):
     CHANGING = "changing"
     SWITCHED = "switched"
     ENDING = "ending"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ NEXT: Mapping[Phase, str] = {
     Phase.SWITCHED: "londiste migrate verify; londiste migrate back returns,"
     " londiste migrate finish ends it",
     Phase.ENDING: "londiste migrate finish continues",
+    Phase.UNKNOWN: "check that both servers run, then repeat londiste migrate status",
 }
 
 #: The same while neither database is a node, and one has the SQL that the migration installed.
@@ -107,7 +111,7 @@ _LEFT = (
 class Progress:
     """Status of a migration.
 
-    root -- the side that takes writes: old or new.  None: neither, or not started.
+    root -- the side that takes writes: old or new.  None: neither, not started, or unknown.
     lag -- of the other side in seconds; None: unknown.
     running, missing -- daemons that run, started by any process, and that do not.
     """
@@ -158,7 +162,7 @@ def look(sites: Connections, pair: Pair) -> Progress:
     now = phase(seen)
     lag, errors = _health(pair, below, above)
     needed = [need.name for need in daemons.needs(pair)]
-    there = daemons.running(pair, conn) if len(infos) == 2 else set()
+    there = daemons.ask(sites, pair).certain() if len(infos) == 2 else set()
     return Progress(
         now,
         root,
@@ -169,6 +173,49 @@ def look(sites: Connections, pair: Pair) -> Progress:
         tuple(name for name in needed if name not in there),
         errors,
         _next(pair, now, noted),
+    )
+
+
+def look_at_answering(sites: Connections, pair: Pair) -> tuple[Progress, NodeUnreachable | None]:
+    """As ``look``; with one silent database what the other one knows, and the error.
+
+    Raises NodeUnreachable when neither answers.
+    """
+    silent: dict[str, NodeUnreachable] = {}
+    for side in (pair.old, pair.new):
+        try:
+            sites.at(side.dsn)
+        except NodeUnreachable as failure:
+            silent[side.name] = failure
+    if not silent:
+        return look(sites, pair), None
+    name, error = silent.popitem()
+    if silent:
+        raise error
+    return _look_at(sites, pair, pair.other(pair.side(name)), error), error
+
+
+def _look_at(sites: Connections, pair: Pair, side: Side, error: NodeUnreachable) -> Progress:
+    """What one database knows of the migration.  error -- of the other one."""
+    info, conn = setup.node(sites, side, pair.queue), sites.at(side.dsn)
+    root, mine = None, []
+    if info is not None:
+        noted = operation_log.find(conn, pair.queue)
+        root = takes_writes({side.name: info.type}, {side.name: noted} if noted else {})
+        mine = [t for t in tables.get_table_list(conn, pair.queue) if t.local]
+    there = daemons.ask(sites, pair)
+    needed = [need.name for need in daemons.needs(pair)]
+    return Progress(
+        Phase.UNKNOWN,
+        root,
+        len(mine),
+        # The state of a table is that of its copy, which the root does not have.
+        0 if root else sum(t.state == "ok" for t in mine),
+        None,
+        tuple(name for name in needed if name in there.running),
+        tuple(name for name in needed if name not in {*there.running, *there.unknown}),
+        (error.message,),
+        NEXT[Phase.UNKNOWN],
     )
 
 

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from londiste.daemon.child import Child
 from londiste.db.advisory_lock import job_holder
 from londiste.db.connection import Connection
 from londiste.db.queries import first
-from londiste.errors import LondisteError, TransientError
+from londiste.errors import LondisteError, TransientError, from_database
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,64 @@ class Need:
     name: str
     argv: tuple[str, ...]
     environment: dict[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether a daemon runs, as one of its databases knows it."""
+
+    daemon: str
+    dsn: str = field(repr=False)
+    runs: Callable[[Connection], bool]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the databases know about the daemons.
+
+    running -- started by any process.  unknown -- their database does not answer: the error.
+    """
+
+    running: Collection[str] = frozenset()
+    unknown: Mapping[str, LondisteError] = field(default_factory=dict)
+
+    def certain(self) -> set[str]:
+        """The daemons that run.  Raises the error of a database that does not answer."""
+        for error in self.unknown.values():
+            raise error
+        return set(self.running)
+
+
+def ask(questions: Iterable[Question], at: Callable[[str], Connection]) -> Found:
+    """Asks each database on its own: one that does not answer conceals nothing about others.
+
+    at -- the connection for a connection string.
+    """
+    silent: dict[str, LondisteError] = {}
+    answers: dict[str, list[bool | LondisteError]] = {}
+    for one in questions:
+        answer: bool | LondisteError | None = silent.get(one.dsn)
+        if answer is None:
+            try:
+                answer = one.runs(at(one.dsn))
+            except (LondisteError, psycopg.Error) as error:
+                answer = silent[one.dsn] = from_database(error)
+        answers.setdefault(one.daemon, []).append(answer)
+    return concluded(answers)
+
+
+def concluded(answers: Mapping[str, Sequence[bool | LondisteError]]) -> Found:
+    """Pure: a daemon runs if all of its databases say so; one that denies it is enough."""
+    running, unknown = set(), {}
+    for daemon, given in answers.items():
+        errors = [one for one in given if isinstance(one, LondisteError)]
+        if False in given:
+            continue
+        if errors:
+            unknown[daemon] = errors[0]
+        else:
+            running.add(daemon)
+    return Found(running, unknown)
 
 
 def need(
@@ -96,48 +154,71 @@ def worker_blocked(conn: Connection, queue: str) -> str:
 class Daemons:
     """The children of one command; ``look`` starts those that are missing.
 
-    running -- returns the names of the daemons that run, started by any process.
+    asked -- returns which daemons run, started by any process.
     hint -- for the error when one does not start.
     """
 
-    def __init__(
-        self, needs: Sequence[Need], running: Callable[[], set[str]], *, hint: str
-    ) -> None:
+    def __init__(self, needs: Sequence[Need], asked: Callable[[], Found], *, hint: str) -> None:
         self._needs = needs
-        self._running = running
+        self._asked = asked
         self._hint = hint
         self._children: dict[str, Child] = {}
         self._next_start: dict[str, float] = {}
         self._ended: dict[str, int] = {}
+        self._unknown: dict[str, str] = {}
 
-    def look(self) -> set[str]:
-        """Starts the daemons that do not run; returns those that ran already."""
-        found = self._running()
-        for need in self._needs:
-            child = self._children.get(need.name)
-            code = None if child is None else child.exit_code()
+    def look(self) -> Found:
+        """Starts the daemons that do not run; returns those that ran already.
+
+        A daemon whose database does not answer is not started until it does: it may run.
+        """
+        for name, child in list(self._children.items()):
+            code = child.exit_code()
             if code is not None:
-                log.warning("%s ended with exit code %s", need.name, code)
-                self._ended[need.name] = code
-                del self._children[need.name]
-                self._next_start[need.name] = time.monotonic() + 2 * PERIOD
-                child = None
+                log.warning("%s ended with exit code %s", name, code)
+                self._ended[name] = code
+                del self._children[name]
+                self._next_start[name] = time.monotonic() + 2 * PERIOD
+        found = self._asked()
+        for need in self._needs:
             late = time.monotonic() >= self._next_start.get(need.name, 0.0)
-            if child is None and need.name not in found and late:
+            there = {*self._children, *found.running, *found.unknown}
+            if need.name not in there and late:
                 try:
                     self._children[need.name] = Child.start(need.argv, env=need.environment)
                 except OSError as error:
                     log.warning("%s cannot start: %s", need.name, error.strerror or error)
                     self._ended[need.name] = EXIT_NOT_STARTED
                     self._next_start[need.name] = time.monotonic() + 2 * PERIOD
+        self._report(found)
         return found
 
+    def _report(self, found: Found) -> None:
+        """Logs which daemons are not monitored, when it changes."""
+        now = {
+            need.name: str(found.unknown[need.name])
+            for need in self._needs
+            if need.name in found.unknown
+        }
+        for text in dict.fromkeys(now.values()):
+            names = [name for name, other in now.items() if other == text]
+            if any(self._unknown.get(name) != text for name in names):
+                log.warning("%s: not monitored: %s", ", ".join(names), text)
+        again = [name for name in self._unknown if name not in now]
+        if again:
+            log.info("%s: monitored again", ", ".join(again))
+        self._unknown = now
+
     def wait(self) -> None:
-        """Waits until all run.  Raises TransientError when one does not start."""
+        """Waits until all run.
+
+        Raises TransientError when one does not start, and the error of a database that does not
+        answer.
+        """
         began = time.monotonic()
         wanted = {need.name for need in self._needs}
         while True:
-            missing = wanted - self.look()
+            missing = wanted - self.look().certain()
             if not missing:
                 return
             limit = _START_SECONDS if missing & set(self._ended) else _BUSY_SECONDS
@@ -171,14 +252,6 @@ def kept(daemons: Daemons) -> Iterator[Daemons]:
         yield daemons
     finally:
         daemons.close()
-
-
-def watch(daemons: Daemons) -> None:
-    """Checks the daemons once; retries later if a database does not answer."""
-    try:
-        daemons.look()
-    except (LondisteError, psycopg.Error) as error:
-        log.warning("the daemons are not monitored: %s", error)
 
 
 def _environment(settings: Mapping[str, Any], known: Collection[str]) -> dict[str, str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from londiste.orchestration import daemons
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import (
     TICKER,
     Daemons,
+    Found,
     Need,
+    Question,
     ticker_runs,
     worker_blocked,
     worker_runs,
@@ -32,17 +35,19 @@ def needs(replications: Sequence[Replication], *, verbose: Sequence[str] = ("-q"
     return found
 
 
-def running(sites: Connections, replications: Sequence[Replication]) -> set[str]:
-    """The daemons that run, started by any process."""
-    found = {
-        one.worker
-        for replication in replications
-        for one in replication.all
-        if worker_runs(sites.at(one.dsn), replication.queue)
-    }
-    if ticker_runs(sites.at(replications[0].source.dsn)):
-        found.add(TICKER)
-    return found
+def ask(sites: Connections, replications: Sequence[Replication]) -> Found:
+    """Which daemons run, started by any process; each database is asked on its own."""
+    return daemons.ask(
+        (
+            Question(TICKER, replications[0].source.dsn, ticker_runs),
+            *(
+                Question(one.worker, one.dsn, partial(worker_runs, queue=replication.queue))
+                for replication in replications
+                for one in replication.all
+            ),
+        ),
+        sites.at,
+    )
 
 
 def blocked(sites: Connections, replications: Sequence[Replication]) -> dict[str, str]:
@@ -58,12 +63,12 @@ def blocked(sites: Connections, replications: Sequence[Replication]) -> dict[str
 def children(replications: Sequence[Replication], *, verbose: Sequence[str] = ("-q",)) -> Daemons:
     """The daemons as children of this process; those that run already are kept."""
 
-    def look() -> set[str]:
+    def asked() -> Found:
         with replications[0].sites() as sites:
-            return running(sites, replications)
+            return ask(sites, replications)
 
     return Daemons(
         needs(replications, verbose=verbose),
-        look,
+        asked,
         hint="check the messages above; then repeat the command",
     )

@@ -28,7 +28,7 @@ from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.connstr.locations import reach
 from londiste.db.queries import tuples
-from londiste.errors import AccessDenied, BadOption, LondisteError, StateError
+from londiste.errors import AccessDenied, BadOption, LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 from londiste.settings import WorkerSettings
@@ -168,6 +168,19 @@ def identify(
         for dsn in targets:
             found.append(_target(sites.at(dsn), dsn, queue, number, found, members))
     return Replication(settings, queue, provider, tuple(found[1:]), _may_work(source), first)
+
+
+def unreachable(settings: ReplicateSettings, dsns: Sequence[str]) -> dict[str, NodeUnreachable]:
+    """The databases that do not answer, each with its error."""
+    found: dict[str, NodeUnreachable] = {}
+    for dsn in dsns:
+        parameters(dsn)
+        try:
+            with session(dsn, name=NAME, answer_seconds=settings.answer_seconds):
+                pass
+        except NodeUnreachable as error:
+            found[dsn] = error
+    return found
 
 
 def _may_work(dsn: str) -> bool:

@@ -97,6 +97,17 @@ def _further(sites: Connections, first: Replication) -> dict[str, int]:
     return found
 
 
+def of_target(conn: Connection, queue: str) -> list[tuple[str, NodeInfo]]:
+    """The queues of the replication with this first queue, as a target has them; and its nodes."""
+    return [
+        (name, node)
+        for name in _node_queues(conn)
+        if (node := node_of(conn, name)) is not None
+        and node.type is not NodeType.ROOT
+        and (name == queue or is_further(name, node, queue))
+    ]
+
+
 def _taken(sites: Connections, first: Replication) -> set[str]:
     """Names of queues that exist in the databases, whatever for."""
     source = sites.at(first.source.dsn)

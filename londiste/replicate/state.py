@@ -62,11 +62,13 @@ class NodeState:
         return caught_up and not self.waiting and self.ok == self.tables and not self.errors
 
 
-def line(state: NodeState) -> str:
-    """Pure: one line about a node."""
+def line(state: NodeState, *, lag_known: bool = True) -> str:
+    """Pure: one line about a node.  lag_known -- False: the source does not answer."""
     counted = f"{state.tables} tables" if state.tables != 1 else "1 table"
     if state.root:
         words = f"root, {counted}"
+    elif not lag_known:
+        words = f"{state.ok} of {counted} in sync, lag unknown"
     elif state.in_sync:
         words = f"in sync, {counted}"
     elif state.ok < state.tables:
@@ -218,7 +220,7 @@ def look(
     readers = {one.consumer_name for one in queues.get_consumer_info(root, queue)}
     ticker = daemons.ticker(root, daemons.find(root, queue)).life
     for target in targets:
-        state = _look_at(sites, target, queue)
+        state = look_at_target(sites, target, queue)
         # Whether its tick stays in the queue is unknown if the source does not know its worker.
         position = at.get(ticks[target.name]) if target.worker in readers else None
         found.append(_placed(state, position, at.get(newest), ticker))
@@ -248,7 +250,8 @@ def _placed(
     )
 
 
-def _look_at(sites: Connections, target: Endpoint, queue: str) -> NodeState:
+def look_at_target(sites: Connections, target: Endpoint, queue: str) -> NodeState:
+    """Asks a target alone; its lag is unknown."""
     conn = sites.at(target.dsn)
     mine = [t for t in tables.get_table_list(conn, queue) if t.local]
     errors = tuple(

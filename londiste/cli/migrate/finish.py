@@ -85,11 +85,15 @@ def finish(
     )
 
 
+def _workers(sites: Connections, pair: Pair) -> set[str]:
+    return daemons.ask(sites, pair).certain() - {TICKER}
+
+
 def _wait_for_quiet(sites: Connections, pair: Pair) -> None:
     """Waits until the daemons of the nodes have ended; warns about those that have not."""
     conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
-    wait_until(lambda: not daemons.running(pair, conn) - {TICKER}, _QUIET_SECONDS)
-    if left := daemons.running(pair, conn) - {TICKER}:
+    wait_until(lambda: not _workers(sites, pair), _QUIET_SECONDS)
+    if left := _workers(sites, pair):
         output.warning(f"still running: {', '.join(sorted(left))}; stop them")
     # The ticker of the migration ends with them, and would miss its SQL; another one stays.
     wait_until(lambda: not any(map(ticker_runs, conn.values())), _TICKER_SECONDS)

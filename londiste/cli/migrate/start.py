@@ -22,7 +22,7 @@ from londiste.migrate.phase import Phase
 from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.daemons import PERIOD, STOP_SECONDS, Daemons, watch
+from londiste.orchestration.daemons import PERIOD, STOP_SECONDS, Daemons
 from londiste.replicate import state
 from londiste.replicate.state import NodeState
 
@@ -153,11 +153,11 @@ def stay(
     of those that follow the copy, the first, so that a failed poll does not hide it.
     own -- phases after which the command itself takes the next step, or has taken it.
     """
-    troubles = set[str]()
+    troubles = dict[str, int]()
     reached: Phase | None = None
     with sync_view(quiet=output.is_quiet()) as view:
         while not signals.stopping:
-            watch(children)
+            children.look()
             seen, found = _look(pair, troubles)
             if seen is not None:
                 reached = seen.phase if reached not in READY else reached
@@ -178,10 +178,11 @@ def stay(
     return reached
 
 
-def _look(pair: Pair, told: set[str]) -> tuple[phase.Progress | None, list[NodeState]]:
+def _look(pair: Pair, told: dict[str, int]) -> tuple[phase.Progress | None, list[NodeState]]:
     """The state of the migration and its nodes; None when it is unknown, as during finish.
 
-    told -- what went wrong the last time: it is reported when it recurs.
+    told -- what went wrong the last time, and how often in a row: it is reported when it recurs,
+    once.
     """
     nodes: list[NodeState] = []
     try:
@@ -192,10 +193,11 @@ def _look(pair: Pair, told: set[str]) -> tuple[phase.Progress | None, list[NodeS
                 nodes = state.look(sites, pair.queue, root, [pair.other(root)])
     except (LondisteError, psycopg.Error) as error:
         ours = from_database(error)
-        if ours.message in told:
+        times = told.get(ours.message, 0) + 1
+        if times == 2:
             output.warning(f"{ours.message}; retrying")
         told.clear()
-        told.add(ours.message)
+        told[ours.message] = times
         return None, []
     told.clear()
     return found, nodes

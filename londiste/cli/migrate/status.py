@@ -13,15 +13,24 @@ from londiste.migrate import phase
 @options.pass_context
 @common.databases
 @options.json_output(phase.Progress)
-def status(context: options.Context, source: str | None, target: str | None, as_json: bool) -> None:
-    """Show the phase of the migration and the next step."""
+def status(context: options.Context, source: str | None, target: str | None, as_json: bool) -> int:
+    """Show the phase of the migration and the next step.
+
+    If one database does not answer, this shows what the other one knows; the exit code is 6.
+    """
     pair = common.the_pair(context, source, target)
     with pair.sites() as sites:
-        found = phase.look(sites, pair)
+        found, silent = phase.look_at_answering(sites, pair)
     if as_json:
         output.as_json(found)
-        return
-    nobody = "none at the moment" if found.phase is phase.Phase.SWITCHING else None
+        return 0 if silent is None else silent.exit_code
+    nobody = {
+        phase.Phase.SWITCHING: "none at the moment",
+        phase.Phase.UNKNOWN: "unknown",
+    }.get(found.phase)
+    in_step = f"{found.in_step} of {found.tables}"
+    if silent is not None and found.root is not None:
+        in_step = f"unknown, of {found.tables}"
     lag = None if found.lag is None else f"{found.lag:.1f} s"
     output.table(
         ["what", "value"],
@@ -33,11 +42,14 @@ def status(context: options.Context, source: str | None, target: str | None, as_
                 else found.phase.value,
             ],
             ["takes writes", found.root or nobody],
-            ["tables in sync", f"{found.in_step} of {found.tables}"],
+            ["tables in sync", in_step],
             ["lag of the other", lag],
             ["running", ", ".join(found.running) or None],
             ["not running", ", ".join(found.missing) or None],
             *(["error", text] for text in found.errors),
         ],
     )
+    if silent is not None:
+        raise silent
     output.next_step(found.next)
+    return 0

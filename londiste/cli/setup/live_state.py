@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import click
 import psycopg
 
+from londiste.cascade.commands.endpoint import connections, endpoint, parameters
 from londiste.cli import output
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.inspect.common import announce
@@ -17,15 +20,18 @@ from londiste.compare import context as parties
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError, StateError, from_database
 from londiste.orchestration import daemons
+from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons
 from londiste.replicate import daemons as ours
-from londiste.replicate import setup, state
-from londiste.replicate.databases import Replication
+from londiste.replicate import queue_list, setup, state
+from londiste.replicate.databases import NAME, ReplicateSettings, Replication, clean
 
 #: Seconds between two looks at the nodes.
 _PERIOD = 0.5
 #: Seconds that compare waits for a worker.
 _COMPARE_SECONDS = 60.0
+#: Seconds in which workers notice that their nodes are dropped.
+_QUIET_SECONDS = 30.0
 #: Tables that one line names.
 _NAMED = 5
 
@@ -47,7 +53,7 @@ def stay(
     try:
         while not signals.stopping:
             if time.monotonic() >= next_watch:
-                daemons.watch(children)
+                children.look()
                 next_watch = time.monotonic() + daemons.PERIOD
             try:
                 found = state.by_queue(replications, state.look_at_all(sites, replications))
@@ -136,7 +142,7 @@ def status(
                     hint=f"finish the removal: {remove}; or finish the set-up: {start}",
                 )
         found = state.look_at_all(sites, replications)
-        running = ours.running(sites, replications) if found else set()
+        running = ours.ask(sites, replications).certain() if found else set()
         blocked = ours.blocked(sites, replications) if found else {}
     if len(replications) > 1:
         _print(state.total(found))
@@ -154,6 +160,31 @@ def status(
         output.message(f"start: {start}")
     for worker, text in blocked.items():
         output.warning(f"{worker} cannot run: {text}")
+
+
+def status_without_source(settings: ReplicateSettings, source: str, targets: Sequence[str]) -> None:
+    """Prints one line per node of the targets that answer: what they know without the source."""
+    queue = settings.queue_name or clean(parameters(source).get("dbname", ""))
+    for dsn in targets:
+        with connections(NAME, settings, ()) as sites:
+            found = queue_list.of_target(sites.at(dsn), queue)
+            for name, node in found:
+                target = endpoint(node.name, dsn, node.worker)
+                seen = state.look_at_target(sites, target, name)
+                if len(found) > 1:
+                    seen = replace(seen, name=f"{node.name}, queue {name}")
+                click.echo(output.cell(state.line(seen, lag_known=False)))
+
+
+def wait_for_quiet(sites: Connections, replications: Sequence[Replication]) -> None:
+    """Waits until the workers of dropped nodes have ended; warns about those that have not."""
+    deadline = time.monotonic() + _QUIET_SECONDS
+    with contextlib.suppress(psycopg.Error, LondisteError):
+        while left := ours.ask(sites, replications).certain() - {daemons.TICKER}:
+            if time.monotonic() >= deadline:
+                output.warning(f"still running: {', '.join(sorted(left))}; stop them")
+                return
+            time.sleep(0.2)
 
 
 def _print(found: Sequence[state.NodeState]) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import signal
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
-import psycopg
 
 from londiste.cli import options, output
 from londiste.cli.setup import live_state, preflight
@@ -19,7 +16,7 @@ from londiste.cli.sync_view import sync_view
 from londiste.daemon import pidfile
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED, stopped
-from londiste.dsn import masked, secrets_of, without_secrets
+from londiste.dsn import describe_dsn, masked, secrets_of, without_secrets
 from londiste.errors import BadOption, StateError
 from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
@@ -32,12 +29,10 @@ from londiste.replicate.databases import (
     connecting_queues,
     require_state,
     state_file,
+    unreachable,
 )
 from londiste.replicate.setup import Selection, Share
 from londiste.settings import databases_of
-
-#: Seconds in which workers notice that their nodes are dropped.
-_QUIET_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -195,17 +190,7 @@ def replicate(
         _remove(found, asked, drop_tables=drop_tables, explain=explain)
         return 0
     if status:
-        found = _existing(settings, source, targets)
-        background = pidfile.running(state_file(settings, source, targets[0], "pid"))
-        live_state.status(
-            found,
-            background,
-            asked.repeated("--detach"),
-            {queue: asked.of_queue(queue, "--status") for queue in _connecting(found)},
-            remove=asked.command("--remove"),
-        )
-        with found[0].sites() as sites:
-            _warn_left_out(sites, found, selection)
+        _status(settings, asked)
         return 0
     found = queue_list.identify_all(settings, source, targets, settings.queues)
     if detach and not explain:
@@ -243,7 +228,31 @@ def _existing(
     """The queues that connect these databases; the first one even if it does not exist."""
     found = queue_list.identify_all(settings, source, targets)
     with found[0].sites() as sites:
-        return queue_list.concerned(sites, found)
+        # Without a target, which queues connect them is unknown.
+        return queue_list.concerned(sites, found) if targets else found
+
+
+def _status(settings: ReplicateSettings, asked: Asked) -> None:
+    """Prints the nodes that answer.  Raises NodeUnreachable afterwards for those that do not."""
+    silent = unreachable(settings, (asked.source, *asked.targets))
+    for dsn in silent:
+        click.echo(output.cell(f"{describe_dsn(dsn)}: does not answer"))
+    answering = [dsn for dsn in asked.targets if dsn not in silent]
+    if asked.source in silent:
+        live_state.status_without_source(settings, asked.source, answering)
+    else:
+        found = _existing(settings, asked.source, answering)
+        live_state.status(
+            found,
+            pidfile.running(state_file(settings, asked.source, asked.targets[0], "pid")),
+            asked.repeated("--detach"),
+            {queue: asked.of_queue(queue, "--status") for queue in _connecting(found)},
+            remove=asked.command("--remove"),
+        )
+        with found[0].sites() as sites:
+            _warn_left_out(sites, found, asked.selection)
+    for error in silent.values():
+        raise error
 
 
 def _connecting(replications: Sequence[Replication]) -> list[str]:
@@ -349,7 +358,7 @@ def _remove(
             sites,
             replications,
             drop_tables=drop_tables,
-            quiet=lambda: _wait_for_quiet(sites, replications),
+            quiet=lambda: live_state.wait_for_quiet(sites, replications),
             report=lambda step: output.message(step.describe()),
             warn=output.warning,
         )
@@ -371,17 +380,6 @@ def _remove(
             f"the databases are still connected by queue {queue}:"
             f" {asked.of_queue(queue, '--remove')}"
         )
-
-
-def _wait_for_quiet(sites: Connections, replications: Sequence[Replication]) -> None:
-    """Waits until the workers of dropped nodes have ended; warns about those that have not."""
-    deadline = time.monotonic() + _QUIET_SECONDS
-    with contextlib.suppress(psycopg.Error):
-        while left := ours.running(sites, replications) - {daemons.TICKER}:
-            if time.monotonic() >= deadline:
-                output.warning(f"still running: {', '.join(sorted(left))}; stop them")
-                return
-            time.sleep(0.2)
 
 
 def _verbose(context: options.Context) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -42,6 +43,30 @@ def test_what_an_interrupted_finish_has_left_is_named(
     assert "continues a finish, and removes the SQL" in capsys.readouterr().err
     assert run(cli, ["migrate", "finish", *pair]) == 0
     assert not old.value("select to_regnamespace('pgq') is not null")
+
+
+def test_status_with_one_silent_database_shows_what_the_other_one_knows(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = nodes_of.root("old")
+    new = nodes_of.below(old, "new", NodeType.BRANCH)
+    away = "host=127.0.0.1 port=1 dbname=away"
+    call = ["--set", "queue_name=q", "migrate", "status"]
+
+    def said(source: str, target: str, *more: str) -> str:
+        capsys.readouterr()
+        assert run(cli, [*call, "--from", source, "--to", target, *more]) == 6
+        printed = capsys.readouterr()
+        assert more or "does not answer" in printed.err.partition("error: node")[2]
+        return printed.out
+
+    rows = dict(re.split("  +", row, maxsplit=1) for row in said(old.dsn, away).splitlines())
+    assert (rows["phase"], rows["takes writes"]) == ("unknown", "old")
+    # Who takes the writes is known to the silent one alone.
+    rows = dict(re.split("  +", row, maxsplit=1) for row in said(away, new.dsn).splitlines())
+    assert (rows["phase"], rows["takes writes"]) == ("unknown", "unknown")
+    assert '"root": "old"' in said(old.dsn, away, "--json")
+    assert not said(away, away)
 
 
 def test_finish_waits_for_no_other_command(

@@ -1,0 +1,105 @@
+"""One database that does not answer: the daemons of all others are kept running."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from dataclasses import replace
+
+import pytest
+from psycopg import conninfo
+
+from londiste.cascade.commands.endpoint import endpoint
+from londiste.cli import cli
+from londiste.cli.errors import run
+from londiste.errors import NodeUnreachable
+from londiste.migrate import daemons as of_migration
+from londiste.migrate.databases import MigrateSettings, pair
+from londiste.orchestration import daemons
+from londiste.orchestration.daemons import TICKER, Daemons
+from londiste.replicate import daemons as of_replication
+from londiste.replicate.databases import ReplicateSettings, Replication
+from tests.fixtures.cascade import QUEUE, Nodes
+from tests.fixtures.cluster import Database
+from tests.support.waiting import wait_for
+
+STAYS = (sys.executable, "-c", "import signal; signal.pause()")
+#: Nobody listens there.
+NOWHERE = "host=127.0.0.1 port=1 dbname=away"
+
+
+def _kept(children: Daemons, monkeypatch: pytest.MonkeyPatch) -> Daemons:
+    """With children that only stay, and are started again at once."""
+    monkeypatch.setattr(daemons, "PERIOD", 0.0)
+    needs = [replace(need, argv=STAYS) for need in children._needs]
+    monkeypatch.setattr(children, "_needs", needs)
+    return children
+
+
+def _replaced(children: Daemons) -> None:
+    """Kills the children, and waits until all are started again."""
+    before = dict(children._children)
+    for child in before.values():
+        child.signal(signal.SIGKILL)
+
+    def restarted() -> bool:
+        children.look()
+        now = children._children
+        return all(now.get(name, child) is not child for name, child in before.items())
+
+    wait_for(restarted, what=f"{', '.join(before)} to be started again")
+
+
+def test_a_silent_target_stops_no_restart_elsewhere(
+    pgq_db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = conninfo.make_conninfo(pgq_db.dsn, application_name="other")
+    source, away, target = (
+        endpoint(name, dsn, f"replicate_{name}")
+        for name, dsn in (("source", pgq_db.dsn), ("away", NOWHERE), ("target", other))
+    )
+    replication = Replication(ReplicateSettings(), "q", source, (away, target))
+    children = _kept(of_replication.children([replication]), monkeypatch)
+    with daemons.kept(children), caplog.at_level(logging.INFO, daemons.__name__):
+        children.look()
+        # The worker of the silent one may run in another process: nobody knows.
+        assert set(children.own) == {TICKER, source.worker, target.worker}
+        _replaced(children)
+        with pytest.raises(NodeUnreachable, match="node away does not answer"):
+            children.wait()
+    (said,) = (one.getMessage() for one in caplog.records if "not monitored" in one.getMessage())
+    assert said.startswith("replicate_away: not monitored: node away does not answer")
+
+
+def test_a_silent_old_database_keeps_the_ticker_of_the_new_one(
+    pgq_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = pair(MigrateSettings(from_db=NOWHERE, to_db=pgq_db.dsn))
+    with of_migration.kept(both) as children:
+        _kept(children, monkeypatch).look()
+        assert set(children.own) == {TICKER, both.new.worker}
+        _replaced(children)
+
+
+def test_status_shows_the_nodes_that_answer(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+
+    def said(*dsns: str) -> list[str]:
+        capsys.readouterr()
+        call = ["replicate", *dsns, "--also", NOWHERE.replace("away", "far")]
+        assert run(cli, [*call, "--queue", QUEUE, "--status"]) == 6
+        printed = capsys.readouterr()
+        assert "error: " in printed.err and "Connection refused" in printed.err
+        return printed.out.splitlines()
+
+    far = "far@127.0.0.1:1: does not answer"
+    silent, above, below = said(root.dsn, leaf.dsn)
+    assert (silent, above) == (far, f"{root.name}: root, 0 tables")
+    assert below.startswith("leaf: ")
+    assert said(root.dsn, NOWHERE)[2:] == [above]
+    away = "away@127.0.0.1:1: does not answer"
+    assert said(NOWHERE, leaf.dsn) == [away, far, "leaf: 0 of 0 tables in sync, lag unknown"]
