@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import TypedDict
 
 import click
@@ -13,6 +14,7 @@ from londiste.cli import options, output
 from londiste.cli.documents import Steps
 from londiste.cli.migrate import common
 from londiste.cli.sync_view import ViewLine, shown, sync_view
+from londiste.daemon.pidfile import running
 from londiste.daemon.signals import Signals, stopped
 from londiste.errors import LondisteError, StateError, from_database
 from londiste.migrate import daemons, phase, setup
@@ -69,6 +71,9 @@ def start(
     """
     pair = common.the_pair(context, source, target)
     settings = context.in_background(pair.settings, daemon)
+    if explain and (daemon.stop or daemon.kill or daemon.reload):
+        output.steps(_signalling(settings.pidfile, daemon), json_wanted=as_json)
+        return
     if daemon.signalled(settings.pidfile):
         return
     begin(pair, common.Asked(way, pg_dump, accept_definers), explain, as_json)
@@ -85,6 +90,14 @@ def start(
             reached = stay(pair, signals, children, READY if until_ready else ())
     if as_json:
         output.as_json(Ready(ready=reached in (*READY, Phase.NOT_BEGUN)))
+
+
+def _signalling(path: Path | None, daemon: options.DaemonCall) -> list[plan.Later]:
+    """What the call would signal."""
+    pid = running(path) if path is not None else None
+    if pid is None:
+        return []
+    return [plan.Later(f"send SIGHUP to process {pid}" if daemon.reload else f"stop process {pid}")]
 
 
 def begin(pair: Pair, asked: common.Asked, explain: bool, as_json: bool) -> None:

@@ -182,12 +182,17 @@ def replicate(
             "--drop-tables requires --remove", hint=asked.command("--remove", "--drop-tables")
         )
     if stop:
-        _stop(settings, asked)
+        stopping = _stop(settings, asked, explain=explain)
+        if explain:
+            output.steps(stopping)
         return 0
     if removing:
-        _stop(settings, asked, quiet=True)
+        stopping = _stop(settings, asked, quiet=True, explain=explain)
         found = _existing(settings, source, targets)
-        _remove(found, asked, drop_tables=drop_tables, explain=explain)
+        if explain:
+            output.steps([*stopping, *_removing(found, drop_tables=drop_tables)])
+        else:
+            _remove(found, asked, drop_tables=drop_tables)
         return 0
     if status:
         _status(settings, asked)
@@ -325,35 +330,42 @@ def _run(
     return EXIT_INTERRUPTED if once else 0
 
 
-def _stop(settings: ReplicateSettings, asked: Asked, *, quiet: bool = False) -> None:
-    """Stops the process in the background and waits for its end.  Raises StateError."""
+def _stop(
+    settings: ReplicateSettings, asked: Asked, *, explain: bool, quiet: bool = False
+) -> list[steps.Later]:
+    """Stops the process in the background and waits for its end; the steps where it explains only.
+
+    Raises StateError.
+    """
     path = state_file(settings, asked.source, asked.targets[0], "pid")
-    if pidfile.running(path) is None:
+    found = pidfile.running(path)
+    if found is None:
         if quiet:
-            return
+            return []
         raise StateError(
             "no process replicates these databases in the background",
             detail=f"pid file {path}",
             hint=f"start it: {asked.repeated('--detach')}",
         )
+    if explain:
+        return [steps.Later(f"stop process {found}")]
     pid = pidfile.send(path, signal.SIGINT)
     pidfile.wait_end(path, pid, daemons.STOP_SECONDS + 10)
     output.message(
         f"stopped process {pid}; changes are not replicated until the command runs again"
     )
     output.message("the source keeps the events until then, which takes disk space")
+    return []
 
 
-def _remove(
-    replications: Sequence[Replication], asked: Asked, *, drop_tables: bool, explain: bool
-) -> None:
+def _removing(replications: Sequence[Replication], *, drop_tables: bool) -> list[steps.Step]:
+    with replications[0].sites() as sites:
+        return remove.planned(sites, replications, drop_tables=drop_tables, warn=output.warning)
+
+
+def _remove(replications: Sequence[Replication], asked: Asked, *, drop_tables: bool) -> None:
     source = replications[0].source
     with replications[0].sites() as sites:
-        if explain:
-            output.steps(
-                remove.planned(sites, replications, drop_tables=drop_tables, warn=output.warning)
-            )
-            return
         count = remove.remove(
             sites,
             replications,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.daemon.pidfile import PidFile
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.replicate import remove as removal
@@ -147,3 +150,38 @@ def test_a_dry_run_of_remove_keeps_a_root_with_another_subscriber(
     shown = capsys.readouterr().out
     assert "root: drop the node" not in shown and "root: remove the SQL" not in shown
     assert "leaf: remove the SQL" in shown
+
+
+def test_a_dry_run_signals_no_process(
+    new_database: Callable[..., Database], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = (new_database(pgq=False).dsn for _ in range(2))
+    pid = tmp_path / "pid"
+    told: list[int] = []
+    before = {
+        number: signal.signal(number, lambda got, _: told.append(got))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    settings = ["--set", f"pidfile={pid}"]
+    replicate = [*settings, "replicate", source, target, "--dry-run"]
+    migrate = [*settings, "migrate", "start", "--from", source, "--to", target, "--dry-run"]
+    stop = f"1. stop process {os.getpid()}\n"
+    try:
+        with PidFile(pid):
+            for call, said in (
+                ([*replicate, "--stop"], stop),
+                ([*replicate, "--remove"], stop),
+                ([*migrate, "--stop"], stop),
+                ([*migrate, "--kill"], stop),
+                ([*migrate, "--reload"], f"1. send SIGHUP to process {os.getpid()}\n"),
+            ):
+                capsys.readouterr()
+                assert (run(cli, call), told) == (0, [])
+                assert capsys.readouterr().out == said
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    capsys.readouterr()
+    assert run(cli, [*replicate, "--stop"]) == 3
+    assert run(cli, [*replicate, "--remove"]) == 0
+    assert capsys.readouterr().out == "nothing to do\n"
