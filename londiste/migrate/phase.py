@@ -14,6 +14,7 @@ from londiste.errors import NodeUnreachable
 from londiste.migrate import daemons, setup, switching
 from londiste.migrate.databases import NEW, Pair, Side
 from londiste.monitor import status
+from londiste.monitor.lag import Behind
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 
@@ -112,7 +113,8 @@ class Progress:
     """Status of a migration.
 
     root -- the side that takes writes: old or new.  None: neither, not started, or unknown.
-    lag -- of the other side in seconds; None: unknown.
+    lag -- of the other side in seconds, 0 if it is idle; None: unknown.
+    behind -- the same as londiste status has it: idle, or the ticks and events.
     running, missing -- daemons that run, started by any process, and that do not.
     """
 
@@ -125,6 +127,7 @@ class Progress:
     missing: tuple[str, ...]
     errors: tuple[str, ...]
     next: str
+    behind: str | None = None
 
 
 def look(sites: Connections, pair: Pair) -> Progress:
@@ -160,7 +163,7 @@ def look(sites: Connections, pair: Pair) -> Progress:
         left = len(setup.not_replicated(conn[above], pair.queue))
     seen = PhaseFacts(types, list(noted.values()), states, left, added)
     now = phase(seen)
-    lag, errors = _health(pair, below, above)
+    behind, errors = _health(pair, below, above)
     needed = [need.name for need in daemons.needs(pair)]
     there = daemons.ask(sites, pair).certain() if len(infos) == 2 else set()
     return Progress(
@@ -168,12 +171,20 @@ def look(sites: Connections, pair: Pair) -> Progress:
         root,
         added + left,
         sum(state == "ok" for state in states),
-        lag,
+        seconds(behind),
         tuple(name for name in needed if name in there),
         tuple(name for name in needed if name not in there),
         errors,
         _next(pair, now, noted),
+        None if behind is None else str(behind),
     )
+
+
+def seconds(behind: Behind | None) -> float | None:
+    """Pure: the lag; none while everything is applied, however old the newest tick is."""
+    if behind is None:
+        return None
+    return 0.0 if behind.idle else behind.seconds
 
 
 def look_at_answering(sites: Connections, pair: Pair) -> tuple[Progress, NodeUnreachable | None]:
@@ -231,7 +242,7 @@ def _next(pair: Pair, now: Phase, noted: Mapping[str, Operation]) -> str:
 
 def _health(
     pair: Pair, below: str | None, root: str | None
-) -> tuple[float | None, tuple[str, ...]]:
+) -> tuple[Behind | None, tuple[str, ...]]:
     """Lag and errors, as ``londiste status`` has them."""
     if below is None or root is None:
         return None, ()
@@ -239,5 +250,5 @@ def _health(
     found = status.collect(settings.db, pair.queue, extra=settings.remote_extra_connstr)
     errors = [f"{node.name}: {who}: {text}" for node in found.nodes for who, text in node.errors]
     errors += [f"{n.name} does not answer: {n.unreachable}" for n in found.nodes if n.unreachable]
-    lag = next((node.lag for node in found.nodes if node.name == below), None)
-    return lag, tuple(errors)
+    behind = next((node.behind for node in found.nodes if node.name == below), None)
+    return behind, tuple(errors)

@@ -31,7 +31,6 @@ def status(context: options.Context, source: str | None, target: str | None, as_
     in_step = f"{found.in_step} of {found.tables}"
     if silent is not None and found.root is not None:
         in_step = f"unknown, of {found.tables}"
-    lag = None if found.lag is None else f"{found.lag:.1f} s"
     output.table(
         ["what", "value"],
         [
@@ -43,7 +42,7 @@ def status(context: options.Context, source: str | None, target: str | None, as_
             ],
             ["takes writes", found.root or nobody],
             ["tables in sync", in_step],
-            ["lag of the other", lag],
+            ["lag of the other", found.behind],
             ["running", ", ".join(found.running) or None],
             ["not running", ", ".join(found.missing) or None],
             *(["error", text] for text in found.errors),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 
@@ -67,6 +68,27 @@ def test_status_with_one_silent_database_shows_what_the_other_one_knows(
     assert (rows["phase"], rows["takes writes"]) == ("unknown", "unknown")
     assert '"root": "old"' in said(old.dsn, away, "--json")
     assert not said(away, away)
+
+
+def test_an_idle_migration_has_no_lag_however_old_its_last_tick_is(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = nodes_of.root("old")
+    new = nodes_of.below(old, "new", NodeType.BRANCH)
+    new.db.execute(f"update pgq_node.local_state set last_tick_id = {old.tick()}")
+    old.db.execute("update pgq.tick set tick_time = tick_time - interval '1 minute'")
+    call = ["--set", "queue_name=q", "migrate", "status", "--from", old.dsn, "--to", new.dsn]
+
+    def said(*more: str) -> str:
+        capsys.readouterr()
+        assert run(cli, [*call, *more]) == 0
+        return capsys.readouterr().out
+
+    assert re.search("^lag of the other +idle$", said(), re.MULTILINE)
+    document = json.loads(said("--json"))
+    assert (document["lag"], document["behind"]) == (0, "idle")
+    old.db.execute("select pgq.insert_event('q', 'x', '')")
+    assert "1 events wait for a tick" in said()
 
 
 def test_finish_waits_for_no_other_command(
