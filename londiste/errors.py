@@ -32,6 +32,8 @@ class LondisteError(Exception):
 
     exit_code: ClassVar[int] = 1
     retry: ClassVar[bool] = False
+    #: So many failures of a daemon in a row are no reason for a warning.
+    normal_failures: ClassVar[int] = 0
 
     def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -238,7 +240,13 @@ class TransientError(LondisteError):
 
 
 class NodeDropped(TransientError):
-    """The node of a running worker was dropped."""
+    """The node of a running worker was dropped.
+
+    The commands that drop it, or that run the worker, end the worker within seconds.
+    """
+
+    # In a row they take at least six seconds, with the default max_retry_delay.
+    normal_failures = 7
 
 
 class NodeUnreachable(TransientError):

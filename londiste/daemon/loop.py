@@ -207,11 +207,21 @@ def as_londiste(error: Exception) -> LondisteError:
 
 
 def report(error: LondisteError, trouble: Trouble | None = None) -> None:
-    """Logs an error with detail and hint: a warning if a retry may help."""
+    """Logs an error with detail and hint."""
     since = "" if trouble is None else trouble.times()
     with logcontext.bound(**logcontext.of(error)):
-        level = logging.WARNING if error.retry else logging.ERROR
-        log.log(level, "%s%s", describe(error), since, extra={"error": error})
+        failures = None if trouble is None else trouble.failures
+        log.log(level(error, failures), "%s%s", describe(error), since, extra={"error": error})
+
+
+def level(error: LondisteError, failures: int | None) -> int:
+    """Pure: the level of an error in the log; a warning if a retry may help.
+
+    failures -- of the daemon in a row; None: the error ends it.
+    """
+    if failures is not None and failures <= error.normal_failures:
+        return logging.INFO
+    return logging.WARNING if error.retry else logging.ERROR
 
 
 def describe(error: LondisteError) -> str:

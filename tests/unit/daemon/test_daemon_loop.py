@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from londiste.daemon.logline import escaped
-from londiste.daemon.loop import LONGEST_PAUSE, Loop, Trouble, pause
+from londiste.daemon.loop import LONGEST_PAUSE, Loop, Trouble, level, pause
 from londiste.daemon.signals import Interrupted, Signals
-from londiste.errors import LondisteError, NodeUnreachable, Superseded
+from londiste.errors import LondisteError, NodeDropped, NodeUnreachable, Superseded
 
 
 def looping(work: Callable[[], bool], signals: Signals, **options: object) -> Callable[[], None]:
@@ -30,6 +30,17 @@ def test_pauses_double_up_to_a_limit_and_jitter_takes_off_half() -> None:
     assert pause(1000) == LONGEST_PAUSE
     assert pause(1000, longest=5.0) == 5.0
     assert pause(4, chance=0.0) == pause(4) / 2
+
+
+def test_a_dropped_node_is_no_warning_until_the_worker_is_left_behind() -> None:
+    def levels(error: LondisteError) -> list[int]:
+        return [level(error, failures) for failures in (1, 2, 4, 8, 16)]
+
+    dropped = [logging.INFO] * 3 + [logging.WARNING] * 2
+    assert levels(NodeDropped("it was dropped")) == dropped
+    assert level(NodeDropped("it was dropped"), None) == logging.WARNING
+    assert levels(NodeUnreachable("silent")) == [logging.WARNING] * 5
+    assert levels(LondisteError("wrong")) == [logging.ERROR] * 5
 
 
 def test_more_work_is_done_at_once() -> None:
