@@ -61,15 +61,15 @@ def page() -> str:
     from londiste.console.pages.common import Page
 
     parts = [_HEAD, "## All documents\n", _table(Page)]
+    for kind in _below(Page):
+        parts += [f"### {kind.__name__}\n", f"{_summary(kind)}\n", _table(kind)]
     for entry in PAGES:
         parts.append(f"## `/api/v1/{entry.name}`\n")
         parts.append(f"{_summary(entry.kind)}\n")
         base = {field.name for field in dataclasses.fields(Page)}
         parts.append(_table(entry.kind, base))
         for kind in _below(entry.kind):
-            parts.append(f"### {kind.__name__}\n")
-            parts.append(f"{_summary(kind)}\n")
-            parts.append(_table(kind))
+            parts += [f"### {kind.__name__}\n", f"{_summary(kind)}\n", _table(kind)]
     return "\n".join(parts)
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
@@ -42,6 +43,25 @@ from londiste.replication.model import ReplicatedTable
 MOST_EVENTS, MOST_CHANGES = 20, 200
 #: A value may contain quotes: everything from the first to the last one goes.
 _QUOTED = re.compile(r'(?s)".*"|\'.*\'|(?:=|contains)\s*\(.*\)')
+
+
+class Fact(StrEnum):
+    """What a node may not show: its schemas are older, or the role lacks the rights."""
+
+    TABLES = "tables"
+    COPIES = "copies"
+    FAILED = "failed events"
+    MOVE = "unfinished changes of the cascade"
+    QUEUES = "queues"
+    WAITING = "retries and dead letters"
+    AUDIT = "results of the audit"
+    DECIDED = "decided events"
+    ACTIONS = "actions"
+    SCRIPTS = "scripts"
+
+
+#: Those that are collected less often.
+_SLOW = frozenset({Fact.AUDIT, Fact.DECIDED, Fact.ACTIONS, Fact.SCRIPTS})
 
 
 @dataclass(frozen=True)
@@ -78,6 +98,7 @@ class SlowFacts:
     estimates -- by the table's name in this database.  audit -- coverage by table.
     decided -- failed events about which an operator has decided, the newest first.
     actions -- of operators in the console, the newest first.
+    unknown -- what the node did not show.
     """
 
     estimates: dict[TableName, Estimate]
@@ -85,6 +106,7 @@ class SlowFacts:
     decided: tuple[StoredError, ...] = ()
     scripts: tuple[Script, ...] = ()
     actions: tuple[LoggedAction, ...] = ()
+    unknown: frozenset[Fact] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -93,6 +115,7 @@ class NodeFacts:
 
     queues -- all of its database.  waiting -- the first events of each consumer.
     failed -- events that block it.
+    unknown -- what the node did not show: empty, but not known to be empty.
     """
 
     database: str
@@ -103,6 +126,16 @@ class NodeFacts:
     failed: tuple[StoredError, ...] = ()
     waiting: tuple[WaitingEvent, ...] = ()
     operation: Operation | None = None
+    unknown: frozenset[Fact] = frozenset()
+
+
+@contextlib.contextmanager
+def _noting(unknown: set[Fact], *facts: Fact) -> Iterator[None]:
+    """Notes the facts as unknown if the node does not show them."""
+    try:
+        yield
+    except LondisteError:
+        unknown.update(facts)
 
 
 def collect(
@@ -111,57 +144,62 @@ def collect(
     slow: Callable[[Sequence[ReplicatedTable]], SlowFacts],
     values: bool,
 ) -> NodeFacts:
-    """The facts of a node; those that its schemas or its role do not show are empty.
+    """The facts of a node; those that its schemas or its role do not show are empty, and named.
 
     slow -- gives the facts that are collected less often.
     """
+    unknown: set[Fact] = set()
     facts = NodeFacts(describe_dsn(conn.info.dsn))
-    with contextlib.suppress(LondisteError):
+    with _noting(unknown, Fact.TABLES, Fact.COPIES, *_SLOW):
         tables = tuple(t for t in registered.get_table_list(conn, queue) if t.local)
         facts = dataclasses.replace(facts, tables=tables)
-        facts = dataclasses.replace(facts, slow=slow(tables))
-    with contextlib.suppress(LondisteError):
+        with _noting(unknown, *_SLOW):
+            facts = dataclasses.replace(facts, slow=slow(tables))
+        unknown.update(facts.slow.unknown if facts.slow is not None else ())
+    with _noting(unknown, Fact.COPIES):
         copies = _copies(conn, queue, facts.tables)
         facts = dataclasses.replace(facts, copies=copies if values else without_errors(copies))
-    with contextlib.suppress(LondisteError):
+    with _noting(unknown, Fact.FAILED):
         failed = tuple(
             apply_errors.look(conn, queue)
             if values
             else (without_row(one, queue) for one in errors.get_apply_errors(conn, queue))
         )
         facts = dataclasses.replace(facts, failed=failed)
-    with contextlib.suppress(LondisteError):
+    with _noting(unknown, Fact.MOVE):
         facts = dataclasses.replace(facts, operation=operation_log.find(conn, queue))
-    with contextlib.suppress(LondisteError):
+    with _noting(unknown, Fact.QUEUES, Fact.WAITING):
         found = queues.collect(conn)
         facts = dataclasses.replace(facts, queues=found)
-        waiting = [e for c in found.consumers for e in _waiting(conn, c, values=values)]
-        facts = dataclasses.replace(facts, waiting=tuple(waiting))
-    return facts
+        with _noting(unknown, Fact.WAITING):
+            waiting = [e for c in found.consumers for e in _waiting(conn, c, values=values)]
+            facts = dataclasses.replace(facts, waiting=tuple(waiting))
+    return dataclasses.replace(facts, unknown=frozenset(unknown))
 
 
 def collect_slow(
     conn: Connection, queue: str, tables: Sequence[ReplicatedTable], *, values: bool
 ) -> SlowFacts:
     """The facts that change seldom or cost more."""
+    unknown: set[Fact] = set()
     facts = SlowFacts(_estimates(conn, [t.dest for t in tables]))
-    with contextlib.suppress(LondisteError):
+    with _noting(unknown, Fact.AUDIT):
         found = _audit(conn, queue, tables)
         facts = dataclasses.replace(facts, audit=tuple(found) if values else _without_keys(found))
-    with contextlib.suppress(LondisteError):
+    with _noting(unknown, Fact.DECIDED):
         decided = [e for e in errors.get_apply_errors(conn, queue, every=True) if e.decided_at]
         decided.sort(key=lambda one: one.decided_at or one.last_seen, reverse=True)
         shown = tuple(without_row(one, queue) for one in decided[:MOST_CHANGES])
         facts = dataclasses.replace(facts, decided=shown)
-    with contextlib.suppress(LondisteError):
+    with _noting(unknown, Fact.ACTIONS):
         logged = operator_log.get_action_log(conn, queue, MOST_CHANGES)
         facts = dataclasses.replace(facts, actions=tuple(logged))
-    with contextlib.suppress(LondisteError):
+    with _noting(unknown, Fact.SCRIPTS):
         last = scripts.get_scripts(conn, queue)[-MOST_CHANGES:]
         # The text of a script may contain values.
         plain = tuple(dataclasses.replace(one, sql="", error=None) for one in last)
         facts = dataclasses.replace(facts, scripts=plain)
-    return facts
+    return dataclasses.replace(facts, unknown=frozenset(unknown))
 
 
 def _copies(conn: Connection, queue: str, tables: Iterable[ReplicatedTable]) -> CopyStatus:

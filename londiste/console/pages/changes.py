@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from londiste.console.facts import MOST_CHANGES, NodeFacts
+from londiste.console.facts import MOST_CHANGES, Fact, NodeFacts
 from londiste.console.pages import common
 from londiste.console.pages.common import Page, Request
 
@@ -34,7 +34,11 @@ def build(request: Request) -> ChangesPage:
     rows = [row for name, facts in common.nodes(request) for row in _rows(name, facts)]
     rows.sort(key=lambda row: row.time, reverse=True)
     return ChangesPage(
-        **common.head(request, "londiste events show --all; londiste execute status"),
+        **common.head(
+            request,
+            "londiste events show --all; londiste execute status",
+            *(Fact.MOVE, Fact.DECIDED, Fact.ACTIONS, Fact.SCRIPTS),
+        ),
         changes=tuple(rows[:MOST_CHANGES]),
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from londiste.console.facts import NodeFacts
+from londiste.console.collect import Snapshot
+from londiste.console.facts import Fact, NodeFacts
 from londiste.console.history import History
 from londiste.console.watch import View
 from londiste.monitor import verdict
@@ -19,6 +20,17 @@ from londiste.monitor.verdict import Allowed
 VERSION = 1
 
 
+@dataclass(frozen=True)
+class UnknownNode:
+    """A node of which the page does not know all that it shows.
+
+    why -- it does not answer, or what it does not show.
+    """
+
+    node: str
+    why: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Page:
     """The beginning of every document.
@@ -27,6 +39,7 @@ class Page:
     state -- of the cascade: ok, warning, critical, or unknown if no node answers.
     error -- why the last collection failed; empty if it succeeded.
     command -- the command that shows the same.
+    unknown_nodes -- rows of these nodes may be missing in the lists below.
     """
 
     version: int = VERSION
@@ -35,6 +48,12 @@ class Page:
     state: str = "unknown"
     error: str = ""
     command: str = ""
+    unknown_nodes: tuple[UnknownNode, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether an empty list means that there is nothing."""
+        return self.taken_at is not None and not self.error and not self.unknown_nodes
 
 
 @dataclass(frozen=True)
@@ -82,8 +101,8 @@ class Request:
 Build = Callable[[Request], Page]
 
 
-def head(request: Request, command: str) -> dict[str, Any]:
-    """The fields of ``Page``."""
+def head(request: Request, command: str, *shown: Fact) -> dict[str, Any]:
+    """The fields of ``Page``; shown -- what the page shows of each node beside the status."""
     snapshot = request.view.snapshot
     if snapshot is None:
         return {"error": request.view.error, "command": command}
@@ -95,7 +114,20 @@ def head(request: Request, command: str) -> dict[str, Any]:
         "state": "unknown" if request.view.error else state,
         "error": request.view.error,
         "command": command,
+        "unknown_nodes": tuple(_unknown(snapshot, frozenset(shown))),
     }
+
+
+def _unknown(snapshot: Snapshot, shown: Set[Fact]) -> Iterator[UnknownNode]:
+    """The nodes of which not all that is shown is known."""
+    for node in snapshot.status.nodes:
+        facts = snapshot.nodes.get(node.name)
+        hidden = shown if facts is None else shown & facts.unknown
+        if node.unreachable:
+            yield UnknownNode(node.name, f"does not answer: {node.unreachable}")
+        elif hidden:
+            words = " and ".join(fact.value for fact in Fact if fact in hidden)
+            yield UnknownNode(node.name, f"does not show {words}")
 
 
 def nodes(request: Request) -> list[tuple[str, NodeFacts]]:

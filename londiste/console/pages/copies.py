@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from londiste.console.facts import Fact
 from londiste.console.pages import common
 from londiste.console.pages.common import Page, Request
 from londiste.copy.status import CopyStatus, TableStatus
@@ -68,7 +69,7 @@ class CopiesPage(Page):
 
 def build(request: Request) -> CopiesPage:
     """The values of the page."""
-    head = common.head(request, "londiste copy status")
+    head = common.head(request, "londiste copy status", Fact.COPIES)
     found = [
         (name, facts.copies) for name, facts in common.nodes(request) if facts.copies is not None
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from londiste.compare.audit import Coverage
+from londiste.console.facts import Fact
 from londiste.console.pages import common
 from londiste.console.pages.common import Page, Request
 from londiste.db.names import argument
@@ -47,7 +48,7 @@ class DriftPage(Page):
 
 def build(request: Request) -> DriftPage:
     """The values of the page."""
-    head = common.head(request, "londiste compare --status")
+    head = common.head(request, "londiste compare --status", Fact.TABLES, Fact.AUDIT)
     rows: list[CoverageRow] = []
     uncovered = 0
     root = common.root(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from londiste.console.facts import Fact
 from londiste.console.pages import common
 from londiste.console.pages.common import Page, Request
 from londiste.monitor.apply_errors import Decision, StoredError
@@ -49,7 +50,7 @@ class FailedPage(Page):
 def build(request: Request) -> FailedPage:
     """The values of the page."""
     return FailedPage(
-        **common.head(request, "londiste events show"),
+        **common.head(request, "londiste events show", Fact.FAILED),
         events=tuple(
             _row(name, one) for name, facts in common.nodes(request) for one in facts.failed
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from londiste.console.facts import Fact
 from londiste.console.pages import common
 from londiste.console.pages.common import MigrationRow, Page, Request
 from londiste.replication.ddl.sqlapi import State
@@ -74,7 +75,7 @@ def build(request: Request) -> MovesPage:
                     ScriptRow(name, script.name, str(script.state), since, script.statement)
                 )
     return MovesPage(
-        **common.head(request, "londiste status; londiste execute status"),
+        **common.head(request, "londiste status; londiste execute status", Fact.MOVE, Fact.SCRIPTS),
         moves=tuple(moves),
         scripts=tuple(scripts),
         migration=request.migration,

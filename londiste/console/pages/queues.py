@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from londiste.console.facts import WaitingEvent
+from londiste.console.facts import Fact, WaitingEvent
 from londiste.console.pages import common
 from londiste.console.pages.common import Page, Point, Request
 from londiste.monitor.queues.model import ConsumerFacts, QueueFacts
@@ -88,7 +88,7 @@ class QueuesPage(Page):
 
 def build(request: Request) -> QueuesPage:
     """The values of the page."""
-    head = common.head(request, "londiste queue status")
+    head = common.head(request, "londiste queue status", Fact.QUEUES, Fact.WAITING)
     found = common.nodes(request)
     queues = [(name, facts.queues) for name, facts in found if facts.queues is not None]
     return QueuesPage(

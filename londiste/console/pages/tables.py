@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from londiste.console.facts import NodeFacts
+from londiste.console.facts import Fact, NodeFacts
 from londiste.console.pages import common
 from londiste.console.pages.common import Page, Request
 from londiste.handlers.table_rules import ON_ERROR, resolution
@@ -59,7 +59,7 @@ class TablesPage(Page):
 
 def build(request: Request) -> TablesPage:
     """The values of the page."""
-    head = common.head(request, "londiste tables")
+    head = common.head(request, "londiste tables", Fact.TABLES, Fact.AUDIT)
     snapshot = request.view.snapshot
     if snapshot is None:
         return TablesPage(**head)

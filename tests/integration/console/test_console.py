@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from londiste.console.facts import Fact, collect, collect_slow
+from londiste.db.connection import session
 from tests.fixtures.line import QUEUE, Line
 from tests.integration.console.conftest import HOSTILE, Pair
 from tests.support.suite.slow import first
@@ -84,6 +86,17 @@ def test_every_page_is_live_after_a_change(pair: Pair, console: str, browse: Bro
     assert ("root", f"public.{HOSTILE}") in rows
     consumers = document(console, "queues")["consumers"]
     assert "leaf_worker" in {one["consumer"] for one in consumers}
+
+
+def test_what_a_node_does_not_show_is_unknown(pair: Pair) -> None:
+    def unknown(dsn: str) -> frozenset[Fact]:
+        with session(dsn, name="test", autocommit=True) as conn:
+            return collect(
+                conn, QUEUE, lambda t: collect_slow(conn, QUEUE, t, values=False), values=False
+            ).unknown
+
+    assert unknown(pair.root.database.dsn) == unknown(pair.leaf.database.dsn) == frozenset()
+    assert unknown(pair.make_database().dsn) == frozenset(Fact) - {Fact.MOVE}
 
 
 def test_pages_are_usable_by_keyboard(console: str, browse: Browse) -> None:

@@ -17,10 +17,10 @@ from londiste.compare.audit import Coverage
 from londiste.console import picture, server
 from londiste.console.app import MOST_STREAMS, PAGES, Console
 from londiste.console.collect import Snapshot, without_values
-from londiste.console.facts import Estimate, NodeFacts, SlowFacts, masked_text, without_errors
+from londiste.console.facts import Estimate, Fact, NodeFacts, SlowFacts, masked_text, without_errors
 from londiste.console.history import History
 from londiste.console.pages import cascade, tables
-from londiste.console.pages.common import Request
+from londiste.console.pages.common import Page, Request
 from londiste.console.render import Renderer, Visitor, cell
 from londiste.console.security import HEADERS
 from londiste.console.watch import View, Watch
@@ -116,6 +116,44 @@ def test_the_cascade_names_states_and_lag() -> None:
     assert [one.value for one in leaf.history] == [7.0]
     # What is known is older than the last attempt.
     assert cascade.build(request(snapshot(), "no answer")).state == "unknown"
+
+
+@pytest.mark.parametrize("entry", PAGES, ids=lambda e: e.name)
+def test_what_is_not_known_is_not_shown_as_none(entry: object) -> None:
+    entry = next(one for one in PAGES if one is entry)
+    known = NodeFacts("r", (), MonitorFacts("r"), SlowFacts({}), CopyStatus(Control(), []))
+    silent = node("leaf", "root", unreachable="host x: does not answer")
+    old = NodeFacts("l", unknown=frozenset(Fact))
+    none = [
+        *("All tables are in sync.", "No failed events.", "No change of the cascade is under way."),
+        *("is recorded", "no table is compared yet", "No problems found.", ": none<", "matches"),
+    ]
+
+    def made(error: str, leaf: NodeStatus | None, facts: NodeFacts | None) -> tuple[Page, str]:
+        found = (node("root"), leaf) if leaf else (node("root"),)
+        nodes = {"root": known} | ({"leaf": facts} if facts else {})
+        page = entry.build(request(Snapshot(AT, Status("q", "root", found), nodes), error))
+        title, menu = entry.title, [(entry.name, entry.title)]
+        return page, Renderer(menu, 1.0).page(entry.name, title, page, {}, Visitor())
+
+    page, text = made("", None, None)
+    assert page.unknown_nodes == ()
+    assert any(words in text for words in none) or entry.name == "cascade"
+    cases = [(silent, None), (silent, old), (node("leaf", "root"), None)]
+    # The page of the cascade shows the status only.
+    for leaf, facts in cases[: 2 if entry.name == "cascade" else 3]:
+        page, text = made("", leaf, facts)
+        (unknown,) = page.unknown_nodes
+        assert unknown.node == "leaf"
+        assert f"Node <strong>leaf</strong> {unknown.why}" in text
+        assert ("does not answer: host x" in unknown.why) is (leaf is silent)
+        assert not [words for words in none if words in text]
+    page, text = made("", node("leaf", "root"), old)
+    if entry.name == "failed":
+        assert [one.why for one in page.unknown_nodes] == ["does not show failed events"]
+    assert bool(page.unknown_nodes) is (entry.name != "cascade")
+    # Of the last facts nobody knows whether they are still true.
+    assert not [words for words in none if words in made("host x: gone", None, None)[1]]
 
 
 def test_tables_are_found_by_name_state_and_node() -> None:
