@@ -19,13 +19,21 @@ SCRIPTS = Rows("scripts", report.NodeScript)
 def status(context: options.Context, failed: bool, as_json: bool) -> None:
     """Show the state of scripts on every node: done, pending, running, failed, skipped, marked."""
     settings = context.settings(NodeSettings)
-    found = report.status(settings.db, settings.queue_name, extra=settings.remote_extra_connstr)
+    found, unknown = report.status(
+        settings.db, settings.queue_name, extra=settings.remote_extra_connstr
+    )
     rows = [row for row in found if not failed or row.state == "failed"]
+    for node, why in unknown:
+        output.warning(f"node {node}: its scripts are unknown: {why}")
+    waits = " waits for a decision" if failed else ""
+    where = " on the nodes that answer" if unknown else ""
     columns = ["script", "node", "state", "since", "statement", "error"]
     output.show(
         SCRIPTS,
         rows,
         json_wanted=as_json,
         columns=columns,
-        empty="no script yet: londiste execute FILE",
+        empty=f"no script{where}{waits}"
+        if where or waits
+        else "no script yet: londiste execute FILE",
     )

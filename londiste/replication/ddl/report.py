@@ -121,8 +121,11 @@ def explain(
     return found
 
 
-def status(dsn: str, queue: str, *, extra: str) -> list[NodeScript]:
-    """State of every recorded script on each node, in the order of execution."""
+def status(dsn: str, queue: str, *, extra: str) -> tuple[list[NodeScript], list[tuple[str, str]]]:
+    """State of every recorded script on each node, in the order of execution.
+
+    And the nodes whose scripts are unknown, with the reason.
+    """
     with session(dsn, name="londiste execute", autocommit=True) as conn:
         me = nodes.get_node_info(conn, queue).name
 
@@ -149,7 +152,7 @@ def status(dsn: str, queue: str, *, extra: str) -> list[NodeScript]:
                 rows.append(
                     NodeScript(node, name, mine.state.value, since, mine.statement, mine.error)
                 )
-    return rows
+    return rows, [(node, answer) for node, answer in answers if isinstance(answer, str)]
 
 
 def ask(

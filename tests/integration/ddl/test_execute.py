@@ -51,6 +51,21 @@ def test_a_script_runs_once_on_every_node_in_order_with_the_rows(tree: Tree) -> 
     assert tree.root.database.execute("select * from londiste.stale_captures(null)") == []
 
 
+def test_a_silent_node_is_named_where_no_script_is_listed(tree: Tree) -> None:
+    for failed, none in ((), "no script yet"), (("--failed",), "no script waits for a decision"):
+        done = tree.run(tree.root, "execute", "status", *failed)
+        assert (done.code, done.out) == (0, "")
+        assert done.err.startswith(none)
+    tree.root.database.execute(
+        "update pgq_node.node_location set node_location = 'host=127.0.0.1 port=1 dbname=gone'"
+        " where node_name = 'leaf'"
+    )
+    for failed in ((), ("--failed",)):
+        done = tree.run(tree.root, "execute", "status", *failed)
+        assert done.err.startswith("warning: node leaf: its scripts are unknown: no response: ")
+        assert "no script on the nodes that answer" in done.err.replace(" waits for a decision", "")
+
+
 def test_rows_behind_a_script_of_the_same_batch_fire_no_trigger_of_the_node(tree: Tree) -> None:
     tree.leaf.database.execute(
         "create table fired (id int);"
