@@ -19,7 +19,7 @@ from starlette.responses import (
 )
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from londiste.console.access import Gate, Policy
 from londiste.console.collect import Snapshot
@@ -153,17 +153,15 @@ class Console:
                 return PlainTextResponse("too many open pages\n", 503)
 
             async def events() -> AsyncIterator[bytes]:
-                self._streams += 1
-                try:
-                    async for view in self._watch.views():
-                        known = self._policy.identify(request.scope, touch=False)
-                        if known is None and self._policy.is_closed:
-                            return
-                        yield _event(await run_in_threadpool(html, request, view))
-                finally:
-                    self._streams -= 1
+                async for view in self._watch.views():
+                    known = self._policy.identify(request.scope, touch=False)
+                    if known is None and self._policy.is_closed:
+                        return
+                    yield _event(await run_in_threadpool(html, request, view))
 
-            return StreamingResponse(events(), media_type="text/event-stream")
+            # Counted here: others ask before the first event is made.
+            self._streams += 1
+            return _LivePage(events(), self._left)
 
         return [
             Route(f"/{entry.name}", page),
@@ -171,12 +169,29 @@ class Console:
             Route(f"/api/v1/{entry.name}", api),
         ]
 
+    def _left(self) -> None:
+        self._streams -= 1
+
     def _missing(self, request: HttpRequest, error: Exception) -> Response:
         if request.url.path.startswith("/api/"):
             body = b'{"version":1,"error":"no such document"}'
             return Response(body, 404, media_type="application/json")
         text = "This page does not exist."
         return HTMLResponse(self._renderer.message("Not found", text), 404)
+
+
+class _LivePage(StreamingResponse):
+    """A stream of events; left -- called when it has ended, also if it never began."""
+
+    def __init__(self, events: AsyncIterator[bytes], left: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._left = left
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._left()
 
 
 def _event(text: str) -> bytes:

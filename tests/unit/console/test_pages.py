@@ -332,16 +332,17 @@ def test_a_stream_sends_a_page_with_each_collection(
 
 
 def test_the_number_of_streams_is_bounded(place: tuple[str, int]) -> None:
-    streams = []
-    for _ in range(MOST_STREAMS):
-        conn = http.client.HTTPConnection(*place, timeout=60)
+    streams = [http.client.HTTPConnection(*place, timeout=60) for _ in range(MOST_STREAMS + 8)]
+    for conn in streams:
+        conn.connect()
+    # All at once: none of them has begun when the last one asks.
+    for conn in streams:
         conn.request("GET", "/live/cascade")
-        answer = conn.getresponse()
-        answer.readline()
-        streams.append((conn, answer))
+    answers = [conn.getresponse() for conn in streams]
+    assert sorted(one.status for one in answers) == [200] * MOST_STREAMS + [503] * 8
     assert get(place, "/live/cascade")[0] == 503
     assert get(place, "/cascade")[0] == 200
-    for conn, _ in streams:
+    for conn in streams:
         conn.close()
 
 
