@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from londiste.console import picture
 from londiste.console.pages.common import Page
 from londiste.daemon.durations import dhms
+from londiste.daemon.logline import escaped
 from londiste.monitor.queues.rules import size
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -31,10 +32,12 @@ def environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters["cell"] = cell
+    made.filters["exact"] = lambda value: _Exact(escape(value))
     made.filters["heading"] = heading
     made.filters["kind"] = kind
     made.globals["tree"] = picture.tree
@@ -82,6 +85,22 @@ class Renderer:
     def _render(self, template: str, name: str, **values: Any) -> str:
         found = self._environment.get_template(f"{template}.html")
         return found.render(name=name, **values)
+
+
+class _Exact(Markup):
+    """A value that the browser sends back: with all its characters."""
+
+
+def visible(value: Any) -> Any:
+    """Pure: a value as a page shows it: characters without a picture of their own are escaped.
+
+    Some of them reverse the text around them, so that a name would look like another one.
+    """
+    text = value if isinstance(value, str) else str(value)
+    if isinstance(text, _Exact) or text.isprintable():
+        return value
+    shown = "\n".join(map(escaped, str(text).split("\n")))
+    return Markup(shown) if isinstance(text, Markup) else shown
 
 
 def heading(name: str) -> str:

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from londiste.compare.audit import Coverage
 from londiste.console import picture, server
+from londiste.console.actions import ACTIONS
 from londiste.console.app import MOST_STREAMS, PAGES, Console
 from londiste.console.collect import Snapshot, without_values
 from londiste.console.facts import Estimate, Fact, NodeFacts, SlowFacts, masked_text, without_errors
@@ -95,6 +96,30 @@ def test_a_hostile_name_stays_text(entry: object) -> None:
     assert known["version"] == 1
     assert known["taken_at"] == "2026-01-02T03:04:05Z"
     assert TypeAdapter(entry.kind).validate_json(document) == page
+
+
+@pytest.mark.parametrize("entry", PAGES, ids=lambda e: e.name)
+def test_a_name_cannot_pose_as_another_one(entry: object) -> None:
+    entry = next(one for one in PAGES if one is entry)
+    page = entry.build(request(snapshot("rtl\u202eelbat\x07")))
+    menu = [(entry.name, entry.title)]
+    made = Renderer(menu, 3600.0).page(entry.name, entry.title, page, {}, Visitor(actions=True))
+    assert "rtl\\u202eelbat\\x07" in made
+    assert [c for c in made if not c.isprintable() and c != "\n"] == []
+    # Programs get the name as it is.
+    assert "rtl\u202eelbat\\u0007" in TypeAdapter(entry.kind).dump_json(page).decode()
+
+
+def test_a_form_sends_the_name_as_it_is() -> None:
+    made = Renderer([], 3600.0).page_of(
+        "action",
+        action=ACTIONS["resync"],
+        values={"node": "leaf", "table": 'rtl\u202e"'},
+        steps=["copy rtl\u202e"],
+        **dict.fromkeys(("title", "token", "command", "error"), ""),
+    )
+    assert 'value="rtl\u202e&#34;"' in made
+    assert "copy rtl\\u202e" in made
 
 
 @pytest.mark.parametrize("entry", PAGES, ids=lambda e: e.name)
