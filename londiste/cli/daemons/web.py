@@ -11,8 +11,6 @@ import click
 
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
-from londiste.daemon.logging import LogTarget
-from londiste.daemon.process import process
 from londiste.errors import BadOption
 from londiste.monitor.place import Place, of_file
 from londiste.settings import WebSettings, WorkerSettings, cascade_file
@@ -62,13 +60,7 @@ def web(context: options.Context, daemon: options.DaemonCall, user: str | None) 
     nodes()
     with contextlib.closing(server.bound(own.listen)) as listener:
         output.message(f"console: {own.public_url or server.url(listener)}")
-        with process(
-            pid=own.pidfile,
-            log=LogTarget.of(own),
-            background=daemon.background,
-            quiet=context.quiet,
-            verbose=context.verbose,
-        ) as signals:
+        with context.process(own, pid=own.pidfile, background=daemon.background) as signals:
             collect = Collector(nodes, show_values=own.show_values)
             watch = Watch(collect, History(own.history_hours), refresh=own.refresh)
             console = Console(watch, _migration, policy)

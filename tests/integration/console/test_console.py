@@ -164,6 +164,7 @@ def test_the_daemon_ends_at_once_while_pages_are_open(
         process.send(signal.SIGTERM)
         assert process.wait(10) == 0
     assert "Traceback" not in process.said()
+    assert f"started, settings {pair.line.directory / 'other.toml'}, " in process.said()
 
 
 def test_wrong_addresses_are_refused(pair: Pair) -> None:
