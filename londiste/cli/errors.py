@@ -285,9 +285,23 @@ def unknown_command(
     names = list(known)
     plain = list(itertools.takewhile(lambda word: not word.startswith("-"), words[:2]))
     close = difflib.get_close_matches("-".join(plain), names, n=1, cutoff=0.8)
-    close += difflib.get_close_matches(words[0], names, n=1)
+    close += difflib.get_close_matches(words[0], names, n=1, cutoff=_NEAR)
     hint = f"did you mean: {group} {close[0]}" if close else f"{group} --help lists the commands"
-    return UsageError(f"unknown command {words[0]}", hint=hint)
+    meant = _OF_OTHERS.get(group, {}).get(words[0], hint)
+    return UsageError(f"unknown command {words[0]}", hint=meant)
+
+
+#: Likeness of a word to a name that it probably means, 0 to 1: abort and start have 0.6.
+_NEAR = 0.65
+
+_ABANDON = "londiste migrate finish --abandon keeps the old database; after the switch: "
+#: Commands that other programs have, by group: what does that here.
+_OF_OTHERS = {
+    "londiste migrate": dict.fromkeys(
+        ("abandon", "abort", "cancel", "rollback", "undo"),
+        f"{_ABANDON}londiste migrate back",
+    )
+}
 
 
 #: Options that all commands share, and that belong in front of them.
@@ -307,7 +321,18 @@ _OF_LONDISTE_3 = {
 }
 
 
+def _with_near(error: click.NoSuchOption) -> click.NoSuchOption:
+    """The error without suggestions that have not much in common but their dashes."""
+    names = {name.lstrip("-"): name for name in error.possibilities or ()}
+    near = difflib.get_close_matches(error.option_name.lstrip("-"), names, cutoff=_NEAR)
+    return click.NoSuchOption(
+        error.option_name, possibilities=[names[name] for name in near], ctx=error.ctx
+    )
+
+
 def _from_click(error: click.ClickException) -> UsageError:
+    if isinstance(error, click.NoSuchOption):
+        error = _with_near(error)
     message = error.format_message().rstrip(".")
     if message:
         message = message[0].lower() + message[1:]

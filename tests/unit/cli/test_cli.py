@@ -69,6 +69,12 @@ def test_the_old_form_of_a_call_means_the_same(given: list[str], meant: list[str
         ),
         (["help", "statu"], "error: unknown command statu\n", "did you mean: londiste status"),
         (["queue", "lst"], "error: unknown command lst\n", "did you mean: londiste queue list"),
+        (["migrate", "abort"], "error: unknown command abort\n", "migrate finish --abandon"),
+        (["migrate", "rollback"], "error: unknown command rollback\n", "londiste migrate back"),
+        # Start is not near to abort, nor --stop to --optio.
+        (["abort"], "error: unknown command abort\n", "hint: londiste --help"),
+        (["worker", "--optio"], "error: no such option '--optio'\n", "--help"),
+        (["status", "--jsn"], "error: no such option '--jsn'. Did you mean '--json'?\n", "--help"),
         (["tables", "--nonsense"], "error: no such option", "--help"),
         (
             ["tables", "--set", "a=b"],
