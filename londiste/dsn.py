@@ -183,7 +183,7 @@ def describe_dsn(dsn: str) -> str:
     except (psycopg.Error, UnicodeError):
         return masked(dsn)
     host, address = parts.get("host"), parts.get("hostaddr")
-    if address and host:
+    if address and host and address != host:
         # The server is at the address; the name only chooses passwords and is verified.
         host = f"{host}={address}"
     host = host or address

@@ -153,5 +153,7 @@ def test_a_location_that_comes_from_the_settings_is_one() -> None:
 def test_a_message_names_the_address_that_is_connected() -> None:
     assert describe_dsn("host=db7 hostaddr=10.6.6.6 dbname=x") == "x@db7=10.6.6.6:5432"
     assert describe_dsn("hostaddr=10.6.6.6 dbname=x") == "x@10.6.6.6:5432"
+    # As libpq reports a session to an address.
+    assert describe_dsn("host=10.6.6.6 hostaddr=10.6.6.6 dbname=x") == "x@10.6.6.6:5432"
     assert describe_dsn("service=s host=evil") == "service s at evil"
     assert describe_dsn("service=s") == "service s"
