@@ -114,9 +114,11 @@ _REFUSED = (
         "as an administrator: grant connect on database DATABASE to ROLE, with both names",
     ),
     (
-        re.compile(
-            "authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist"
-        ),
+        re.compile("no password supplied"),
+        "write the password into ~/.pgpass, as HOST:PORT:DATABASE:ROLE:PASSWORD",
+    ),
+    (
+        re.compile("authentication failed|no pg_hba.conf entry|role .* does not exist"),
         "check user, password and pg_hba.conf",
     ),
 )

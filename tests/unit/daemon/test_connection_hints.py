@@ -57,6 +57,7 @@ def test_a_lacking_right_on_the_database_names_its_grant() -> None:
             AccessDenied,
             "grant connect on database",
         ),
+        ("fe_sendauth: no password supplied", AccessDenied, "~/.pgpass"),
         (
             'database "shop" is not currently accepting connections',
             NodeUnreachable,
