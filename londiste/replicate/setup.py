@@ -7,7 +7,7 @@ adds the tables that were created since.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from londiste.cascade.commands import create_node, install_sql
@@ -51,6 +51,7 @@ class Selection:
     schemas -- only tables of these.  where -- SQL condition for the rows; '' for all.
     allow_code -- created tables may run code of the source.
     only -- the tables of one of several queues; None: this is the only one.
+    skipped -- tables that this call does not add; a saved file selects them.
     """
 
     patterns: tuple[str, ...] = ()
@@ -59,6 +60,7 @@ class Selection:
     where: str = ""
     allow_code: bool = False
     only: frozenset[TableName] | None = None
+    skipped: frozenset[TableName] = frozenset()
 
     def part(self, names: Sequence[TableName]) -> Selection:
         """Pure: the same for some of the selected tables."""
@@ -68,8 +70,8 @@ class Selection:
         return replace(self, patterns=patterns, only=frozenset(names))
 
     def wants(self, name: TableName) -> bool:
-        """Pure: whether a table is selected by ``only``, ``exclude`` and ``schemas``."""
-        if self.only is not None and name not in self.only:
+        """Pure: whether a table is selected by all but the patterns."""
+        if name in self.skipped or (self.only is not None and name not in self.only):
             return False
         if self.schemas and name.schema not in self.schemas:
             return False
@@ -216,15 +218,19 @@ def require_free(
     replication: Replication,
     names: Sequence[TableName],
     others: Mapping[str, str],
-) -> None:
-    """Refuses tables that another queue fills in a target.  Raises StateError.
+) -> dict[TableName, str]:
+    """The tables that another queue fills in a target, each with the reason to leave it out.
 
     others -- other queues that connect these databases, each with the command for it.
+
+    Raises StateError at the first set-up of a target.
     """
+    found = {}
     for target in replication.targets:
         conn = sites.at(target.dsn)
         if not install_sql.has_nodes(conn):
             continue
+        there = replicated(conn, [replication.queue])
         for name in names:
             filling = [
                 str(queue)
@@ -234,12 +240,16 @@ def require_free(
             ]
             if not filling:
                 continue
+            what = f"is filled from queue {filling[0]} already"
+            if not there.isdisjoint(names):
+                found[name] = f"it {what} in {describe_dsn(target.dsn)}"
+                continue
             raise StateError(
-                f"table {name} of {describe_dsn(target.dsn)} is filled from queue {filling[0]}"
-                " already",
+                f"table {name} of {describe_dsn(target.dsn)} {what}",
                 detail="nothing was changed",
                 hint=others.get(filling[0]) or f"exclude it: --exclude {argument(name)}",
             )
+    return found
 
 
 def first(replication: Replication) -> list[Step]:
@@ -257,6 +267,14 @@ class Share:
     replication: Replication
     selection: Selection
     names: tuple[TableName, ...]
+
+    def without(self, skipped: Collection[TableName]) -> Share:
+        """Pure: the same without tables that cannot be added."""
+        return replace(
+            self,
+            selection=replace(self.selection, skipped=frozenset(skipped)),
+            names=tuple(name for name in self.names if name not in skipped),
+        )
 
 
 def set_up(shares: Sequence[Share], report: Report, warn: Warn) -> int:

@@ -2,50 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from londiste.cli import output
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.session_role import replica_grants
 from londiste.errors import StateError
-from londiste.migrate.checks import refusals
-from londiste.monitor.doctor.checks.triggers import CODE
-from londiste.monitor.doctor.examine import examine
+from londiste.monitor.doctor.examine import look
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.orchestration.connections import Connections
+from londiste.replicate import setup
 from londiste.replicate.databases import Replication
+from londiste.replicate.verdict import Verdict, judge, of_findings, together
 from londiste.replication.patterns import escaped
 
 
 def preflight(
     sites: Connections,
-    replication: Replication,
+    replications: Sequence[Replication],
     chosen: Sequence[TableName],
     *,
     allow_code: bool = False,
-) -> list[Finding]:
-    """Findings about the source, the targets and the chosen tables, the worst first.
+) -> Verdict:
+    """What follows from the findings about source, targets and chosen tables.  Changes nothing.
 
+    replications -- the queues of these databases.
     allow_code -- created tables may run code of the source.
     """
-    source = sites.at(replication.source.dsn)
+    first = replications[0]
+    source = sites.at(first.source.dsn)
     user, version = source.info.user, source.info.server_version
-    found: dict[str, Finding] = {}
-    if not replication.root_worker:
-        one = _no_root_worker(user, version)
-        found[one.what] = one
+    root = [] if first.root_worker else [_no_root_worker(user, version)]
+    verdicts = [Verdict(tuple(root))]
     names = [escaped(name) for name in chosen]
-    for target in replication.targets:
-        for one in examine(
-            replication.source.dsn,
+    for target in first.targets:
+        failed, pair = look(
+            first.source.dsn,
             target.dsn,
             names,
-            engine=replication.settings.engine,
+            engine=first.settings.engine,
             whole_rows=True,
-        ):
-            if one.severity is not Severity.OK and not (allow_code and one.kind == CODE):
-                found.setdefault(one.what, one)
-    return sorted(found.values(), key=lambda one: -one.severity)
+        )
+        verdicts.append(of_findings(failed))
+        if pair is not None:
+            there = setup.replicated(sites.at(target.dsn), [one.queue for one in replications])
+            verdicts.append(
+                judge(replace(pair, code=() if allow_code else pair.code), chosen, there)
+            )
+    return together(verdicts)
 
 
 def _no_root_worker(user: str, version: int) -> Finding:
@@ -60,15 +66,27 @@ def _no_root_worker(user: str, version: int) -> Finding:
     )
 
 
-def require(found: Sequence[Finding]) -> None:
-    """Prints the warnings.  Raises StateError for what would stop replication."""
-    stopping = refusals(found)
-    for one in found:
-        if one not in stopping[:1]:
-            output.warning(f"{one.what}: {one.why}; {one.do}")
-    if stopping:
+def require(
+    verdict: Verdict, taken: Mapping[TableName, str] = MappingProxyType({})
+) -> Collection[TableName]:
+    """Prints the warnings; the tables that are not added.
+
+    taken -- tables that are left out for another reason.
+
+    Raises StateError for what would stop replication.
+    """
+    for one in (*verdict.refusals[1:], *verdict.warnings):
+        output.warning(f"{one.what}: {one.why}; {one.do}")
+    for one in verdict.refusals[:1]:
         raise StateError(
-            f"replication cannot start: {stopping[0].what}",
-            detail=f"{stopping[0].why}; nothing was changed",
-            hint=stopping[0].do,
+            f"replication cannot start: {one.what}",
+            detail=f"{one.why}; nothing was changed",
+            hint=one.do,
         )
+    reasons = {name: f"{one.what}; {one.do}" for name, one in verdict.skipped.items()}
+    skipped = {**reasons, **taken}
+    for name, why in skipped.items():
+        output.warning(
+            f"table {name} is not added: {why}; or exclude it: --exclude {argument(name)}"
+        )
+    return skipped.keys()

@@ -409,10 +409,17 @@ def _checked(replications: Sequence[Replication], asked: Asked) -> list[Share]:
         setup.require_condition(conn, names, selection.where)
         shares = queue_list.shares(sites, replications, selection, names, output.warning)
         others = {queue: asked.of_queue(queue) for queue in connecting_queues(sites, replications)}
-        for share in shares:
-            setup.require_free(sites, share.replication, share.names, others)
-        names = [name for share in shares for name in share.names]
-        preflight.require(preflight.preflight(sites, first, names, allow_code=selection.allow_code))
+        taken = {
+            name: why
+            for share in shares
+            for name, why in setup.require_free(
+                sites, share.replication, share.names, others
+            ).items()
+        }
+        names = [name for share in shares for name in share.names if name not in taken]
+        verdict = preflight.preflight(sites, replications, names, allow_code=selection.allow_code)
+        skipped = preflight.require(verdict, taken)
+        shares = [share.without(skipped) for share in shares]
         _warn_left_out(sites, replications, selection)
     for text in queue_list.described(shares, first.settings):
         output.message(text)

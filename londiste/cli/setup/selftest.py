@@ -105,7 +105,7 @@ def selftest(
     def check(sites: Connections, names: Sequence[str]) -> None:
         replication = Replication(settings, databases.QUEUE, pair.source, (pair.target,))
         tables = [TableName.parse(name) for name in names]
-        preflight.require(preflight.preflight(sites, replication, tables, allow_code=True))
+        preflight.require(preflight.preflight(sites, [replication], tables, allow_code=True))
 
     try:
         with context.process(settings, stop_timeout=30.0, announced=False) as signals:

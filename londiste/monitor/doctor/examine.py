@@ -64,6 +64,42 @@ def examine(
 ) -> list[Finding]:
     """All findings about a source, and a target, of replication; the worst first.
 
+    The arguments are those of ``look``.
+    """
+    failed, here = look(
+        source,
+        target,
+        tables,
+        exclude=exclude,
+        engine=engine,
+        start_spark=start_spark,
+        limits=limits,
+        whole_rows=whole_rows,
+        read_from=read_from,
+    )
+    # What can be said of a target alone, it is as a source.
+    return worst_first(failed if here is None else [*failed, *findings(here)])
+
+
+def findings(pair: Situation) -> list[Finding]:
+    """Pure: the findings of all checks about a situation, in the order of their list."""
+    return list(run_checks(with_held(pair)))
+
+
+def look(
+    source: str,
+    target: str | None = None,
+    tables: Sequence[str] = (),
+    *,
+    exclude: Sequence[str] = (),
+    engine: str = "local",
+    start_spark: bool = False,
+    limits: DoctorLimits | None = None,
+    whole_rows: bool = False,
+    read_from: str = "",
+) -> tuple[list[Finding], Situation | None]:
+    """What the checks decide on; None without a source, and findings about what was not reached.
+
     source, target -- connection strings.  Without a target the source alone is examined.
     tables, exclude -- names or patterns with * and ?; no tables: all.
     whole_rows -- tables without key will be added by whole rows.
@@ -110,10 +146,7 @@ def examine(
             # A name that the target's encoding lacks is another finding.
             with contextlib.suppress(LondisteError):
                 here = _with_code(here, *conns)
-    if here is None:
-        # What can be said of a target alone, it is as a source.
-        return worst_first(failed)
-    return worst_first([*failed, *run_checks(with_held(here))])
+    return failed, here
 
 
 def run_checks(pair: Situation) -> Iterator[Finding]:

@@ -10,9 +10,13 @@ import pytest
 
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.db.names import TableName
 from londiste.dsn import masked
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute
+from londiste.replicate import setup
+from londiste.replicate.databases import ReplicateSettings, identify
+from londiste.replicate.setup import Selection, Share
 from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from tests.fixtures.cascade import QUEUE, Node, Nodes
@@ -112,3 +116,12 @@ def test_a_table_of_another_queue_is_refused_before_the_first_step(
     # Other tables are.
     assert run(cli, [*call, "u", "--dry-run"]) == 0
     assert run(cli, [*call, "--queue", QUEUE, "--dry-run"]) == 0
+    # A set-up that works goes on without it.
+    replication = identify(ReplicateSettings(), root.dsn, [leaf.dsn])
+    share = Share(replication, Selection(("u",)), (TableName("public", "u"),))
+    setup.set_up([share], lambda step: None, pytest.fail)
+    capsys.readouterr()
+    assert run(cli, [*call, "--dry-run"]) == 0
+    said = capsys.readouterr().err
+    assert f"table public.t is not added: it is filled from queue {QUEUE} already" in said
+    assert "exclude it: --exclude public.t" in said

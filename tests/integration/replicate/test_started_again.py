@@ -1,0 +1,65 @@
+"""``replicate`` on a set-up that works: what has changed beside it stops nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.cli import cli
+from londiste.cli.errors import run
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
+from londiste.replication.commands import add_table
+from londiste.replication.model import TableOptions
+from tests.fixtures.cascade import QUEUE, Node, Nodes
+from tests.support.servers.kept_nodes import kept_nodes
+
+SCHEMA = """
+create table a (id int primary key, v varchar(9));
+create table b (id int primary key);
+insert into b values (1);
+"""
+
+
+@pytest.fixture
+@kept_nodes
+def pair(nodes_of: Nodes) -> tuple[Node, Node]:
+    """Root and leaf of queue ``q``; the leaf has table a, and no longer the table b of the root."""
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for node, names in ((root, ["a", "b"]), (leaf, ["a"])):
+        node.db.execute(SCHEMA)
+        with Connections(name="tests") as sites:
+            options = TableOptions(expect_sync=node is leaf)
+            execute(add_table.plan(sites, node.dsn, QUEUE, names, options).steps, sites)
+    return root, leaf
+
+
+def dry(
+    pair: tuple[Node, Node], capsys: pytest.CaptureFixture[str], *more: str
+) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = run(cli, ["replicate", *(n.dsn for n in pair), "--queue", QUEUE, "--dry-run", *more])
+    return code, *capsys.readouterr()
+
+
+def test_a_set_up_that_works_is_not_refused_because_of_its_tables_or_others(
+    pair: tuple[Node, Node], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, leaf = pair
+    code, _, said = dry(pair, capsys)
+    assert code == 0
+    assert "table public.b is not added: tables of the target database are not empty" in said
+    assert "or exclude it: --exclude public.b" in said
+    # The tables that are replicated differ, and a new one would run code of the source.
+    leaf.db.execute("alter table a drop constraint a_pkey, alter v type varchar(5)")
+    root.db.execute("create function f(int) returns int immutable language sql as 'select $1'")
+    root.db.execute("create table c (id int primary key, check (f(id) > 0))")
+    code, _, said = dry(pair, capsys, "--exclude", "b")
+    assert code == 0
+    assert "warning: table public.a has the primary key (id)" in said
+    assert "warning: table public.a has a column v" in said
+    assert "warning: table public.c is not added: missing tables contain code" in said
+    assert "public.b" not in said
+    # Where no selected table is replicated it is a first set-up.
+    code, _, said = dry(pair, capsys, "b")
+    assert code == 3 and "replication cannot start: tables of the target" in said
