@@ -1,7 +1,8 @@
 /*
  * Tables outside of the schemas of the system and of replication and of extensions.
  *
- * kind -- r, p partitioned; persistence -- p, u unlogged; partition -- of another one.
+ * kind -- r, p partitioned; persistence -- p, u unlogged; partition -- of another one;
+ * root -- schema and name of the partitioned table at the top, null for none.
  * keyed -- has a primary key, or another unique index that is its replica identity.
  * mine -- this session may act as its owner; always -- triggers that fire for replicated rows, too.
  * forced -- row-level security holds for its owner, too; hidden -- it holds for this session.
@@ -18,6 +19,10 @@ select
     c.relkind::text as kind,
     c.relpersistence::text as persistence,
     c.relispartition as partition,
+    (
+        select array[s.nspname::text, r.relname::text]
+        from pg_catalog.pg_class r join pg_catalog.pg_namespace s on s.oid = r.relnamespace
+        where c.relispartition and r.oid = pg_catalog.pg_partition_root(c.oid)) as root,
     greatest(c.reltuples, 0)::int8 as rows,
     pg_catalog.pg_total_relation_size(c.oid)::int8 as bytes,
     exists (

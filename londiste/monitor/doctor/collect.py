@@ -116,23 +116,24 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
     unreadable: list[str] = []
     (server,) = fetch(conn, "doctor_server")
     ahead, spread = _clock(conn)
-    mine: frozenset[TableName] = frozenset()
-    copying: frozenset[TableName] = frozenset()
     if "londiste" in facts.installed:
         with _noted(unreadable, "the list of replicated tables"):
             mine, copying = _replicated(conn)
+            facts = replace(facts, more=replace(facts.more, replicated=mine, copying=copying))
     state = SqlState()
     with _noted(unreadable, "the version of its SQL"):
         state = _sql(conn)
     held: set[TableName] = set()
     for table in facts.tables if rows else ():
-        if table.kind == "r" and table.name not in mine:
+        if table.kind == "r" and not facts.replicates(table):
             with _noted(unreadable, f"table {table.name}"):
-                held.update(with_rows(conn, [table.name]))
+                if with_rows(conn, [table.name]):
+                    held |= {table.name, table.tree}
     place = server["place"]
     return replace(
         facts,
-        more=MoreFacts(
+        more=replace(
+            facts.more,
             dsn=without_secrets(dsn),
             free_bytes=_free(place) if place and not _remote(conn) else None,
             address=conn.info.hostaddr or "",
@@ -143,8 +144,6 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             type_owners=_type_owners(conn, facts.tables),
             sequences=sequences(conn),
             with_rows=frozenset(held),
-            replicated=mine,
-            copying=copying,
             sql=state,
             silenced=replication_role.find(conn),
             unreadable=tuple(unreadable),
@@ -174,7 +173,7 @@ def _clock(conn: Connection) -> tuple[float, float]:
 
 
 def _replicated(conn: Connection) -> tuple[frozenset[TableName], frozenset[TableName]]:
-    """The tables from a provider, and those of them that a copy writes."""
+    """The tables that are in a queue, and those of them that a copy writes."""
     rows = {TableName.parse(r["name"]): r["copying"] for r in fetch(conn, "doctor_replicated")}
     return frozenset(rows), frozenset(name for name, copying in rows.items() if copying)
 
@@ -220,6 +219,7 @@ def tables(conn: Connection) -> tuple[Table, ...]:
             TableName(row.pop("schema"), row.pop("name")),
             **{
                 **row,
+                "root": TableName(*row["root"]) if row["root"] else None,
                 "always": tuple(row["always"]),
                 "exclusions": tuple(row["exclusions"]),
                 "rules": tuple(row["rules"]),

@@ -164,9 +164,14 @@ def with_held(pair: Situation) -> Situation:
     """The situation with the tables of the target whose rows a copy would replace."""
     if pair.target is None or pair.same:
         return pair
-    more = pair.target.more
-    held = [str(t.name) for t in pair.wanted if t.name in more.with_rows - more.replicated]
-    return replace(pair, held=held)
+    held = {
+        table.name: table
+        for table in pair.wanted
+        if table.name in pair.target.more.with_rows and not pair.target.replicates(table)
+    }
+    # A copy replaces the rows of all partitions.
+    tops = [name for name, table in held.items() if table.tree == name or table.tree not in held]
+    return replace(pair, held=[str(name) for name in tops])
 
 
 def _with_code(pair: Situation, source: Connection, target: Connection) -> Situation:

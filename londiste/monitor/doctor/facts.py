@@ -49,6 +49,7 @@ class Table:
     kind: str = "r"
     persistence: str = "p"
     partition: bool = False
+    root: TableName | None = None
     rows: int = 0
     bytes: int = 0
     keyed: bool = True
@@ -62,6 +63,11 @@ class Table:
     deferrable: str | None = None
     exclusions: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+
+    @property
+    def tree(self) -> TableName:
+        """The partitioned table at the top of its partitions, or itself."""
+        return self.root or self.name
 
     @property
     def replicated(self) -> bool:
@@ -158,7 +164,8 @@ class MoreFacts:
     free_bytes -- on the disk of that directory, where this process can see it.
     address -- of the server, '' for a socket; encrypted -- the session to it.
     clock -- seconds by which the server's clock is ahead of this host's; spread -- its uncertainty.
-    with_rows -- tables with rows.  replicated -- tables that this database has from its provider;
+    with_rows -- tables with rows, also in their partitions.
+    replicated -- tables that this database has in a queue, without their partitions;
         copying -- of these, tables whose keys a copy has dropped.
     unreadable -- what this user may not read, as a phrase.
     dsn -- without a password.
@@ -237,3 +244,7 @@ class DatabaseFacts:
     tables: tuple[Table, ...] = ()
     objects: tuple[Object, ...] = ()
     more: MoreFacts = MoreFacts()
+
+    def replicates(self, table: Table) -> bool:
+        """Whether this database has a table, or the one whose partition it is, in a queue."""
+        return not self.more.replicated.isdisjoint((table.name, table.tree))

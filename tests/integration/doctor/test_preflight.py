@@ -121,3 +121,24 @@ def test_a_partitioned_table_that_the_target_lacks_is_examined(
     source.execute("create table p_a partition of p default")
     found = examine(source.dsn, target.dsn, ["public.p"])
     assert not [one for one in found if one.severity is Severity.CRITICAL], found
+
+
+def test_what_is_replicated_is_no_obstacle(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for node in (root, leaf):
+        node.db.execute(
+            "create table m (id int primary key) partition by range (id);"
+            " create table m1 partition of m for values from (0) to (9);"
+            " insert into m values (1); create table k (a int); insert into k values (1)"
+        )
+
+    def obstacles() -> dict[str, str]:
+        found = examine(root.dsn, leaf.dsn)
+        return {one.kind: one.object for one in found if one.kind in ("rows", "key")}
+
+    # The copy truncates the partitioned table.
+    assert obstacles() == {"rows": "public.k, public.m", "key": "public.k"}
+    for node, more in ((root, []), (leaf, ["--expect-sync"])):
+        assert londiste(node.db, "add-table", "m", "k", "--whole-row", *more).code == 0
+    assert obstacles() == {}

@@ -189,9 +189,15 @@ def test_column_without_the_identity_of_the_source() -> None:
         assert found == ({("structure", "warning", "target")} if wrong else set())
 
 
-def test_replicated_tables_need_no_space() -> None:
-    pair = replace(HEALTHY, target=changed(FACTS, free_bytes=1, replicated=frozenset({T.name})))
+def test_replicated_tables_need_no_space_and_no_owner() -> None:
+    part = replace(T, name=TableName("public", "t_1"), partition=True, root=T.name)
+    facts = changed(FACTS, tables=(replace(T, kind="p"), part))
+    there = {"free_bytes": 1, "replicated": frozenset({T.name})}
+    pair = Situation(facts, changed(facts, **there))
     assert kinds(pair) == set()
+    others = changed(facts, tables=tuple(replace(t, mine=False) for t in facts.tables))
+    assert kinds(replace(pair, source=others)) == {("owner", "critical", "source")}
+    assert kinds(replace(pair, source=changed(others, **there))) == set()
 
 
 def test_script_has_each_statement_once_and_comments_what_deletes() -> None:

@@ -22,7 +22,8 @@ def check(pair: Situation) -> Iterator[Finding]:
     for table in pair.wanted:
         if not table.replicated or table.partition:
             continue
-        if not table.keyed:
+        # With --whole-row or --insert-only; a key would have to be added on all nodes.
+        if not table.keyed and not pair.source.replicates(table):
             yield _keyless(pair, side, table)
         if table.deferrable is not None:
             columns = ", ".join(quote(name) for name in table.key)

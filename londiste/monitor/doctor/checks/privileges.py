@@ -35,7 +35,8 @@ def check(pair: Situation) -> Iterator[Finding]:
     for side, facts in pair.sides:
         yield from _user(pair, side, facts)
     for table in pair.wanted:
-        if not table.mine and "." not in table.name.schema:
+        # What is replicated has its triggers.
+        if not table.mine and "." not in table.name.schema and not pair.source.replicates(table):
             side, user = pair.names[0], pair.source.user
             why = f"{user} may not create triggers on it"
             statement = f"grant {quote(table.owner)} to {quote(user)}"

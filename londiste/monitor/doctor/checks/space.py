@@ -21,7 +21,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     if pair.target is None:
         return
     more, side = pair.target.more, pair.names[1]
-    size = sum(t.bytes for t in pair.wanted if t.name not in more.replicated)
+    size = sum(t.bytes for t in pair.wanted if not pair.target.replicates(t))
     if more.free_bytes is None:
         yield notice(
             "space-unknown",
