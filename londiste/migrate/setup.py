@@ -180,9 +180,21 @@ def _sequences(sites: Connections, pair: Pair, side: Side) -> list[Step]:
     return list(found.steps)
 
 
-LATER = (
-    Later("old: create root"),
-    Later("new: create branch, provider old"),
-    Later("old: add all tables and sequences"),
-    Later("new: add all tables, to be copied, and all sequences"),
-)
+def later(sites: Connections, pair: Pair) -> list[Later]:
+    """The remaining steps after ``first`` in words; changes nothing."""
+
+    def pending(side: Side, tables_of: Callable[[Connections, Pair, Side], list[Step]]) -> bool:
+        steps = [*tables_of(sites, pair, side), *_sequences(sites, pair, side)]
+        return bool(plan.remaining(steps, sites))
+
+    old = node(sites, pair.old, pair.queue) is not None
+    new = node(sites, pair.new, pair.queue) is not None
+    above = not old or pending(pair.old, _tables_of_root)
+    below = not new or above or pending(pair.new, _tables_below)
+    texts = {
+        "old: create root": not old,
+        "new: create branch, provider old": not new,
+        "old: add all tables and sequences": above,
+        "new: add all tables, to be copied, and all sequences": below,
+    }
+    return [Later(text) for text, remains in texts.items() if remains]

@@ -25,7 +25,7 @@ from londiste.handlers.table_rules import HandlerAttrs
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Later, Step
+from londiste.orchestration.steps import Step
 from londiste.replicate.created import Recorded
 from londiste.replicate.databases import Replication, node_of
 from londiste.replicate.table_groups import Relation
@@ -397,25 +397,3 @@ def _tables_of(
 def _say(found: CommandPlan, warn: Warn) -> None:
     for line in (*found.skipped, *found.notes):
         warn(line)
-
-
-def later(shares: Sequence[Share]) -> list[Later]:
-    """The steps after ``first`` in words."""
-    return [Later(text) for same in zip(*map(_words, shares), strict=True) for text in same if text]
-
-
-def _words(share: Share) -> list[str]:
-    """The steps of a queue, '' for none, in the order of ``stages``."""
-    replication, names = share.replication, share.names
-    source, targets = replication.source.name, [one.name for one in replication.targets]
-    many = f"{len(names)} tables" if len(names) != 1 else f"table {names[0]}"
-    several = share.selection.only is not None
-    many += f" to queue {replication.queue}" if several else ""
-    leaf = f"leaf of queue {replication.queue}" if several else "leaf"
-    add = [f"{source}: add {many}"]
-    add += [f"{name}: create if missing and add {many}, to be copied" for name in targets]
-    return [
-        f"{source}: create root of queue {replication.queue}",
-        *(f"{name}: create {leaf}, provider {source}" for name in targets),
-        *(add if names else [""] * len(add)),
-    ]

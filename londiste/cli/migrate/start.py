@@ -129,7 +129,7 @@ def _set_up(
     if explain:
         steps: list[output.Describes] = [
             *plan.remaining(setup.first(pair, structure), sites),
-            *setup.LATER,
+            *setup.later(sites, pair),
         ]
         output.steps(steps, json_wanted=as_json)
         return

@@ -21,7 +21,7 @@ from londiste.errors import BadOption, StateError
 from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
 from londiste.replicate import daemons as ours
-from londiste.replicate import queue_list, remove, save, setup
+from londiste.replicate import queue_list, remaining, remove, save, setup
 from londiste.replicate.databases import (
     MAX_QUEUES,
     ReplicateSettings,
@@ -431,7 +431,9 @@ def _explain(shares: Sequence[Share]) -> None:
     with first.sites() as sites:
         found: list[output.Describes] = [
             *steps.remaining(setup.first(first), sites),
-            *setup.later(shares),
+            *remaining.later(
+                shares, [remaining.existing(sites, one.replication) for one in shares]
+            ),
         ]
     output.steps(found)
 

@@ -109,3 +109,25 @@ def test_finish_waits_for_no_other_command(
         assert capsys.readouterr().err.startswith(refused)
     assert new.db.value("select count(*) from pgq_node.node_info") == 1
     assert run(cli, call) == 0
+
+
+def test_a_dry_run_of_start_shows_what_remains(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = nodes_of.root("old")
+    new = nodes_of.below(old, "new", NodeType.BRANCH)
+    call = ["--set", "queue_name=q", "migrate", "start", "--from", old.dsn, "--to", new.dsn]
+    call += ["--schema", "existing", "--dry-run"]
+
+    def shown() -> list[str]:
+        capsys.readouterr()
+        assert run(cli, call) == 0
+        return capsys.readouterr().out.splitlines()
+
+    assert shown() == ["nothing to do"]
+    for one in (old, new):
+        one.db.execute("create table t (id int primary key)")
+    assert shown() == [
+        "1. old: add all tables and sequences",
+        "2. new: add all tables, to be copied, and all sequences",
+    ]

@@ -1,4 +1,4 @@
-"""``replicate`` on a set-up that works: what has changed beside it stops nothing."""
+"""``replicate`` on a set-up that works: nothing beside it stops it, a dry run shows the rest."""
 
 from __future__ import annotations
 
@@ -63,3 +63,18 @@ def test_a_set_up_that_works_is_not_refused_because_of_its_tables_or_others(
     # Where no selected table is replicated it is a first set-up.
     code, _, said = dry(pair, capsys, "b")
     assert code == 3 and "replication cannot start: tables of the target" in said
+
+
+def test_a_dry_run_shows_what_remains(
+    pair: tuple[Node, Node], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, leaf = pair
+    assert dry(pair, capsys, "--exclude", "b")[1] == "nothing to do\n"
+    leaf.db.execute("truncate b")
+    below = "leaf: create if missing and add {}, to be copied"
+    assert dry(pair, capsys)[1] == f"1. {below.format('table public.b')}\n"
+    root.db.execute("create table c (id int primary key)")
+    assert dry(pair, capsys)[1].splitlines() == [
+        "1. root: add table public.c",
+        f"2. {below.format('2 tables')}",
+    ]

@@ -15,7 +15,8 @@ from londiste.db.names import TableName
 from londiste.replicate import save
 from londiste.replicate.databases import ReplicateSettings, Replication
 from londiste.replicate.queue_list import described, is_further, number_of, warnings
-from londiste.replicate.setup import Selection, Share, later
+from londiste.replicate.remaining import Existing, later
+from londiste.replicate.setup import Selection, Share
 from londiste.replicate.state import NodeState, by_queue, line, total
 from londiste.replicate.table_groups import Distribution, Relation
 
@@ -101,7 +102,8 @@ def test_the_steps_of_all_queues_are_shown_together() -> None:
         Share(FIRST, Selection(only=frozenset([A, B])), (A, B)),
         Share(SECOND, Selection(only=frozenset()), ()),
     ]
-    assert [step.describe() for step in later(shares)] == [
+    nothing: Existing = {"x": None, "y": None}
+    assert [step.describe() for step in later(shares, [nothing] * 2)] == [
         "x: create root of queue shop",
         "x: create root of queue shop_2",
         "y: create leaf of queue shop, provider x",
@@ -109,6 +111,15 @@ def test_the_steps_of_all_queues_are_shown_together() -> None:
         "x: add 2 tables to queue shop",
         "y: create if missing and add 2 tables to queue shop, to be copied",
     ]
+    # What the databases have is done.
+    assert [step.describe() for step in later(shares, [{"x": [A], "y": None}, nothing])] == [
+        "x: create root of queue shop_2",
+        "y: create leaf of queue shop, provider x",
+        "y: create leaf of queue shop_2, provider x",
+        "x: add table public.b to queue shop",
+        "y: create if missing and add 2 tables to queue shop, to be copied",
+    ]
+    assert later(shares, [{"x": [A, B], "y": [A, B]}, {"x": [], "y": []}]) == []
 
 
 def test_status_sums_up_the_queues() -> None:
