@@ -26,7 +26,7 @@ from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching import operation_log
 from londiste.db.connection import Connection
 from londiste.db.ddl import literal
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 from londiste.errors import StateError
 
 #: Seconds between looks of a root whether another one has taken its place.
@@ -192,11 +192,11 @@ class Fence:
                 f"root {name} of queue {queue} was replaced by {other.name}: writes are refused",
                 detail=f"{kept}; {name} cannot rejoin, because it was dropped from the cascade",
                 hint="save these events; then, in its database: select pgq_node.drop_node"
-                f"({literal(queue)}, {literal(name)}), and londiste create-branch {ours}",
+                f"({literal(queue)}, {literal(name)}), and londiste create-branch {word(ours)}",
             )
         raise StateError(
             f"root {name} of queue {queue} was replaced by {other.name}: writes are refused",
             detail=kept,
-            hint=f"londiste resurrect --node {ours} exports them and makes the node a branch"
+            hint=f"londiste resurrect --node {word(ours)} exports them and makes the node a branch"
             f" below {other.name}",
         )

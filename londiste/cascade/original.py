@@ -5,7 +5,7 @@ from __future__ import annotations
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
-from londiste.dsn import place_of
+from londiste.dsn import db_option
 from londiste.errors import InstallError, NodeUnreachable
 from londiste.install import ledger
 from londiste.orchestration.connections import Connections
@@ -26,7 +26,7 @@ def require_adopted(conn: Connection, name: str) -> None:
         raise InstallError(
             f"node {name} has the schemas of Londiste 3 and cannot be a provider",
             detail=f"{describe_dsn(conn.info.dsn)}; nothing was changed",
-            hint=f'londiste install --adopt --db "{place_of(conn.info.dsn)}"',
+            hint=f"londiste install --adopt {db_option(conn.info.dsn)}",
         )
 
 

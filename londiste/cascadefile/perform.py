@@ -18,7 +18,7 @@ from londiste.cascade.switching.cluster_state import ClusterState, Warn, look
 from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.cascadefile.action import Action, Kind
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import TableName
+from londiste.db.names import TableName, word
 from londiste.handlers import registry, table_rules
 from londiste.handlers.table_rules import HandlerAttrs
 from londiste.install.apply import install
@@ -199,7 +199,7 @@ class Performer:
     def _wait(self, conn: Connection, queue: str, only: Sequence[TableName] = ()) -> None:
         """Waits for tables of a node, and names it in what is reported."""
         name = nodes.get_node_info(conn, queue).name
-        start = f"londiste worker --node {name}"
+        start = f"londiste worker --node {word(name)}"
         if queue != self.file.queue:
             start = f"londiste -c FILE worker (settings of queue {queue})"
         wait.wait_sync(

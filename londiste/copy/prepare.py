@@ -16,7 +16,7 @@ from psycopg import sql
 from londiste.copy.sqlapi import attempts
 from londiste.db import catalog, ddl, owner
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import translated
 from londiste.engine.spec import Chunk
 from londiste.errors import NoKey, Superseded
@@ -124,7 +124,7 @@ def prepare(
             raise NoKey(
                 f"table {table.dest}: no unique index on {', '.join(key)}",
                 hint="create one, or copy the table in one snapshot: londiste resync"
-                f" {table.name} --copy-mode snapshot",
+                f" {argument(table.name)} --copy-mode snapshot",
             )
         # An index of a partitioned table is one of each partition: those stay.
         first, rest = ([], []) if tree else _take_off(conn, table, key)

@@ -20,6 +20,7 @@ from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import End
 from londiste.cascade.switching.switchover import Switchover
 from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.names import word
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
 from londiste.migrate import drift, setup
 from londiste.migrate.databases import NEW, OLD, Pair, Side
@@ -165,7 +166,7 @@ def way_out(pair: Pair, noted: Operation, at: str) -> str:
     at -- the node that has the record.
     """
     if not ours(noted):
-        settings = f"londiste --set queue_name={pair.queue} --set db=…"
+        settings = f"londiste --set queue_name={word(pair.queue)} --set db=…"
         return f"{noted.way_out(at)}; with the settings of node {at}: {settings}"
     command = f"londiste migrate {'switch' if noted.new == pair.new.name else 'back'}"
     return f"finish it: {command}; or undo it: {command} --rollback"
@@ -266,14 +267,14 @@ def _require_successor(
 
 def _require_all(sites: Connections, pair: Pair, root: Side) -> None:
     conn = sites.at(root.dsn)
-    for word, left in (
+    for kind, left in (
         ("tables", setup.not_replicated(conn, pair.queue)),
         ("sequences", setup.sequences_left(conn, pair.queue)),
     ):
         if not left:
             continue
         raise StateError(
-            f"{word} of the {root.name} database are not part of the migration: {len(left)},"
+            f"{kind} of the {root.name} database are not part of the migration: {len(left)},"
             f" {', '.join(map(str, left[:5]))}",
             detail="they were created after its start; nothing was changed",
             hint="add them with londiste migrate start; or proceed without them: --ignore-missing",

@@ -28,7 +28,7 @@ from londiste.cascade.commands import location_check, node_name, queue_settings
 from londiste.cascade.commands.upstream import Upstream, upstream
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import describe_dsn, masked
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 from londiste.errors import BadOption, LondisteError, StateError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import NodeStep, Step
@@ -207,8 +207,8 @@ def _combined_root(
             detail="the combined queue is chosen when the leaf is created",
             hint=f"give --merge {existing.combined_queue}"
             if existing.combined_queue
-            else f"omit --merge; or create the leaf again: londiste drop-node {node.name}, then"
-            " create-leaf --merge",
+            else "omit --merge; or create the leaf again: londiste drop-node"
+            f" {word(node.name)}, then create-leaf --merge",
         )
     if combined is None:
         return None
@@ -233,7 +233,7 @@ def _combined_root(
             f"root {way.root.name} of queue {combined} has no leaf of queue {queue}",
             detail=f"queue {combined} carries no events of queue {queue}",
             hint=f"first, on node {way.root.name} with the settings of queue {queue}: londiste"
-            f" create-leaf --merge {combined}",
+            f" create-leaf --merge {word(combined)}",
         )
     return way.root.name, way.root_dsn
 

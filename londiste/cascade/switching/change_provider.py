@@ -39,7 +39,7 @@ from londiste.cascade.switching.steps.readers import (
     Unsubscribe,
     UnsubscribeMoved,
 )
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -271,7 +271,7 @@ def _check(scene: ClusterState, info: NodeInfo, new: str, ignoring: str | None =
     if info.type is NodeType.ROOT:
         raise StateError(
             f"node {info.name} is the root and has no provider",
-            hint=f"to make {new} the root: londiste switchover --to {new}",
+            hint=f"to make {new} the root: londiste switchover --to {word(new)}",
         )
     if info.name == new:
         raise StateError(
@@ -289,7 +289,7 @@ def _check(scene: ClusterState, info: NodeInfo, new: str, ignoring: str | None =
         raise StateError(
             f"node {new} reads from {info.name}, directly or through others",
             detail="each would wait for the other one",
-            hint=f"first give {new} another provider: londiste change-provider --node {new}"
+            hint=f"first give {new} another provider: londiste change-provider --node {word(new)}"
             f" --provider NODE{undo}",
         )
     for at, drop in scene.operations.items():

@@ -13,7 +13,7 @@ from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.topology import Asker, Silent, Topology
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 from londiste.errors import NodeUnreachable, StateError, UnknownNode
 from londiste.orchestration.connections import Connections
 from londiste.wording import did_you_mean
@@ -204,7 +204,7 @@ def refuse_replaced(scene: ClusterState, name: str, detail: str = "", way: str =
         raise StateError(
             f"root {name} was replaced by another node",
             detail=detail,
-            hint=f"first rejoin it as a branch: londiste resurrect --node {name}{way}",
+            hint=f"first rejoin it as a branch: londiste resurrect --node {word(name)}{way}",
         )
 
 

@@ -14,7 +14,7 @@ from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import AtNode, Begin, NodeAddress, Ticket
 from londiste.db.connection import Connection
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 from londiste.errors import LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import retry_locked
@@ -62,7 +62,7 @@ def drop(
         raise StateError(
             f"node {name} is the provider of {', '.join(sorted(below))}",
             hint="switch them to another provider first: londiste change-provider"
-            f" --node {below[0]}"
+            f" --node {word(below[0])}"
             " --provider NODE",
         )
     if not force:
@@ -86,7 +86,7 @@ def drop(
     if view.info is None and not (gone or force or view.member.dead):
         raise NodeUnreachable(
             f"node {name} does not answer: {view.error}",
-            hint=f"start its server; or, if it will not return: londiste drop-node {name}"
+            hint=f"start its server; or, if it will not return: londiste drop-node {word(name)}"
             f" --ignore-unreachable,"
             " which drops it on the other nodes only",
         )
@@ -151,8 +151,8 @@ def _refuse_keeper(sites: Connections, scene: ClusterState, name: str) -> None:
             raise StateError(
                 f"node {name} keeps events for the failed root {lost_root}",
                 detail=f"without them {lost_root} cannot rejoin, nor its diverged events be found",
-                hint=f"first: londiste resurrect --node {lost_root}; or, if it will not return:"
-                f" londiste drop-node {lost_root}; or --drop-consumers",
+                hint=f"first: londiste resurrect --node {word(lost_root)}; or, if it will not"
+                f" return: londiste drop-node {word(lost_root)}; or --drop-consumers",
             )
 
 
@@ -181,8 +181,8 @@ def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
             + " with it",
             detail="; ".join(lost),
             hint="move them to another node first (docs/howto/move-consumers.md), or londiste"
-            f" queue unregister {queue} CONSUMER; or drop them: londiste drop-node {node}"
-            f" --drop-consumers",
+            f" queue unregister {word(queue)} CONSUMER; or drop them: londiste drop-node"
+            f" {word(node)} --drop-consumers",
         )
 
 

@@ -6,6 +6,7 @@ from londiste.cascade.model import NodeType
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.failover import refuse_kept, refuse_unsure
 from londiste.cascade.switching.steps.notes import TagDead
+from londiste.db.names import word
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -30,7 +31,7 @@ def tag(sites: Connections, scene: ClusterState, names: list[str], *, dead: bool
             raise StateError(
                 f"root {name} answers and cannot be marked as failed",
                 detail="its subscribers would stop",
-                hint=f"if its server has failed: londiste takeover {name} --failover --node"
+                hint=f"if its server has failed: londiste takeover {word(name)} --failover --node"
                 f" NODE; to"
                 " change the root: londiste switchover --to NODE",
             )

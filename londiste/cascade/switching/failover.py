@@ -31,7 +31,7 @@ from londiste.cascade.switching.steps.notes import (
 from londiste.cascade.switching.steps.readers import SetPaused, Unsubscribe
 from londiste.cascade.switching.steps.roots import Promote
 from londiste.cascade.switching.steps.waits import WaitTick
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 from londiste.errors import NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -112,8 +112,8 @@ def refuse_kept(sites: Connections, scene: ClusterState, lost: str, detail: str)
         raise StateError(
             f"node {lost} was the root, and {', '.join(kept)} keeps events for it",
             detail=detail,
-            hint=f"londiste resurrect --node {lost} makes it a branch; or, if it will not return:"
-            f" londiste drop-node {lost}",
+            hint=f"londiste resurrect --node {word(lost)} makes it a branch; or, if it will not"
+            f" return: londiste drop-node {word(lost)}",
         )
 
 
@@ -136,7 +136,7 @@ def surely_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
             detail="if another node is the root, there would be two roots when it returns",
             hint=f"start the server of {names}; or give the type of {lost}: --dead-root or"
             f" --dead-branch instead of --failover; or, if failed as well: londiste tag-dead"
-            f" {' '.join(others)}",
+            f" {' '.join(map(word, others))}",
         )
     return True
 
@@ -174,7 +174,7 @@ def refuse_live(scene: ClusterState, lost: str, new: str) -> None:
     if begun and noted is not None:
         ways = [f"undo it: {noted.command()} --rollback; or stop the server of {lost} for good"]
     elif scene.topology.views[lost].member.dead:
-        ways.append(f"londiste tag-alive {lost}")
+        ways.append(f"londiste tag-alive {word(lost)}")
     raise StateError(
         f"node {lost} answers and has not failed",
         detail="; ".join(f"node {at}: {o.describe()} is under way" for at, o in left.items()),
@@ -199,7 +199,7 @@ def rollback(sites: Connections, scene: ClusterState, lost: str, new: str) -> li
         raise StateError(
             f"node {new} is the root already, the takeover cannot be undone",
             hint=f"finish it: {noted.command()}; then, when {lost} answers: londiste resurrect"
-            f" --node {lost}",
+            f" --node {word(lost)}",
         )
     replaced = set(scene.topology.roots) - {lost} or keepers(sites, scene, lost)
     if not replaced:
@@ -321,8 +321,8 @@ def _refuse_second(scene: ClusterState, lost: str, new: str) -> None:
         if other not in (lost, new) and not (closed and noted and noted.last_tick is not None):
             raise StateError(
                 f"node {other} is the root, {new} cannot replace {lost} as well",
-                hint=f"londiste takeover {lost} --node {other} --failover finishes that failover;"
-                f" afterwards londiste switchover --to {new} makes {new} the root",
+                hint=f"londiste takeover {word(lost)} --node {word(other)} --failover finishes that"
+                f" failover; afterwards londiste switchover --to {word(new)} makes {new} the root",
             )
 
 

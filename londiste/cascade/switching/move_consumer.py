@@ -26,6 +26,7 @@ from londiste.cascade.switching.steps.notes import AtNode, Begin, End, NodeAddre
 from londiste.cascade.switching.steps.readers import ChangeProvider, other_history
 from londiste.cascade.switching.steps.waits import newest_tick
 from londiste.daemon.waiting import wait_until
+from londiste.db.names import word
 from londiste.errors import StateError, TransientError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -53,7 +54,7 @@ def change_provider(
     if consumer == info.worker:
         raise UsageError(
             f"consumer {consumer} is the worker of node {node}",
-            hint=f"londiste change-provider --node {node} --provider {new}",
+            hint=f"londiste change-provider --node {word(node)} --provider {word(new)}",
         )
     state = nodes.get_consumer_state(sites.at(here.dsn), queue, consumer)
     noted, stale = scene.operations.get(node), without_end(scene, node, new)

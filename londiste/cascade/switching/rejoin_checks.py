@@ -19,6 +19,7 @@ from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import AtNode
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.names import word
 from londiste.db.queries import first
 from londiste.errors import NodeBusy, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
@@ -73,7 +74,8 @@ def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
     if busy is not None and busy.node == name and busy.kind is OperationKind.TAKEOVER:
         raise NodeBusy(
             f"node {keeper.name}: {busy.describe()} is under way",
-            hint=f"finish it first: londiste takeover {name} --node {keeper.name} --failover",
+            hint=f"finish it first: londiste takeover {word(name)} --node {word(keeper.name)}"
+            " --failover",
         )
     _same_tick(sites, scene, info, keeper, tick)
     return Returned(info, keeper, tick, _subscribers(scene, info, tick), noted)

@@ -41,6 +41,7 @@ from londiste.cascade.switching.steps.roots import (
 )
 from londiste.cascade.switching.steps.waits import CatchUp, WaitTick
 from londiste.cascade.switching.switchover_records import noted_switchover, refuse_overtaken
+from londiste.db.names import word
 from londiste.errors import (
     Deadlock,
     LockTimeout,
@@ -289,7 +290,7 @@ def _refuse_closed(sites: Connections, scene: ClusterState, root: NodeInfo) -> N
             f"root {root.name} was replaced and takes no events",
             detail=f"roots that answer: {', '.join(scene.topology.roots)}",
             hint=combined_anew(conn, scene.queue)
-            or f"londiste resurrect --node {root.name} makes it a branch; then switchover",
+            or f"londiste resurrect --node {word(root.name)} makes it a branch; then switchover",
         )
 
 
@@ -361,5 +362,5 @@ def _refuse_others(
     if noted is None and new.paused:
         raise StateError(
             f"the worker of node {new.name} is paused",
-            hint=f"londiste resume --node {new.name}",
+            hint=f"londiste resume --node {word(new.name)}",
         )

@@ -7,7 +7,7 @@ from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import Cancel, Ticket
 from londiste.cascade.switching.steps.roots import KeepClosed, ReopenRoot
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 from londiste.errors import NodeUnreachable, StateError
 from londiste.orchestration.steps import Step
 
@@ -45,8 +45,8 @@ def rollback(scene: ClusterState, new: str) -> list[Step]:
     if promoted:
         raise StateError(
             f"node {new} is the root already, a switchover to it cannot be undone",
-            hint=f"londiste switchover --to {new} finishes it; afterwards"
-            f" londiste switchover --to {noted.node} reverses it",
+            hint=f"londiste switchover --to {word(new)} finishes it; afterwards"
+            f" londiste switchover --to {word(noted.node)} reverses it",
         )
     _refuse_marked(scene, noted.node)
     ticket = Ticket(noted.token)

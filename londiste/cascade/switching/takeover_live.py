@@ -5,6 +5,7 @@ from __future__ import annotations
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import change_provider
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
+from londiste.db.names import word
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -36,7 +37,8 @@ def takeover(
     refuse_leaf(target, "it cannot be a provider")
     if replaced.type is NodeType.ROOT:
         raise StateError(
-            f"node {old} is the root", hint=f"londiste switchover --to {new} makes {new} the root"
+            f"node {old} is the root",
+            hint=f"londiste switchover --to {word(new)} makes {new} the root",
         )
     if old == new:
         raise StateError(f"node {new} cannot take over itself", hint="name another node")

@@ -17,6 +17,7 @@ from londiste.compare import repair as repairs
 from londiste.compare import repair_plan as plans
 from londiste.compare.result import Comparison
 from londiste.daemon.files import write_atomically
+from londiste.db.names import word
 from londiste.errors import BadOption, UsageError
 from londiste.settings import WorkerSettings
 
@@ -183,7 +184,7 @@ def _writable(path: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise UsageError(
             f"{path}: file exists",
-            hint=f"apply it: londiste repair --apply --plan {path}; or use --overwrite",
+            hint=f"apply it: londiste repair --apply --plan {word(str(path))}; or use --overwrite",
         )
     if not path.parent.is_dir():
         raise BadOption(

@@ -10,6 +10,7 @@ import click
 
 from londiste import configfile
 from londiste.cli import options, output
+from londiste.db.names import word
 from londiste.errors import BadOption, InstallError, UsageError
 from londiste.settings import pair
 
@@ -101,7 +102,7 @@ def run(context: options.Context, side: str, words: Sequence[str]) -> int:
         except InstallError as error:
             if call.words == ("create-leaf",):
                 # It is the provider that lacks it.
-                error.hint = f"londiste {context.config} provider install"
+                error.hint = f"londiste {word(str(context.config))} provider install"
             raise
     return code
 

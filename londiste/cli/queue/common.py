@@ -8,6 +8,7 @@ import click
 
 from londiste.cli import options
 from londiste.db.connection import IDLE_SECONDS, Connection, session
+from londiste.db.names import word
 from londiste.errors import BadOption, StateError
 from londiste.pgq import batches
 from londiste.pgq.types import Batch
@@ -46,8 +47,7 @@ def open_batch(conn: Connection, batch_id: int, queue: str | None = None) -> Bat
         raise StateError(
             f"batch {batch_id} is not open" + (f" on queue {queue}" if queue else ""),
             detail="" if batch is None else f"it belongs to queue {batch.queue}",
-            hint=f"londiste queue consumers {queue or ''} lists the open batches".replace(
-                "  ", " "
-            ),
+            hint=f"londiste queue consumers{f' {word(queue)}' if queue else ''} lists the open"
+            " batches",
         )
     return batch

@@ -16,6 +16,7 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.db import tls
+from londiste.db.names import word
 from londiste.dsn import (
     PLACE_PARAMETERS,
     describe_dsn,
@@ -63,7 +64,7 @@ def reach(location: str, extra: str, *, node: str = "") -> str:
     except psycopg.Error as error:
         raise StateError(
             f"{_whose(location, node)} is not a connection string",
-            hint=f"store a valid one: londiste move-node {node or 'NODE'} CONNECTION",
+            hint=f"store a valid one: londiste move-node {word(node or 'NODE')} CONNECTION",
         ) from error
     if is_of_one_node(more):
         if leads_to_same(stored, more):
@@ -74,8 +75,8 @@ def reach(location: str, extra: str, *, node: str = "") -> str:
         raise StateError(
             f"{_whose(location, node)} has {found.parameter}: {found.why}",
             detail="administrators of queues can change it; nothing was sent to that server",
-            hint=f"store another one: londiste move-node {node or 'NODE'} CONNECTION; or, if the"
-            f" parameter is right, write {found.parameter}=… into remote_extra_connstr of these"
+            hint=f"store another one: londiste move-node {word(node or 'NODE')} CONNECTION; or, if"
+            f" the parameter is right, write {found.parameter}=… into remote_extra_connstr of these"
             " settings",
         )
     return location if not more and found == stored else conninfo.make_conninfo("", **found)

@@ -86,8 +86,8 @@ def doubt(
             why = (
                 "without a takeover, which moves it, it would return values that rows already have"
             )
-            name = TableName.parse(table).quoted
-            statement = f"select setval({literal(name)}, {detail}) from {name}"  # noqa: S608
+            quoted = TableName.parse(table).quoted
+            statement = f"select setval({literal(quoted)}, {detail}) from {quoted}"  # noqa: S608
             do = f"restart the worker, it moves the sequence; or: {statement}"
             return Severity.WARNING, what, why, do
         case "unlogged":
@@ -138,12 +138,10 @@ def doubt(
             what = f"trigger {detail} of table {table} fires for replicated rows, too (ALWAYS)"
             why = "it fires for each row that the copy and the worker write; its effects happened"
             why += " on the root already, and an error of it stops the worker"
-            name = quote(detail.partition(" of ")[0])
-            owner = TableName.parse(table).quoted
-            do = (
-                f"alter table {owner} enable trigger {name}; or, if it is for replicated rows only:"
-            )
-            return Severity.WARNING, what, why, f"{do} enable replica trigger"
+            trigger = quote(detail.partition(" of ")[0])
+            alter = f"alter table {TableName.parse(table).quoted} enable trigger {trigger}"
+            do = f"{alter}; or, if it is for replicated rows only: enable replica trigger"
+            return Severity.WARNING, what, why, do
         case "type-owner":
             kind, owner, remedy = detail.rsplit("\n", 2)
             what = f"type {kind} of table {table} belongs to {owner}"

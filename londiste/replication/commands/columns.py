@@ -111,10 +111,10 @@ def plan_add(
             columns = tuple(one.name for one in missing)
             types = tuple(one.type for one in missing)
             steps.append(AddColumns(node.name, dsn, pair.table.dest, columns, types, statement))
-            name = pair.table.name
+            shown = argument(pair.table.name)
             notes.append(
-                f"table {name}: existing rows have NULL in the new columns: londiste compare"
-                f" {name}, and londiste resync {argument(name)} where they differ"
+                f"table {pair.table.name}: existing rows have NULL in the new columns: londiste"
+                f" compare {shown}, and londiste resync {shown} where they differ"
             )
     return CommandPlan(tuple(steps), notes=(*notes, *skipped))
 

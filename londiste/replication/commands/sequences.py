@@ -9,7 +9,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import fetch, translated, tuples
 from londiste.db.structure.introspect import free_sequences
 from londiste.db.structure.tables import create_sequence
@@ -77,7 +77,8 @@ def plan_add(
                     detail="nothing was changed",
                     hint="create it first"
                     if create or node.type is NodeType.ROOT
-                    else f"londiste add-seq --create '{name}' makes it as the provider has it",
+                    else f"londiste add-seq --create {argument(name)} makes it as the provider has"
+                    " it",
                 )
             skipped.append(f"sequence {name} does not exist in {describe_dsn(dsn)}")
         elif name not in candidates:

@@ -155,7 +155,7 @@ def after_rename(name: TableName, renamed: RenamedTable, *, root: bool, lost: bo
         f"{back}; or keep the new name: londiste remove-table {argument(name)}, londiste"
         f" add-table {argument(renamed.now)}, and"
         " on each node below: londiste wait-root, then rename the table there, londiste add-table"
-        f" {renamed.now}"
+        f" {argument(renamed.now)}"
     )
 
 

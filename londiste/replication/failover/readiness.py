@@ -13,7 +13,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.cluster_state import ClusterState, Warn
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, argument
+from londiste.db.names import TableName, argument, word
 from londiste.errors import BadOption, StateError
 from londiste.handlers import table_rules
 from londiste.orchestration.connections import Connections
@@ -76,7 +76,8 @@ def findings(
         if here is None or not here.local:
             found.append(
                 PromotionBlocker(
-                    f"table {table.name} is not replicated on {node}", f"add-table '{table.name}'"
+                    f"table {table.name} is not replicated on {node}",
+                    f"add-table {argument(table.name)}",
                 )
             )
         elif here.state != "ok":
@@ -89,7 +90,8 @@ def findings(
             found.append(
                 PromotionBlocker(
                     f"{node} replicates only a subset of table {table.name}",
-                    f"change-handler '{table.name}' --where '' --columns '' --skip-columns ''",
+                    f"change-handler {argument(table.name)} --where '' --columns ''"
+                    " --skip-columns ''",
                 )
             )
         elif table.name in above:
@@ -122,7 +124,7 @@ def findings(
             found.append(
                 PromotionBlocker(
                     f"sequence {sequence.name} is not replicated on {node}",
-                    f"add-seq '{sequence.name}'",
+                    f"add-seq {argument(sequence.name)}",
                 )
             )
     return found
@@ -154,7 +156,7 @@ def part_findings(
         return [
             PromotionBlocker(
                 f"queue {part}, which merges into {combined}, has no leaf on {node}",
-                f"create-leaf --merge {combined}",
+                f"create-leaf --merge {word(combined)}",
                 part,
             )
         ]
@@ -164,17 +166,17 @@ def part_findings(
     for name in (t.name for t in new if t.local and t.name not in kept):
         # Later events of the source would meet none of its older rows.
         problem = f"table {name} of queue {part} is replicated by its leaf on {node} only"
-        found.append(PromotionBlocker(problem, f"remove-table '{name}'", part))
+        found.append(PromotionBlocker(problem, f"remove-table {argument(name)}", part))
     for table in old:
         here = mine.get(table.name)
         if not table.local:
             continue
         if here is None or not here.local:
             problem = f"table {table.name} of queue {part} is not replicated by its leaf on {node}"
-            found.append(PromotionBlocker(problem, f"add-table '{table.name}'", part))
+            found.append(PromotionBlocker(problem, f"add-table {argument(table.name)}", part))
         elif here.dest != table.dest or _kept(here) != _kept(table):
             problem = f"table {table.name} of queue {part} has a different filter on {node}"
-            found.append(PromotionBlocker(problem, f"change-handler '{table.name}'", part))
+            found.append(PromotionBlocker(problem, f"change-handler {argument(table.name)}", part))
         elif table.state != "ok" or here.state != "ok":
             problem = f"table {table.name} of queue {part} is not in sync"
             found.append(PromotionBlocker(problem, WAIT, part))

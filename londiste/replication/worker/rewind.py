@@ -10,7 +10,7 @@ from datetime import timedelta
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType, WorkerState
 from londiste.db.connection import Connection
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 from londiste.errors import AccessDenied, InstallError, PositionLost, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute
@@ -149,7 +149,7 @@ def _newest(state: WorkerState, facts: PositionFacts) -> int:
     if facts.last_tick is None:
         raise StateError(
             f"queue {state.queue}: node {state.provider} has no tick",
-            hint=f"londiste queue tick {state.queue}",
+            hint=f"londiste queue tick {word(state.queue)}",
         )
     return facts.last_tick
 

@@ -118,7 +118,7 @@ def test_a_table_that_only_the_leaf_of_the_stand_by_keeps_is_found(
     # The first source is no longer merged, and the stand-by is forgotten.
     combined.here("one@first", "remove-table", "t")
     problem = "table public.t of queue one is replicated by its leaf on second only"
-    mend = "with the settings of queue one on second: londiste remove-table 'public.t'"
+    mend = "with the settings of queue one on second: londiste remove-table public.t"
     said = refused(f"{ALL}@second", "switchover", "--dry-run")
     assert problem in said and mend in said
     said = refused(f"{ALL}@second", "takeover", "first", "--node", "second", "--dry-run")

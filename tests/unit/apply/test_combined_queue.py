@@ -131,16 +131,16 @@ def test_a_new_root_needs_the_same_leaves_with_the_same_tables() -> None:
         return [f.mend for f in part_findings("n2", "one", [old], new, "all")]
 
     assert problems(here) == []
-    assert problems() == problems(replace(here, local=False)) == ["add-table 'public.t'"]
-    assert problems(replace(here, dest=TableName("public", "u"))) == ["change-handler 'public.t'"]
-    assert problems(replace(here, attrs={"where": "id > 1"})) == ["change-handler 'public.t'"]
+    assert problems() == problems(replace(here, local=False)) == ["add-table public.t"]
+    assert problems(replace(here, dest=TableName("public", "u"))) == ["change-handler public.t"]
+    assert problems(replace(here, attrs={"where": "id > 1"})) == ["change-handler public.t"]
     assert problems(replace(here, attrs={"skip_truncate": "1"})) == []
     assert problems(here, old=replace(here, state="in-copy")) == ["wait-sync"]
     assert problems(old=replace(here, local=False)) == []
     # Its leaf would apply events to a table that lacks the older rows of the source.
-    assert problems(here, old=replace(here, local=False)) == ["remove-table 'public.t'"]
+    assert problems(here, old=replace(here, local=False)) == ["remove-table public.t"]
     (unknown,) = part_findings("n2", "one", [], [here], "all")
-    assert (unknown.mend, unknown.queue) == ("remove-table 'public.t'", "one")
+    assert (unknown.mend, unknown.queue) == ("remove-table public.t", "one")
     (missing,) = part_findings("n2", "one", [here], None, "all")
     assert missing.mend == "create-leaf --merge all"
 

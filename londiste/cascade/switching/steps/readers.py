@@ -16,6 +16,7 @@ from londiste.cascade.switching.steps.waits import POLL_SECONDS, newest_tick
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
 from londiste.db.ddl import literal
+from londiste.db.names import word
 from londiste.errors import LondisteError, StateError, TransientError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import position_check, queues
@@ -108,7 +109,10 @@ class Subscribe(AtNode):
             raise self._diverged(tick, other, undo)
 
     def _again(self) -> str:
-        return f"create it again: londiste drop-node {self.node}, then create-leaf or create-branch"
+        return (
+            f"create it again: londiste drop-node {word(self.node)}, then create-leaf or"
+            " create-branch"
+        )
 
     def _diverged(self, tick: int, reason: str, undo: str) -> StateError:
         return StateError(

@@ -11,6 +11,7 @@ from londiste.cascade.commands.create_node import AnnounceParts
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.steps.notes import AtNode, EndsRecord, NodeAddress, Ticket
+from londiste.db.names import word
 from londiste.errors import Deadlock, LockTimeout, StateError
 from londiste.orchestration.connections import Connections
 
@@ -91,7 +92,7 @@ class EqualParts:
                 f" and {self.new.name}",
                 detail="; ".join(different),
                 hint=f"create the leaves on node {self.new.name} again, with the settings of each:"
-                f" londiste drop-node, then create-leaf --merge {self.queue}",
+                f" londiste drop-node, then create-leaf --merge {word(self.queue)}",
             )
 
     def _differences(self, sites: Connections) -> list[str]:

@@ -13,6 +13,7 @@ from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.steps.notes import AtNode, NodeAddress
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
+from londiste.db.names import word
 from londiste.errors import StateError, TransientError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
@@ -134,7 +135,7 @@ def wait_tick(conn: Connection, queue: str, tick: int, timeout: float, why: str)
         raise TransientError(
             f"node {info.name} does not have {why} after {timeout:g} s",
             detail=_position(conn, info, tick),
-            hint=f"londiste resume --node {info.name}"
+            hint=f"londiste resume --node {word(info.name)}"
             if info.paused
             else f"check the log of worker {info.worker}, and londiste status",
         )
