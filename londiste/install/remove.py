@@ -13,6 +13,7 @@ from pathlib import Path
 from psycopg import sql
 
 from londiste.db.connection import Connection
+from londiste.db.names import word
 from londiste.db.queries import query, translated
 from londiste.errors import InstallError, StateError
 from londiste.install import ledger, locks, source
@@ -77,12 +78,11 @@ def blockers(
     schemas = {one.schema for one in removals if isinstance(one, DropSchema)}
     found: list[str] = []
     with conn.transaction():
-        if "pgq_node" in schemas:
-            found += [
-                f"node {node} of queue {queue} is in this database"
-                for queue, node in conn.execute(query("uninstall_nodes"))
-                if queue not in dropped
-            ]
+        found += [
+            f"node {node} of queue {queue} is in this database"
+            for queue, node in _nodes(conn, removals)
+            if queue not in dropped
+        ]
         if "londiste" in schemas and not dropped:
             found += [
                 f"foreign key {key} of table {table} is not restored after a copy: {statement};"
@@ -107,6 +107,29 @@ def blockers(
             ]
             found += _sinks(conn)
     return found
+
+
+def _nodes(conn: Connection, removals: Sequence[Removal]) -> list[tuple[str, str]]:
+    """The nodes that would be lost: queue and name."""
+    if not any(isinstance(one, DropSchema) and one.schema == "pgq_node" for one in removals):
+        return []
+    return conn.execute(query("uninstall_nodes")).fetchall()
+
+
+def _way_out(nodes: Sequence[tuple[str, str]], components: Sequence[str]) -> str:
+    """Pure: the hint for what would be lost, of which other nodes must know before."""
+    if len(nodes) == 1:
+        first = f"first: londiste drop-node {word(nodes[0][1])}"
+    elif nodes:
+        # Settings are those of one queue.
+        first = "first, " + "; ".join(
+            f"with the settings of queue {queue}: londiste drop-node {word(node)}"
+            for queue, node in nodes
+        )
+    else:
+        first = "first unregister the consumers, and add the foreign keys"
+    accept = " ".join(["londiste uninstall --allow-data-loss", *components])
+    return f"{first}; or accept the loss: {accept}"
 
 
 def _sinks(conn: Connection) -> list[str]:
@@ -150,11 +173,8 @@ def uninstall(
             if lost:
                 raise StateError(
                     lost[0] + (f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""),
-                    detail="; ".join(lost),
-                    hint=(
-                        "drop nodes and consumers and add the keys first, or accept their loss:"
-                        " londiste uninstall --allow-data-loss"
-                    ),
+                    detail="; ".join(lost) if len(lost) > 1 else "",
+                    hint=_way_out(_nodes(conn, removals), components or ()),
                 )
             schemas = [one.schema for one in removals if isinstance(one, DropSchema)]
             locks.take(conn, schemas, triggers=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import threading
 from collections.abc import Callable
@@ -310,6 +311,26 @@ def test_uninstall_keeps_consumers_without_force(pgq_db: Database) -> None:
     assert apply.install(conn)
 
 
+def test_uninstall_names_the_node_to_drop_first_and_both_hints_can_be_pasted(
+    pgq_db: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(f'[londiste]\ndb = "{pgq_db.dsn}"\nqueue_name = "shop"\n')
+    assert run(cli, ["-c", str(file), "create-root", "main"]) == 0
+    capsys.readouterr()
+    assert run(cli, ["-c", str(file), "uninstall", "londiste", "pgq_node"]) == 3
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error == "error: node main of queue shop is in this database"
+    drop, accept = (
+        f"-c {file} drop-node main",
+        "uninstall --allow-data-loss londiste pgq_node",
+    )
+    assert hint == f"hint: first: londiste {drop}; or accept the loss: londiste -c {file} {accept}"
+    assert run(cli, shlex.split(drop)) == 0
+    assert run(cli, ["-c", str(file), "uninstall"]) == 0
+    assert schemas(pgq_db) == set()
+
+
 def test_a_position_of_a_consumer_elsewhere_is_not_lost_silently(pgq_db: Database) -> None:
     conn = pgq_db.connect()
     conn.execute("select pgq_ext.set_batch_done('c', 1), pgq_ext.set_event_done('c', 2, 1)")
@@ -317,6 +338,7 @@ def test_a_position_of_a_consumer_elsewhere_is_not_lost_silently(pgq_db: Databas
     with pytest.raises(StateError, match="consumer c keeps its position") as caught:
         remove.uninstall(conn, ["pgq_ext"])
     assert "consumer d keeps its position in this database" in caught.value.detail
+    assert "unregister the consumers" in caught.value.hint
     remove.uninstall(conn, ["pgq_ext"], force=True)
     assert "pgq_ext" not in schemas(pgq_db)
     assert "pgq" in schemas(pgq_db)
@@ -377,8 +399,8 @@ def test_keys_that_only_the_sql_remembers_forbid_its_removal(pgq_db: Database) -
     conn = pgq_db.connect()
     with pytest.raises(StateError) as caught:
         remove.uninstall(conn)
-    assert "ADD CONSTRAINT b_to_a FOREIGN KEY (id) REFERENCES public.a;" in caught.value.detail
-    assert "b_to_gone" not in caught.value.detail
+    assert "ADD CONSTRAINT b_to_a FOREIGN KEY (id) REFERENCES public.a;" in str(caught.value)
+    assert "b_to_gone" not in f"{caught.value} {caught.value.detail}"
     assert remove.uninstall(conn, force=True)
 
 
