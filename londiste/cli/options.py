@@ -16,6 +16,7 @@ import click
 
 from londiste import settings
 from londiste.cli import errors, output
+from londiste.cli.anywhere import command_name, starts_anywhere
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.signals import Signals
@@ -29,13 +30,6 @@ S = TypeVar("S", bound=settings.Settings)
 
 #: The settings file that is read without ``-c``, from the current directory.
 DEFAULT_FILE = Path("londiste.toml")
-
-#: Commands that change or show the whole cascade: without ``--node`` they start at its root.
-ANYWHERE = frozenset({
-    "change-provider", "drop-node", "execute", "execute run", "execute status", "export",
-    "members", "metrics", "move-node", "rename-node", "show-handlers", "status", "switchover",
-    "tag-alive", "tag-dead", "web",
-})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ class Context:
         ``given`` are the command's own options; None means not given.
         """
         chosen = {key: value for key, value in given.items() if value is not None}
-        node, anywhere = self.node or self._named_by_command(), _command_name() in ANYWHERE
+        node, anywhere = self.node or self._named_by_command(), starts_anywhere()
         found = settings.load(
             kind,
             # These have their own two databases.
@@ -97,7 +91,7 @@ class Context:
             from londiste.handlers import registry
 
             if node is None and anywhere:
-                start.offer_another(self.config, _command_name(), found.db)
+                start.offer_another(self.config, command_name(), found.db)
             registry.load(found.handler_modules)
             registry.configure({"obfuscator_key": found.obfuscator_key})
         return found
@@ -143,7 +137,7 @@ class Context:
 
     def log_target(self, found: Settings) -> LogTarget:
         """Where the log of this command goes, and what its lines say about the process."""
-        program = _command_name().removesuffix(" run").replace(" ", "-")
+        program = command_name().removesuffix(" run").replace(" ", "-")
         target = LogTarget.of(
             found,
             program=program or found.sections[0],
@@ -201,12 +195,6 @@ def _implied() -> Path | None:
         named = os.environ["LONDISTE_CONFIG"]
         return Path(named) if named else None
     return DEFAULT_FILE if DEFAULT_FILE.exists() else None
-
-
-def _command_name() -> str:
-    """The words that call the command: ``status``, ``execute run``."""
-    ctx = click.get_current_context(silent=True)
-    return ctx.command_path.partition(" ")[2] if ctx is not None else ""
 
 
 def with_node(command: click.Command) -> click.Command:

@@ -146,13 +146,21 @@ def _require_own_rows(conn: Connection, queue: str, table: Pairing) -> None:
 
 
 def written(
-    settings: WorkerSettings, found: Sequence[RepairChange], tick: int, where: str = ""
+    settings: WorkerSettings,
+    found: Sequence[RepairChange],
+    tick: int,
+    where: str = "",
+    *,
+    command: str,
 ) -> str:
-    """The plan as a file; where -- condition of the comparison."""
+    """The plan as a file; where -- condition of the comparison; command -- applies the plan."""
     with _session(settings) as conn:
         node = nodes.get_node_info(conn, settings.queue_name).name
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    return text(found, queue=settings.queue_name, node=node, tick=tick, made=made, condition=where)
+    queue = settings.queue_name
+    return text(
+        found, queue=queue, node=node, tick=tick, made=made, condition=where, command=command
+    )
 
 
 def rules(conn: Connection, table: Pairing) -> Rules:

@@ -218,11 +218,13 @@ def text(
     node: str,
     tick: int,
     made: str,
+    command: str,
     condition: str = "",
 ) -> str:
     """The file.
 
     condition -- SQL condition of the comparison that the plan is from.
+    command -- applies it.
     """
     facts = {"queue": queue, "node": node, "tick": tick, "made": made}
     if condition:
@@ -234,7 +236,7 @@ def text(
         "-- Makes the rows below equal to those of the root. Review it, remove rows to keep as",
         "-- they are (the line that begins with -- row, and the statement below it; a row that is",
         "-- deleted and inserted has two of each), and apply it. An edited statement is refused:",
-        "--     londiste -c FILE repair --apply --plan THIS-FILE",
+        f"--     {command}",
         "-- That checks every row again at a common tick, skips those that have changed on",
         "-- either side since, and does the rest in one transaction. psql would do it too, but",
         "-- checks this side only.",

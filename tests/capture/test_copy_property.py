@@ -143,7 +143,7 @@ class CopyPair(Pair):
         self.damaged += harm(self.target, list(case.tables), case.damage, case.seed)
         found = self._compared(case)
         plan = repair.planned(self.settings, found, ASKED)
-        written = parse(repair.written(self.settings, plan, found.tick_id), "the plan")
+        written = parse(repair.written(self.settings, plan, found.tick_id, command=""), "the plan")
         assert (written.queue, written.where) == (QUEUE, "")
         if written.changes:
             applied = repair.apply(self.settings, written.changes, timeout=30.0, say=_quiet)

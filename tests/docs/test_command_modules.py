@@ -34,6 +34,7 @@ SHARED: dict[str, set[str]] = {
 
 #: Modules without a command, besides ``__init__`` and ``common``.
 FRAME = {
+    "anywhere",
     "consumer_cli",
     "setup.cascade_plan",
     "copy.progress_display",

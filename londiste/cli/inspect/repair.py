@@ -9,7 +9,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.documents import Steps
-from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.cli.errors import EXIT_DIFFERENT, pasteable
 from londiste.cli.inspect.common import ComparedTable, announce, row
 from londiste.compare import compare
 from londiste.compare import context as parties
@@ -103,7 +103,8 @@ def repair(
         changes = repairs.planned(settings, compared, asked)
         for line in repairs.left_alone(compared, asked):
             output.message(line)
-        text = repairs.written(settings, changes, compared.tick_id, where)
+        do = pasteable(f"londiste repair --apply --plan {word(path) if path else 'THIS-FILE'}")
+        text = repairs.written(settings, changes, compared.tick_id, where, command=do)
         if path is not None:
             _write(Path(path), text)
             output.message(f"wrote {len(changes)} statements to {path}")

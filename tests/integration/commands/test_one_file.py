@@ -62,6 +62,14 @@ def test_a_cascade_is_created_from_its_file_however_often_apply_is_killed(
     members = one_file("members", "--json", "--node", "n3").json["nodes"]
     assert [m["node_name"] for m in members] == ["n1", "n2", "n3"]
     assert one_file("tables").err.startswith(f"error: {one_file.path}: several nodes")
+    # What status prints, and what has two databases of its own.
+    checked = one_file("check", "--all-nodes")
+    assert "2 tables checked" in checked.err, checked.err
+    assert one_file("missing", "--all-nodes").code == 1
+    assert one_file("check").err.startswith(f"error: {one_file.path}: several nodes")
+    assert one_file("doctor").err.startswith(f"error: {one_file.path}: several nodes")
+    examined = one_file("doctor", one_file.db["n1"].dsn, one_file.db["n2"].dsn)
+    assert examined.err.endswith(("findings\n", "finding\n")), examined.err
 
 
 def test_status_asks_the_next_node_when_the_root_does_not_answer(one_file: OneFile) -> None:

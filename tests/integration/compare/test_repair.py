@@ -159,6 +159,9 @@ def test_repair_writes_a_plan_and_applies_it(
         if row and not row.startswith("--")
     ]
     assert all(row.endswith(";") for row in statements)
+    # With the options of this call, so that it works with the file of a cascade, too.
+    apply = f"--     londiste -c {leaf.config} repair --apply --plan {path}"
+    assert apply in path.read_text(encoding="utf-8").splitlines()
     again = line.run(leaf, "repair", "--plan", str(path))
     assert (again.code, again.err.splitlines()[0]) == (2, f"error: {path}: file exists")
     assert (
