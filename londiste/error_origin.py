@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from londiste.wording import identifier
+
 if TYPE_CHECKING:
     import psycopg
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 _AS_OWNER = "londiste_apply.write_as_"
 #: Functions of the server that raise for RAISE of PL/pgSQL, and for PL/Python.
 _RAISING = {"exec_stmt_raise", "PLy_output", "PLy_elog_impl"}
+#: Attribute of an error: the user of its session.
+_USER = "londiste_user"
 _OURS = re.compile(r'^[^"]*\b(pgq|pgq_\w+|londiste)\.\w+\(')
 
 
@@ -50,10 +54,21 @@ def server_hint(error: psycopg.Error) -> str:
 
 #: The server writes the first name without quotes, and no schema.
 _NOT_OWNER = re.compile(r"must be owner of ((?:[a-z]+ )+)(\w+)")
-_SCHEMA = re.compile(r"permission denied for schema (\w+)")
+_SCHEMA = re.compile(r"permission denied for schema (.+)")
 #: Only their owner may create there; all others may use them.
 _INSTALLED = {"pgq", "pgq_coop", "pgq_ext", "pgq_node", "londiste"}
 _POLICY = re.compile(r'query would be affected by row-level security policy for table "(\w+)"')
+
+
+def remember_user(error: psycopg.Error, user: str) -> None:
+    """Keeps the user whose session has failed: an error of the driver does not know it."""
+    vars(error)[_USER] = user
+
+
+def grantee(error: psycopg.Error, otherwise: str = "the user") -> str:
+    """The user to whom a right must be granted, for SQL; ``otherwise`` where nobody knows."""
+    user = vars(error).get(_USER)
+    return identifier(user) if user else otherwise
 
 
 def rights_hint(error: psycopg.Error) -> str:
@@ -64,10 +79,11 @@ def rights_hint(error: psycopg.Error) -> str:
     message = error.diag.message_primary or ""
     if raised_by_code(error):
         return ""
+    user = grantee(error)
     if found := _NOT_OWNER.fullmatch(message):
         what = found[1].replace("relation", "table") + found[2]
         return (
-            f"as an administrator: alter {what} owner to the user; or make the user a member of"
+            f"as an administrator: alter {what} owner to {user}; or make {user} a member of"
             " the role that owns it"
         )
     if found := _SCHEMA.fullmatch(message):
@@ -76,14 +92,15 @@ def rights_hint(error: psycopg.Error) -> str:
             return f"run it as the owner of schema {schema}, who has installed Londiste"
         if schema != "londiste_capture":
             return (
-                f'as an administrator: grant usage on schema "{schema}" to the user; to create'
-                f' tables or indexes there: grant create on schema "{schema}" to the user'
+                f"as an administrator: grant usage on schema {identifier(schema)} to {user}; to"
+                f" create tables or indexes there: grant create on schema {identifier(schema)} to"
+                f" {user}"
             )
     if found := _POLICY.fullmatch(message):
         table = found[1]
         return (
-            f"as an administrator: alter table {table} owner to the user, or alter role …"
-            f" bypassrls; where the owner is the user: alter table {table} no force row level"
-            " security"
+            f"as an administrator: alter table {table} owner to {user}, or alter role"
+            f" {grantee(error, '…')} bypassrls; where the owner is {user}: alter table {table} no"
+            " force row level security"
         )
     return ""

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
-from londiste.error_origin import in_owner_code, raised_by_code, rights_hint, server_hint
-from londiste.wording import connection_hint, first_line, refused_login
+from londiste.error_origin import grantee, in_owner_code, raised_by_code, rights_hint, server_hint
+from londiste.wording import connection_hint, first_line, identifier, refused_login
 
 if TYPE_CHECKING:
     import psycopg
@@ -291,19 +291,27 @@ class ServerBinariesMissing(LondisteError):
 
 
 #: An error names the function or table, but not its schema: it may be one of the user.
-_GRANTS = (
-    "grant the missing privilege; for what Londiste has installed: grant londiste_writer to the"
-    " user of commands and daemons (pgq_admin if only queues are installed), pgq_writer to a"
-    " producer, or pgq_reader to a consumer"
-)
+
+
+def _grants(user: str) -> str:
+    return (
+        f"grant the missing privilege; for what Londiste has installed: grant londiste_writer to"
+        f" {user}, if it is that of commands and daemons (pgq_admin if only queues are installed),"
+        " pgq_writer of a producer, or pgq_reader of a consumer"
+    )
+
 
 OWNER_GRANTS = "grant the missing privilege to the owner of the table: its code has no other rights"
 
 REPLICA_ROLE = "session_replication_role"
-_REPLICA_GRANT = (
-    f"as an administrator: grant set on parameter {REPLICA_ROLE} to the user;"
-    " before PostgreSQL 15: londiste doctor prints what is missing"
-)
+
+
+def _replica_grant(user: str) -> str:
+    return (
+        f"as an administrator: grant set on parameter {REPLICA_ROLE} to {user};"
+        " before PostgreSQL 15: londiste doctor prints what is missing"
+    )
+
 
 #: SQLSTATE raised by Londiste's SQL functions -> class.  docs/reference/errors.md lists them.
 LD_CLASSES: dict[str, type[LondisteError]] = {
@@ -379,9 +387,11 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
             place + message, detail=detail, hint=hint or "check user, password and pg_hba.conf"
         )
     if state == "42501":
-        grant = _REPLICA_GRANT if REPLICA_ROLE in message else rights_hint(error) or _GRANTS
+        user = grantee(error)
+        about_role = REPLICA_ROLE in message
+        grant = _replica_grant(user) if about_role else rights_hint(error) or _grants(user)
         if (name := message.removeprefix("permission denied for database ")) != message:
-            grant = f'as an administrator: grant create on database "{name}" to the user'
+            grant = f"as an administrator: grant create on database {identifier(name)} to {user}"
         return AccessDenied(place + message, detail=detail, hint=hint or grant)
     if state == "25006":
         return LondisteError(
@@ -398,7 +408,8 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
     if state.startswith(("08", "57P")) or (
         not state and isinstance(error, psycopg.OperationalError)
     ):
-        return _from_connection(place, message, detail, hint)
+        user = getattr(error.pgconn, "user", b"").decode(errors="replace")
+        return _from_connection(place, message, detail, hint, user)
     if state in {"42883", "3F000", "42P01"} and re.search(r"\b(pgq|pgq_node|londiste)\.?", message):
         return InstallError(
             place + message,
@@ -414,10 +425,10 @@ _STARTING = re.compile(
 )
 
 
-def _from_connection(place: str, message: str, detail: str, hint: str) -> LondisteError:
+def _from_connection(place: str, message: str, detail: str, hint: str, user: str) -> LondisteError:
     """The error of a failed connection: libpq reports a refused login without SQLSTATE."""
     lowered = message.lower()
-    if refused := refused_login(lowered):
+    if refused := refused_login(message, user):
         return AccessDenied(place + message, detail=detail, hint=hint or refused)
     if re.search(r"database .* does not exist", lowered):
         return UsageError(
@@ -437,5 +448,5 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
     return NodeUnreachable(
         place + message,
         detail=detail,
-        hint=hint or connection_hint(lowered),
+        hint=hint or connection_hint(message),
     )

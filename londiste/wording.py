@@ -81,13 +81,18 @@ def first_line(text: str) -> str:
     return ""
 
 
+def identifier(name: str) -> str:
+    """A name for SQL text, in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 #: Refusals of a server, for all or for this role or database; libpq tells no SQLSTATE.
-_USED_UP = re.compile(r"too many (clients|connections)|connection slots are reserved")
+_USED_UP = re.compile(r"too many (clients|connections)|connection slots are reserved", re.I)
 
 #: Messages of a pgbouncer or server that has no connection for this session, and the hints.
 _NONE_FREE = (
     (
-        re.compile(r"query_wait_timeout|no more connections allowed"),
+        re.compile(r"query_wait_timeout|no more connections allowed", re.I),
         "the pool of pgbouncer has no free connection: raise pool_size or max_client_conn; a worker"
         " needs three sessions, and two for each copy: docs/howto/poolers.md",
     ),
@@ -97,28 +102,27 @@ _NONE_FREE = (
         " limit of this role or database",
     ),
     (
-        re.compile(r"database .* is not currently accepting connections"),
-        "as an administrator: alter database DATABASE allow_connections true, with its name",
+        re.compile(r'database "(?P<name>.*)" is not currently accepting connections', re.I),
+        "as an administrator: alter database {name} allow_connections true",
     ),
 )
-
 
 #: Logins that a server refuses, and the hints.
 _REFUSED = (
     (
-        re.compile(r"role .* is not permitted to log in"),
-        "as an administrator: alter role ROLE login, with the name of the role",
+        re.compile(r'role "(?P<name>.*)" is not permitted to log in', re.I),
+        "as an administrator: alter role {name} login",
     ),
     (
-        re.compile(r"permission denied for database"),
-        "as an administrator: grant connect on database DATABASE to ROLE, with both names",
+        re.compile(r'permission denied for database "(?P<name>.*)"', re.I),
+        "as an administrator: grant connect on database {name} to {user}",
     ),
     (
-        re.compile("no password supplied"),
+        re.compile("no password supplied", re.I),
         "write the password into ~/.pgpass, as HOST:PORT:DATABASE:ROLE:PASSWORD",
     ),
     (
-        re.compile("authentication failed|no pg_hba.conf entry|role .* does not exist"),
+        re.compile("authentication failed|no pg_hba.conf entry|role .* does not exist", re.I),
         "check user, password and pg_hba.conf",
     ),
 )
@@ -129,12 +133,21 @@ def is_used_up(message: str) -> bool:
     return _USED_UP.search(message) is not None
 
 
-def refused_login(message: str) -> str:
-    """What to do about a login that the server refuses, by its message in lower case; or ''."""
-    return next((hint for sign, hint in _REFUSED if sign.search(message)), "")
+def refused_login(message: str, user: str = "") -> str:
+    """What to do about a login that the server refuses, by its message; or ''."""
+    return _hint(_REFUSED, message, user)
 
 
 def connection_hint(message: str) -> str:
-    """What to do about a server that cannot be reached, by its message in lower case."""
+    """What to do about a server that cannot be reached, by its message."""
     server = "check that the server runs and that host and port are right"
-    return next((hint for sign, hint in _NONE_FREE if sign.search(message)), server)
+    return _hint(_NONE_FREE, message) or server
+
+
+def _hint(known: Iterable[tuple[re.Pattern[str], str]], message: str, user: str = "") -> str:
+    """The hint of the first sign in a message, with the names that the message contains."""
+    for sign, hint in known:
+        if found := sign.search(message):
+            names = {key: identifier(name) for key, name in found.groupdict().items()}
+            return hint.format(user=identifier(user) if user else "the user", **names)
+    return ""

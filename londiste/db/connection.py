@@ -20,6 +20,7 @@ from londiste.db.session_role import replica_statement
 from londiste.dsn import describe_dsn as describe_dsn
 from londiste.dsn import masked as masked
 from londiste.dsn import parsed
+from londiste.error_origin import remember_user
 from londiste.errors import AccessDenied, LondisteError, NotSecured, from_database
 from londiste.wording import is_used_up
 
@@ -283,8 +284,13 @@ class _Patient(psycopg.Connection[TupleRow]):
 
     def wait(self, gen: Any, *args: Any, **named: Any) -> Any:
         """The driver's entry point for every exchange with the server."""
-        with around_exchange():
-            return super().wait(self._bounded(gen, self.limit_seconds), *args, **named)
+        try:
+            with around_exchange():
+                return super().wait(self._bounded(gen, self.limit_seconds), *args, **named)
+        except psycopg.errors.InsufficientPrivilege as error:
+            if not pooler.chooses_role(self):
+                remember_user(error, self.info.user)
+            raise
 
     def _bounded(self, gen: Any, seconds: float) -> Generator[Any, Any, Any]:
         """The same exchange with several checks per second."""

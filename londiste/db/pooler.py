@@ -93,13 +93,18 @@ def pin(
     return backend
 
 
+def chooses_role(conn: psycopg.Connection[TupleRow]) -> bool:
+    """Whether the connection string chooses another role than the user."""
+    return _CHOSEN.search(conn.info.options) is not None
+
+
 def _leave_role_of_database(conn: psycopg.Connection[TupleRow], role: str, where: str) -> None:
     """Gives up a role that the owner of the database has chosen for every session.
 
     Code of that role would run with the rights of who connects: ``set role`` leads back to them.
     A role of the connection string (``options``), or of the role that connects, stays.
     """
-    if _CHOSEN.search(conn.info.options) or conn.execute(_BY_DATABASE).fetchone() != (True,):
+    if chooses_role(conn) or conn.execute(_BY_DATABASE).fetchone() != (True,):
         return
     conn.execute("set role none")
     if where not in _warned:

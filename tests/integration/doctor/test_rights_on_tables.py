@@ -59,8 +59,11 @@ def test_errors_about_owners_and_policies_name_what_helps(leaf: Node) -> None:
     leaf.db.execute("alter table t enable row level security")
     with connect(as_role(leaf.db), name="test", autocommit=True) as conn:
         for statement, words in (
-            ("alter table public.t add column c int", "alter table t owner to"),
-            ("select from public.t", "alter role … bypassrls"),
+            (
+                "alter table public.t add column c int",
+                f'alter table t owner to "{ROLE}"; or make "{ROLE}" a member',
+            ),
+            ("select from public.t", f'alter role "{ROLE}" bypassrls'),
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege) as raised:
                 conn.execute(statement.encode())
@@ -71,12 +74,12 @@ def test_errors_about_owners_and_policies_name_what_helps(leaf: Node) -> None:
 
 def test_errors_about_other_rights_name_what_grants_them(leaf: Node) -> None:
     leaf.db.execute("create schema sales; create table sales.t (a int)")
-    writer = "grant londiste_writer to the user of commands and daemons"
+    writer = f'grant londiste_writer to "{ROLE}", if it is that of commands and daemons'
     try:
         with connect(as_role(leaf.db), name="test", autocommit=True) as conn:
             # The role of nodes goes in between.
             for revoked, statement, words in (
-                ("", "select from sales.t", 'grant usage on schema "sales" to the user'),
+                ("", "select from sales.t", f'grant usage on schema "sales" to "{ROLE}";'),
                 ("", "create table londiste.x (a int)", "run it as the owner of schema londiste"),
                 ("londiste_writer", "select pgq_node.get_node_info('q')", writer),
                 ("", "select from londiste.apply_error", writer),

@@ -51,17 +51,17 @@ def test_a_lacking_right_on_the_database_names_its_grant() -> None:
 @pytest.mark.parametrize(
     ("message", "kind", "hint"),
     [
-        ('role "bob" is not permitted to log in', AccessDenied, "alter role ROLE login"),
+        ('role "bob" is not permitted to log in', AccessDenied, 'alter role "bob" login'),
         (
             'permission denied for database "shop"\nDETAIL:  User does not have CONNECT privilege.',
             AccessDenied,
-            "grant connect on database",
+            'grant connect on database "shop" to the user',
         ),
         ("fe_sendauth: no password supplied", AccessDenied, "~/.pgpass"),
         (
             'database "shop" is not currently accepting connections',
             NodeUnreachable,
-            "allow_connections true",
+            'alter database "shop" allow_connections true',
         ),
     ],
 )
