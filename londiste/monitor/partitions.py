@@ -49,7 +49,7 @@ def findings(found: tuple[Changed, ...], queue: str) -> list[Finding]:
             Severity.CRITICAL,
             "partition",
             one.message,
-            "there is no event about it: subscribers have other rows",
+            "there is no event about it: subscribers may have other rows",
             remedy(one.table, queue),
             queue,
         )

@@ -79,7 +79,7 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "Restart the worker of the node, or run the statement of the finding.",
     ),
     "partition": (
-        "Rows of a partition changed without an event: subscribers have other rows.",
+        "Rows of a partition changed without an event: subscribers may have other rows.",
         "londiste resync on the nodes below, then settle it as the finding says.",
     ),
     "partition-detached": (

@@ -39,6 +39,7 @@ begin
         return;
     end if;
     perform londiste._note_versions(true);
+    perform londiste._watch_partitions(true);
     if v_root then
         perform pgq.insert_event(i_queue_name, 'EXECUTE', v_sql, i_file_name, v_attrs, i_rows, null::text);
     end if;

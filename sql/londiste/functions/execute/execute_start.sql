@@ -57,6 +57,17 @@ begin
     end if;
     -- Earlier changes of other sessions are no change of this script.
     perform londiste._note_versions(false);
+    -- A script outside of a transaction has changed them itself by now.
+    if not exists (
+        select from londiste.script_state s
+        where s.queue_name = i_queue_name and s.execute_file = i_file_name and s.way = 'after')
+    then
+        begin
+            perform londiste._watch_partitions(false);
+        exception when others then
+            raise warning 'partitions of captured tables: %', sqlerrm;
+        end;
+    end if;
     select 200, format('Executing: %s', i_file_name) into ret_code, ret_note;
 end;
 $$;

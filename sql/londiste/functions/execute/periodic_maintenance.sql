@@ -19,7 +19,7 @@ begin
         and state in ('done', 'skipped', 'marked');
     perform londiste._renew_captures();
     begin
-        perform londiste._watch_partitions();
+        perform londiste._watch_partitions(false);
     exception when others then
         -- For example, another session has locked a partition; the next maintenance checks again.
         raise warning 'partitions of captured tables: %', sqlerrm;

@@ -13,7 +13,7 @@ as $$
 /*
  * Returns partitions of captured tables whose rows have changed without an event.
  *
- * They were attached or detached with rows, or truncated before their TRUNCATE was captured.
+ * They were attached, detached or dropped with rows, or truncated before their TRUNCATE was captured.
  *
  * The ticker's maintenance finds them.  Call settle_partitions() when the subscribers have the right
  * rows again.

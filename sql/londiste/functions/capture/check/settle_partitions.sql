@@ -22,7 +22,11 @@ begin
             where a.relid::oid = londiste.find_table_oid(i_table_name));
     get diagnostics v_count = row_count;
     update londiste.capture_partition as k
-    set wrong = null
+    set wrong = null,
+        place = (
+            select p.place
+            from londiste._partition_places(londiste.find_table_oid(i_table_name)) as p
+            where p.oid = k.relid)
     where k.queue_name = i_queue_name
         and k.table_name = i_table_name
         and k.wrong is not null;

@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Returns whether a table has rows; with i_older, only rows older than that transaction.
+ * Returns whether a table has rows that are older than a transaction.
  *
  * True as well when the caller may not read the table, or would run code of its owner by reading.  A
  * comparison then shows whether there are rows.
@@ -12,10 +12,7 @@ as $$
 declare
     v_found bool;
 begin
-    if i_older is null then
-        -- Without reading the rows: an empty table has no file, or an empty one.
-        return pg_relation_size(i_relid) > 0;
-    elsif not pg_has_role((select c.relowner from pg_class as c where c.oid = i_relid), current_user, 'usage')
+    if not pg_has_role((select c.relowner from pg_class as c where c.oid = i_relid), current_user, 'usage')
         and londiste._reads_run_code(i_relid)
     then
         return true;

@@ -1,0 +1,30 @@
+create or replace function londiste._told_deletes(
+    i_queue_name text,
+    i_event_table text,
+    i_since int8,
+    i_rows int8)
+returns bool
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Returns whether the events since a look explain that about that many rows of a table are gone.
+ *
+ * An event does not name the partition of its row.  So another half of so many deletes would count too.
+ *
+ * i_event_table -- name of the table in its events.
+ * i_since -- the oldest transaction that the look may not have seen.
+ */
+declare
+    v_told bool;
+begin
+    execute format('select coalesce(bool_or(e.ev_type like ''{"op":"TRUNCATE",%%'') or 2 * count(*) >= $3, false)'
+            || ' from %s as e where e.ev_txid >= $1 and e.ev_extra1 = $2'
+            || ' and e.ev_type like any (array[''{"op":"DELETE",%%'', ''{"op":"TRUNCATE",%%''])',
+        (select pgq.quote_fqname(q.queue_data_pfx) from pgq.queue as q where q.queue_name = i_queue_name))
+    into v_told
+    using i_since, i_event_table, i_rows;
+    return v_told;
+end;
+$$;
