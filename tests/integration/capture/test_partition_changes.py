@@ -169,6 +169,32 @@ def test_rows_that_leave_with_their_partition_are_an_error_until_they_are_settle
     assert root.database.execute(CHANGES) == []
 
 
+def test_changes_between_the_capture_and_the_first_maintenance_are_errors(line: Line) -> None:
+    node = line.node(
+        "root",
+        NodeType.ROOT,
+        schema=SCHEMA + "create table n (at int primary key) partition by range (at);"
+        "create table full_one (like m including all); create table n1 (like n including all);",
+    )
+    node.database.execute("insert into m values (1, 1)")
+    line.add(node, "public.m", "public.n")
+    for statement in (
+        "insert into full_one values (5, 15)",
+        "alter table m attach partition full_one for values from (10) to (20)",
+        "alter table m detach partition m1",
+        "insert into n1 values (5)",
+        "alter table n attach partition n1 for values from (0) to (10)",
+    ):
+        node.database.execute(statement)
+    maintain(node)
+    attached = "was attached with rows, which subscribers did not get"
+    assert sorted(node.database.execute(CHANGES)) == [
+        ("public.full_one", attached),
+        ("public.m1", "was detached with rows, which stay on subscribers"),
+        ("public.n1", attached),
+    ]
+
+
 def test_what_a_script_does_on_all_nodes_is_no_error(
     line: Line, root: LineNode, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ declare
     v_missing text;
     v_nullable text[];
     v_trigger record;
+    v_is_new bool;
 begin
     if v_relid is null then
         raise exception using
@@ -87,7 +88,7 @@ begin
             hint = londiste._capture_not_null(i_table_name, v_nullable);
     end if;
 
-    perform londiste.drop_capture(i_queue_name, i_table_name);
+    v_is_new := londiste.drop_capture(i_queue_name, i_table_name) = 0;
     v_function := londiste._install_capture(v_relid, i_table_name, v_args);
     select string_agg(quote_literal(a.value), ', ' order by a.place) into v_arguments
     from unnest(v_args) with ordinality as a (value, place);
@@ -106,6 +107,10 @@ begin
         end if;
     end loop;
     perform londiste._capture_partitions(v_relid, v_function, v_args, true);
+    if v_is_new then
+        -- What happens to its partitions from here on is noticed; with a replaced capture it was before, too.
+        perform londiste._know_partitions(i_queue_name, v_relid);
+    end if;
     return londiste.trigger_name(i_queue_name);
 end;
 $$;
