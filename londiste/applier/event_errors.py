@@ -57,7 +57,7 @@ class EventErrors:
         hint = ""
         if isinstance(change, RowChange) and not exists and error.diag.constraint_name:
             by = self._columns_of(shape, error.diag.constraint_name)
-            hint = self._index_hint(shape, error)
+            hint = self._index_hint(change, shape, error)
         return self.error(
             change,
             shape,
@@ -65,14 +65,14 @@ class EventErrors:
             # Of the 22 class it may be the key itself that is no value of its type.
             detail=f"{'' if state.startswith('22') else key_of(change)}SQLSTATE {state},"
             f" SQL: {statement}",
-            hint=hint or _hint_of(error, shape.name),
+            hint=hint or _hint_of(error, shape.name, change.table),
             kind="exists" if exists else kind_of(state),
             statement=statement,
             sqlstate=state,
             by=by,
         )
 
-    def _index_hint(self, shape: Relation, error: psycopg.Error) -> str:
+    def _index_hint(self, change: RowChange, shape: Relation, error: psycopg.Error) -> str:
         """The hint for a unique index that only this node may have; '' for other errors.
 
         A copy would not help: it drops the index, and cannot build it again over those rows.
@@ -91,7 +91,7 @@ class EventErrors:
         )
         return (
             f"if the table of the provider has no {name}, drop it here, and the worker continues:"
-            f" {drop}; otherwise {hint_for(error.sqlstate, shape.name)}"
+            f" {drop}; otherwise {hint_for(error.sqlstate, shape.name, change.table)}"
         )
 
     def _columns_of(self, shape: Relation, index: str) -> tuple[str, ...]:
@@ -153,9 +153,9 @@ class EventErrors:
             f"event {address} ({verb} of table {shape.name}) cannot be applied on node"
             f" {self._node}: {what}",
             detail=detail,
-            hint=f"{hint or hint_for('', shape.name)}; or skip the event: londiste events skip"
-            f" {address}, then compare the table: londiste compare {argument(change.table)};"
-            " londiste events show lists the rows",
+            hint=f"{hint or hint_for('', shape.name, change.table)}; or skip the event:"
+            f" londiste events skip {address}, then compare the table: londiste compare"
+            f" {argument(change.table)}; londiste events show lists the rows",
             queue=self._queue,
             event_id=change.event_id,
             finding=found,
@@ -243,27 +243,30 @@ def of_write(error: psycopg.Error, node: str, table: TableName | None = None) ->
     return known
 
 
-def _hint_of(error: psycopg.Error, table: TableName) -> str:
-    """The hint for an error of the server about a row."""
+def _hint_of(error: psycopg.Error, dest: TableName, table: TableName) -> str:
+    """The hint for an error of the server about a row; names as for ``hint_for``."""
     state = error.sqlstate or ""
     if in_owner_code(error):
         if state == "42501":
             return OWNER_GRANTS
     elif state in LD_CLASSES:
-        return server_hint(error) or hint_for(state, table)
+        return server_hint(error) or hint_for(state, dest, table)
     if state == "42501" and (hint := rights_hint(error)):
         return hint
     if raised_by_code(error):
-        return f"change the trigger or function of {table} that raises the error"
-    return hint_for(state, table)
+        return f"change the trigger or function of {dest} that raises the error"
+    return hint_for(state, dest, table)
 
 
-def hint_for(state: str, table: TableName) -> str:
-    """The hint for a SQLSTATE; '' for none."""
+def hint_for(state: str, dest: TableName, table: TableName) -> str:
+    """The hint for a SQLSTATE; '' for none.
+
+    dest -- the table that is written here; table -- its name in the queue, for commands.
+    """
     if state == "42501":
         return (
-            f"grant the worker's user the right to write {table}; where row-level security is"
-            f" forced: alter table {table.quoted} no force row level security"
+            f"grant the worker's user the right to write {dest}; where row-level security is"
+            f" forced: alter table {dest.quoted} no force row level security"
         )
     if state in {"22P05", "22021"}:
         return (
@@ -272,7 +275,7 @@ def hint_for(state: str, table: TableName) -> str:
         )
     if state.startswith("22") or state in {"23502", "23514", "42804", "42846"}:
         return (
-            f"change the definition of {table} to match the provider's; the worker then continues"
+            f"change the definition of {dest} to match the provider's; the worker then continues"
             " automatically"
         )
     return f"copy the table again: londiste resync {argument(table)}"

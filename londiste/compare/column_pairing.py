@@ -222,7 +222,7 @@ def pairing(
     if not names and not count_only:
         raise StateError(
             f"table {pair.table}: no column in common with the root",
-            hint="compare row counts only: londiste compare {argument(pair.dest)} --count-only",
+            hint=f"compare row counts only: londiste compare {argument(pair.table)} --count-only",
         )
     return Pairing(
         pair,

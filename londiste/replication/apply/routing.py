@@ -354,7 +354,7 @@ def missing_table(
     renamed -- its present name, and the SQL that restores the old one.
     """
     gone = f"table {dest} does not exist on node {node}"
-    hint = f"create the table, or stop replicating it: londiste remove-table {argument(dest)}"
+    hint = f"create the table, or stop replicating it: londiste remove-table {argument(source)}"
     if renamed is not None:
         gone = f"it was renamed to {renamed.now} on node {node}"
         hint = renamed.back

@@ -272,3 +272,22 @@ def test_a_row_that_the_node_does_not_keep_is_refused(
     leaf.database.execute(f"alter table t enable {kind} odd")
     line.once(leaf)
     assert leaf.database.value("select count(*) from t") == 33
+
+
+def test_commands_of_hints_have_the_name_in_the_queue(
+    line: Line, nodes: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = nodes
+    leaf.database.execute("create table mine (id int primary key); insert into mine values (1)")
+    assert line.here(leaf, "remove-table", "other").code == 0
+    args = ("add-table", "other", "--dest-table", "mine", "--expect-sync")
+    assert line.here(leaf, *args).code == 0
+    root.database.execute("insert into other values (1)")
+    line.tick()
+    done = line.here(leaf, "worker", "--once")
+    assert done.code == 5, str(done)
+    assert "resync public.other" in done.err and "compare public.other" in done.err
+    leaf.database.execute("alter table mine rename id to own")
+    assert "columns public.other --add" in line.here(leaf, "worker", "--once").err
+    leaf.database.execute("drop table mine")
+    assert "remove-table public.other" in line.here(leaf, "worker", "--once").err
