@@ -1,4 +1,4 @@
-"""An unfinished switchover: who has recorded it, what undoes it, and when it must not go on."""
+"""An unfinished switchover: who has recorded it, what undoes it, and when it is refused."""
 
 from __future__ import annotations
 
