@@ -132,6 +132,35 @@ def as_location(dsn: str) -> str:
     return reduced(dsn, PLACE_PARAMETERS.__contains__)
 
 
+#: Variables of libpq for the place of a database, which other shells and hosts do not have.
+_VARIABLES = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
+
+
+def with_environment(dsn: str, environment: Mapping[str, str]) -> str:
+    """Pure: a connection string with the place that libpq takes from the environment.
+
+    Unchanged if the environment adds nothing, if a service names the place, or if it cannot be
+    read: that error is reported by who uses it.
+    """
+    if may_show_password(dsn):
+        return dsn
+    try:
+        given = conninfo.conninfo_to_dict(dsn)
+    except (psycopg.Error, UnicodeError):
+        return dsn
+    if given.get("service") or environment.get("PGSERVICE"):
+        return dsn
+    more = {
+        key: environment[variable]
+        for key, variable in _VARIABLES.items()
+        if environment.get(variable) and not given.get(key)
+    }
+    if given.get("hostaddr") or environment.get("PGHOSTADDR"):
+        # The server is at the address; a name would only be verified.
+        more.pop("host", None)
+    return conninfo.make_conninfo("", **{**given, **more}) if more else dsn
+
+
 def secrets_of(dsn: str) -> str:
     """The secrets of a connection string as another one; '' if it has none, or cannot be read."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import masked
 from londiste.db.connstr.locations import completed
+from londiste.dsn import with_environment
 from londiste.errors import AccessDenied, BadOption
 from londiste.monitor.doctor.preflight import node_findings
 from londiste.orchestration.connections import Connections
@@ -145,11 +147,15 @@ def _new_node(
     chosen = name or settings.node_name
     if not chosen:
         raise BadOption("no name of the node given", hint=f"londiste create-{kind.value} NAME")
-    location = public or settings.public_node_location or location_check.of_database(settings.db)
+    location = (
+        public
+        or settings.public_node_location
+        or location_check.of_database(with_environment(settings.db, os.environ))
+    )
     location_check.check_location(location)
     if not location_check.reachable_from_elsewhere(location):
         output.warning(
-            f"public connection string {masked(location)} works only for nodes on this machine"
+            f"public connection string {masked(location)} names no host that other machines know"
         )
     return NewNode(settings.queue_name, kind, chosen, settings.db, location, settings.consumer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from londiste.cli.sync_view import sync_view
 from londiste.daemon import pidfile
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED, stopped
-from londiste.dsn import describe_dsn, masked, secrets_of, without_secrets
+from londiste.dsn import describe_dsn, masked, secrets_of, with_environment, without_secrets
 from londiste.errors import BadOption, StateError
 from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
@@ -171,7 +172,7 @@ def replicate(
     contain * and ?. Missing tables are created. Repeat an interrupted command to continue.
     """
     _check_options(once, detach, stop, status, removing)
-    targets = [target, *also]
+    source, *targets = (with_environment(dsn, os.environ) for dsn in (source, target, *also))
     context = _without_another_file(context, (source, *targets))
     settings = context.settings(ReplicateSettings, queue_name=queue, queues=queues)
     selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)

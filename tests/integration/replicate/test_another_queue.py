@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from psycopg import conninfo
 
 from londiste.cli import cli
 from londiste.cli.errors import run
@@ -14,7 +16,7 @@ from londiste.db.names import TableName
 from londiste.dsn import masked
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute
-from londiste.replicate import setup
+from londiste.replicate import save, setup
 from londiste.replicate.databases import ReplicateSettings, identify
 from londiste.replicate.setup import Selection, Share
 from londiste.replication.commands import add_table
@@ -125,3 +127,23 @@ def test_a_table_of_another_queue_is_refused_before_the_first_step(
     said = capsys.readouterr().err
     assert f"table public.t is not added: it is filled from queue {QUEUE} already" in said
     assert "exclude it: --exclude public.t" in said
+
+
+def test_the_place_that_the_environment_names_is_stored_and_printed(
+    new_database: Callable[..., Database],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pair = [new_database(pgq=False) for _ in range(2)]
+    places = [conninfo.conninfo_to_dict(one.dsn) for one in pair]
+    short = [conninfo.make_conninfo(port=one["port"], dbname=one["dbname"]) for one in places]
+    for key in ("host", "user"):
+        monkeypatch.setenv(f"PG{key.upper()}", str(places[0][key]))
+    capsys.readouterr()
+    assert run(cli, ["replicate", *short, "--status"]) == 0
+    words = shlex.split(capsys.readouterr().err.partition("start: ")[2])
+    assert [conninfo.conninfo_to_dict(one) for one in words[2:4]] == places
+    found = identify(ReplicateSettings(), short[0], short[1:])
+    assert [conninfo.conninfo_to_dict(one.location) for one in found.all] == places
+    nodes = tomllib.loads(save.text(found, Selection()))["nodes"].values()
+    assert [conninfo.conninfo_to_dict(one["db"]) for one in nodes] == places

@@ -12,7 +12,13 @@ from psycopg import conninfo, pq
 from londiste.cascade.commands.location_check import check_location
 from londiste.daemon.loop import describe
 from londiste.db.connection import connect, describe_dsn, masked
-from londiste.dsn import SECRETS, may_show_password, secrets_of, without_secrets
+from londiste.dsn import (
+    SECRETS,
+    may_show_password,
+    secrets_of,
+    with_environment,
+    without_secrets,
+)
 from londiste.errors import BadOption, LondisteError
 
 # Letters that occur nowhere else in the strings, so that finding one of them is a leak.
@@ -109,3 +115,28 @@ def test_each_secret_of_libpq_is_one(key: str) -> None:
 )
 def test_where_libpq_may_take_a_password_for_something_else(dsn: str, may: bool) -> None:
     assert may_show_password(dsn) is may
+
+
+ENVIRONMENT = {"PGHOST": "h", "PGPORT": "6", "PGUSER": "u", "PGDATABASE": "d", "PGPASSWORD": "ZQX"}
+
+
+@pytest.mark.parametrize(
+    ("dsn", "complete"),
+    [
+        ("dbname=x port=5", "dbname=x port=5 host=h user=u"),
+        ("postgresql://me@a:5/x", "postgresql://me@a:5/x"),
+        ("postgresql:///x?port=5", "dbname=x port=5 host=h user=u"),
+        ("", "host=h port=6 user=u dbname=d"),
+        # The name would only be verified.
+        ("dbname=x hostaddr=::1", "dbname=x hostaddr=::1 port=6 user=u"),
+        # Its file names the place.
+        ("service=s", "service=s"),
+        # libpq would show a part of the password as a host.
+        ("postgresql://u:a@b@h/x", "postgresql://u:a@b@h/x"),
+        ("no string", "no string"),
+    ],
+)
+def test_what_the_environment_says_of_the_place_is_in_the_string(dsn: str, complete: str) -> None:
+    assert with_environment(dsn, ENVIRONMENT) == complete
+    assert with_environment(dsn, {}) == dsn
+    assert with_environment(dsn, {**ENVIRONMENT, "PGSERVICE": "s"}) == dsn
