@@ -71,22 +71,24 @@ def may_show_password(dsn: str) -> bool:
     return "@" in place or not all(re.fullmatch("[0-9]*", port) for port in ports)
 
 
-def parsed(dsn: str) -> dict[str, Any]:
-    """The parameters of a connection string.
+def parsed(dsn: str, setting: str = "") -> dict[str, Any]:
+    """The parameters of a connection string; setting -- where it is from, if it is not ``db``.
 
     Raises BadOption where it is none, or a URI that makes libpq show a part of the password.
     """
+    of = f"{setting}: " if setting else ""
+    in_uri = (
+        "in a password write % as %25, @ as %40 and / as %2F; or use the form host=… password=…"
+    )
     if may_show_password(dsn):
-        raise BadOption(
-            "a connection string has an @ that belongs to no host, or a port that is no number",
-            hint="in a password write @ as %40 and / as %2F; or use the form host=… password=…",
-        )
+        what = "a connection string has an @ that belongs to no host, or a port that is no number"
+        raise BadOption(f"{of}{what}", hint=in_uri)
     try:
         return conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error as error:
+    except (psycopg.Error, UnicodeError) as error:
+        usual = "write it as for libpq: host=… port=… dbname=… user=…, or postgresql://…"
         raise BadOption(
-            f"{masked(dsn)}: not a connection string",
-            hint="write it as for libpq: host=… port=… dbname=… user=…, or postgresql://…",
+            f"{of}{masked(dsn)}: not a connection string", hint=in_uri if "://" in dsn else usual
         ) from error
 
 

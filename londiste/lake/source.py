@@ -6,15 +6,14 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from londiste.db import catalog
 from londiste.db import relation as shapes
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
+from londiste.dsn import parsed
 from londiste.engine.spark.stream.options import CHANGE_NAMES, GapPolicy, Mode, Options, Start
 from londiste.engine.spark.stream.types import StreamColumn, shape_of
 from londiste.errors import BadOption, LondisteError, StateError
@@ -28,13 +27,7 @@ log = logging.getLogger(__name__)
 
 def options(settings: LakeSettings, table: TableName) -> Options:
     """Those of the stream that a table is read by."""
-    try:
-        parts: dict[str, Any] = dict(conninfo_to_dict(settings.db))
-    except psycopg.Error:
-        raise BadOption(
-            "db: not a connection string",
-            hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
-        ) from None
+    parts = parsed(settings.db)
     password = str(parts.pop("password", None) or "")
     snapshot = settings.lake_start == "snapshot"
     return Options(

@@ -10,8 +10,7 @@ from typing import Any
 from psycopg import conninfo
 
 from londiste.cascade.commands import location_check
-from londiste.dsn import PLACE_PARAMETERS, masked, with_environment
-from londiste.errors import BadOption
+from londiste.dsn import PLACE_PARAMETERS, parsed, with_environment
 from londiste.orchestration.connections import Connections
 from londiste.settings import WorkerSettings
 
@@ -87,13 +86,7 @@ def worker_settings(
 
 def parameters(dsn: str) -> dict[str, str]:
     """The parameters of a connection string.  Raises BadOption."""
-    try:
-        return {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
-    except Exception as error:
-        raise BadOption(
-            f"not a connection string: {masked(dsn)}",
-            hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
-        ) from error
+    return {key: str(value) for key, value in parsed(dsn).items()}
 
 
 def public(dsn: str, **more: str) -> str:

@@ -6,21 +6,15 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.db.advisory_lock import same_database
-from londiste.db.connection import Connection, describe_dsn, masked, session
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.connstr.locations import refusal
-from londiste.dsn import PLACE_PARAMETERS, SECRETS, reduced
+from londiste.dsn import PLACE_PARAMETERS, SECRETS, parsed, reduced
 from londiste.errors import BadOption, LondisteError, from_database
 
 
 def check_location(location: str) -> str:
     """A location that may be stored.  Raises BadOption for a password or a syntax error."""
-    try:
-        parts = conninfo.conninfo_to_dict(location)
-    except psycopg.Error as error:
-        raise BadOption(
-            f"not a connection string: {masked(location)}",
-            hint="write it as libpq does: host=… port=… dbname=…, or service=…",
-        ) from error
+    parts = parsed(location)
     for secret in SECRETS:
         if parts.get(secret) is not None:
             raise BadOption(

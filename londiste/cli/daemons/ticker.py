@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
-import psycopg
 from psycopg import conninfo
 
 from londiste.cli import options, output
 from londiste.daemon.pidfile import running
-from londiste.db.connection import masked
+from londiste.dsn import parsed
 from londiste.errors import BadOption
 from londiste.metrics.endpoint import listening
 from londiste.metrics.tally import TickerTally, inherited
@@ -117,9 +116,9 @@ def places(settings: TickerSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
     base = settings.base_connstr
     if settings.database_list:
         names = settings.database_list
-        return (*databases, *(_at(base or "", name) for name in names)), ()
+        return (*databases, *(base_database(base or "", name) for name in names)), ()
     if base or (base is not None and not databases):
-        return databases, (_at(base, settings.initial_database),)
+        return databases, (base_database(base, settings.initial_database),)
     if not databases:
         raise BadOption(
             "no database given for the ticker",
@@ -129,11 +128,6 @@ def places(settings: TickerSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return databases, ()
 
 
-def _at(base: str, name: str) -> str:
-    try:
-        return conninfo.make_conninfo(base, dbname=name)
-    except psycopg.Error as error:
-        raise BadOption(
-            f"base_connstr {masked(base)}: not a connection string",
-            hint="use the form of libpq without dbname: host=… port=… user=…",
-        ) from error
+def base_database(base: str, name: str) -> str:
+    """The database of a server, by the server's connection string.  Raises BadOption."""
+    return conninfo.make_conninfo("", **{**parsed(base, "base_connstr"), "dbname": name})

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import conninfo
@@ -22,10 +23,9 @@ from londiste.dsn import (
     describe_dsn,
     is_of_one_node,
     leads_to_same,
-    masked,
     parsed,
 )
-from londiste.errors import BadOption, StateError
+from londiste.errors import StateError
 
 #: The same, and what earlier versions stored: only the server that the string names gets it.
 _READ = PLACE_PARAMETERS | {"password"}
@@ -162,21 +162,15 @@ def _usual_mode(own: Mapping[str, str], environment: Mapping[str, str]) -> str:
 
 
 def _parsed(dsn: str) -> dict[str, str]:
-    return {
-        key: str(value)
-        for key, value in conninfo.conninfo_to_dict(dsn).items()
-        if value not in (None, "")
-    }
+    return _given(conninfo.conninfo_to_dict(dsn))
+
+
+def _given(parts: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in parts.items() if value not in (None, "")}
 
 
 def _extra(extra: str) -> dict[str, str]:
-    try:
-        return _parsed(extra)
-    except psycopg.Error as error:
-        raise BadOption(
-            f"remote_extra_connstr is not a connection string: {masked(extra)}",
-            hint="remote_extra_connstr takes libpq parameters: user=… sslmode=…",
-        ) from error
+    return _given(parsed(extra, "remote_extra_connstr"))
 
 
 def _whose(location: str, node: str) -> str:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from psycopg import conninfo, pq
 
+from londiste.cascade.commands.endpoint import parameters
 from londiste.cascade.commands.location_check import check_location
+from londiste.cli.daemons.ticker import base_database
 from londiste.daemon.loop import describe
 from londiste.db.connection import connect, describe_dsn, masked
+from londiste.db.connstr.locations import reach
+from londiste.db.names import TableName
 from londiste.dsn import (
     SECRETS,
     may_show_password,
+    parsed,
     secrets_of,
     with_environment,
     without_secrets,
 )
 from londiste.errors import BadOption, LondisteError
+from londiste.lake.settings import LakeSettings
+from londiste.lake.source import options
 
+T = TableName("public", "t")
 # Letters that occur nowhere else in the strings, so that finding one of them is a leak.
 SECRET = st.text(alphabet="ZQXVWYKJ'\\ =@:/%?#&", min_size=6, max_size=20).filter(
     lambda s: sum(c in "ZQXVWYKJ" for c in s) >= 4
@@ -93,6 +102,30 @@ def test_each_secret_of_libpq_is_one(key: str) -> None:
     assert conninfo.conninfo_to_dict(secrets_of(dsn)) == {key: "geheim"}
     with pytest.raises(BadOption, match=key):
         check_location(dsn)
+
+
+@pytest.mark.parametrize("password", ["ZQX@WYK", "ZQX/WYK", "ZQX%WYK"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        parsed,
+        parameters,
+        check_location,
+        lambda dsn: base_database(dsn, "template1"),
+        lambda dsn: reach("host=h dbname=x", dsn),
+        lambda dsn: options(
+            LakeSettings(db=dsn, queue_name="q", lake_path="/x", lake_tables="t"), T
+        ),
+    ],
+    ids=["parsed", "--from", "location", "base_connstr", "remote_extra_connstr", "lake"],
+)
+def test_a_uri_with_a_sign_in_its_password_is_refused_and_the_hint_says_how_to_write_it(
+    use: Callable[[str], object], password: str
+) -> None:
+    with pytest.raises(BadOption) as caught:
+        use(f"postgresql://u:{password}@h:1/db")
+    assert "% as %25, @ as %40 and / as %2F" in caught.value.hint
+    assert "ZQX" not in describe(caught.value) and "WYK" not in describe(caught.value)
 
 
 @pytest.mark.parametrize(
