@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from londiste.cli import output
+from londiste.cli.errors import tell
 from londiste.db.names import TableName, argument
 from londiste.db.session_role import replica_grants
 from londiste.errors import StateError
@@ -69,20 +70,20 @@ def _no_root_worker(user: str, version: int) -> Finding:
 def require(
     verdict: Verdict, taken: Mapping[TableName, str] = MappingProxyType({})
 ) -> Collection[TableName]:
-    """Prints the warnings; the tables that are not added.
+    """Prints the warnings, and what would stop replication as errors; the tables not added.
 
+    So one call shows all that must be mended.
     taken -- tables that are left out for another reason.
 
-    Raises StateError for what would stop replication.
+    Raises StateError, the first of the errors.
     """
-    for one in (*verdict.refusals[1:], *verdict.warnings):
+    for one in verdict.warnings:
         output.warning(f"{one.what}: {one.why}; {one.do}")
-    for one in verdict.refusals[:1]:
-        raise StateError(
-            f"replication cannot start: {one.what}",
-            detail=f"{one.why}; nothing was changed",
-            hint=one.do,
-        )
+    refused = [_refusal(one) for one in verdict.refusals]
+    for error in refused[1:]:
+        tell(error)
+    if refused:
+        raise refused[0]
     reasons = {name: f"{one.what}; {one.do}" for name, one in verdict.skipped.items()}
     skipped = {**reasons, **taken}
     for name, why in skipped.items():
@@ -90,3 +91,11 @@ def require(
             f"table {name} is not added: {why}; or exclude it: --exclude {argument(name)}"
         )
     return skipped.keys()
+
+
+def _refusal(one: Finding) -> StateError:
+    return StateError(
+        f"replication cannot start: {one.what}",
+        detail=f"{one.why}; nothing was changed",
+        hint=one.do,
+    )
