@@ -286,6 +286,14 @@ def _add_spark(found: dict[str, _Value], key: str, value: str, source: str) -> N
     found["spark"] = _Value({**before, key: value}, source)
 
 
+#: Who has replicated by one command has no file yet, and has given neither name.
+_BY_ONE_COMMAND = dict.fromkeys(
+    ("db", "queue_name"),
+    "; or, if londiste replicate has set it up: repeat it with --save FILE, which writes a file for"
+    " -c FILE --node NAME",
+)
+
+
 def _bad_value(
     error: ValidationError, kind: type[Settings], found: Mapping[str, _Value], file: Path | None
 ) -> BadOption:
@@ -298,7 +306,7 @@ def _bad_value(
             f"{where}required setting {key} is missing",
             detail=description or "",
             hint=f"set {key} in the file (-c FILE), as {ENV_PREFIX}{key.upper()},"
-            f" or with --set {key}=…",
+            f" or with --set {key}=…{'' if file else _BY_ONE_COMMAND.get(key, '')}",
         )
     source = found[key].source if key in found else "setting"
     text = str(problem["msg"])

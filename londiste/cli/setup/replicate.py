@@ -45,6 +45,7 @@ class Asked:
     queue: str | None
     selection: Selection = field(default_factory=Selection)
     queues: int = 1
+    saved: bool = False
 
     def command(self, *more: str) -> str:
         """The command with other options, for the same databases; without passwords."""
@@ -177,7 +178,7 @@ def replicate(
     settings = context.settings(ReplicateSettings, queue_name=queue, queues=queues)
     selection = Selection(tuple(tables), tuple(exclude), tuple(schemas), where.strip(), allow_code)
     name = settings.queue_name or None
-    asked = Asked(source, tuple(targets), name, selection, settings.queues)
+    asked = Asked(source, tuple(targets), name, selection, settings.queues, file is not None)
     if drop_tables and not removing:
         raise BadOption(
             "--drop-tables requires --remove", hint=asked.command("--remove", "--drop-tables")
@@ -299,6 +300,7 @@ def _run(
         output.message(f"log:               {logfile}")
         output.message(f"look:              {asked.repeated('--status')}")
         output.message(f"stop:              {asked.repeated('--stop')}")
+        _name_the_file(asked)
         if other is not None:
             return 0
         log = replace(log, logfile=logfile)
@@ -447,12 +449,20 @@ def _warn_left_out(
         output.warning(f"table {name} {why}")
 
 
+def _name_the_file(asked: Asked) -> None:
+    """What single commands need: they have no settings yet."""
+    if not asked.saved:
+        save_them = asked.repeated("--save", "FILE")
+        output.message(f"settings of other commands: {save_them}, then -c FILE --node NAME")
+
+
 def _say_how_to_continue(asked: Asked, stop: str) -> None:
     output.message(f"{stop}; changes are not replicated until the command runs again")
     output.message("the source keeps the events until then, which takes disk space")
     output.message(f"continue:                   {asked.repeated()}")
     output.message(f"continue in the background: {asked.repeated('--detach')}")
     output.message(f"remove everything:          {asked.command('--remove')}")
+    _name_the_file(asked)
     if asked.has_passwords:
         output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
     output.message("tables stay; --remove --drop-tables also drops those that were created")

@@ -62,6 +62,8 @@ def test_a_live_replication_follows_and_a_repeated_command_adds_tables(cascade: 
     for word in ("continue:", "continue in the background:", "remove everything:"):
         assert f"{word.ljust(27)} londiste replicate" in said
     assert "the source keeps the events until then" in said
+    # It is there.
+    assert "settings of other commands:" not in said
     assert tomllib.loads(file.read_text())["tables"]["exclude"] == ["public.history"]
     assert cascade.processes.find("worker") == []
     assert target.value("select to_regclass('public.history')") is None

@@ -83,7 +83,12 @@ def test_the_old_form_of_a_call_means_the_same(given: list[str], meant: list[str
         ),
         (["--set", "novalue", "tables"], "error: --set novalue: must be KEY=VALUE", "--set"),
         (["-c", "/nonexistent.toml", "tables"], "error: /nonexistent.toml: no such file", "config"),
-        (["tables"], "error: required setting db is missing", "-c FILE"),
+        (["tables"], "error: required setting db is missing", "--save FILE"),
+        (
+            ["--set", "db=dbname=x", "tables"],
+            "error: required setting queue_name is missing",
+            "repeat it with --save FILE, which writes a file for -c FILE --node NAME",
+        ),
         (["compare", "--engine", "abacus"], "error: invalid value for '--engine'", "--help"),
     ],
 )

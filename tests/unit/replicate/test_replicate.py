@@ -11,6 +11,7 @@ import pytest
 
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
+from londiste.cli.setup import replicate
 from londiste.cli.setup.replicate import Asked
 from londiste.db.names import TableName
 from londiste.errors import BadOption, UnknownTable
@@ -221,3 +222,15 @@ def test_the_command_to_continue_repeats_tables_and_rows_but_no_password() -> No
         *("--also", "dbname='c d'", "--queue", "q", "--status")
     ]
     assert asked.has_passwords and not Asked("host=a", ("service=b",), None).has_passwords
+
+
+def test_the_last_lines_say_how_other_commands_get_their_settings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = (
+        "settings of other commands: londiste replicate service=a service=b --save FILE,"
+        " then -c FILE --node NAME"
+    )
+    for saved in (False, True):
+        replicate._say_how_to_continue(Asked("service=a", ("service=b",), None, saved=saved), "end")
+        assert (line in capsys.readouterr().err.splitlines()) is not saved
