@@ -31,6 +31,8 @@ class DispatchProgram(Program):
                     "--files requires target_path", hint="set target_path in the settings"
                 )
             super().act(consumer, settings)
+            for line in consumer.copy_report:
+                output.message(line)
             return
         with worker:
             self._of_files(worker, settings)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import psycopg
@@ -39,6 +39,8 @@ from londiste.errors import (
 from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
 from londiste.pgq import blocks, queues, ticks
 from londiste.pgq.types import Event, Tick
+from londiste.tools.dispatch.rules import Rules
+from londiste.tools.dispatch.settings import DispatchBase
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +108,41 @@ class SourceSnapshot:
             yield from ticks.tick_events(
                 conn, self.on.queue, self.tick.id, self.end.id, where=asked.as_string(conn)
             )
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A finished first copy.
+
+    counts -- rows of each copied table; none if an earlier command has copied them.
+    captured -- all tables of the queue, as far as this database captures them.
+    """
+
+    counts: Mapping[TableName, int]
+    captured: Sequence[TableName]
+
+    def report(self, rules: Rules, table_filter: Sequence[str]) -> list[str]:
+        """One line per copied table, and one for those that begin where the copy ended."""
+        lines = [
+            f"table {table}: copied {count} row{'' if count == 1 else 's'}"
+            for table, count in self.counts.items()
+        ]
+        if not self.counts:
+            return ["rows: copied by an earlier command"]
+        if table_filter or not rules.takes_all:
+            return lines
+        later = [t for t in self.captured if t not in self.counts and rules.of(t).work is not None]
+        who = ", ".join(map(str, later)) or "tables without a section"
+        return [
+            *lines,
+            f"without existing rows, from new events on: {who}; to copy them, too, name them in"
+            " sections or table_filter",
+        ]
+
+
+def queue_tables(conn: Connection, queue: str) -> list[TableName]:
+    """The tables that this database captures into the queue."""
+    return [TableName(*row) for row in tuples(conn, "queue_tables", queue=queue)]
 
 
 @contextlib.contextmanager
@@ -287,6 +324,24 @@ def of_copy(table: TableName) -> Iterator[None]:
             hint="correct the row, the target or the options, then repeat the command: nothing was"
             " written",
         ) from error
+
+
+def require_options(settings: DispatchBase, *, placed: bool) -> None:
+    """Raises BadOption for settings that exclude a first copy.
+
+    placed -- the consumer is to start at a position that was given.
+    """
+    if placed:
+        raise BadOption(
+            "with_copy starts where the copy ends",
+            hint="omit --at and --like, or with_copy",
+        )
+    if settings.consumer_filter or settings.subconsumer_name:
+        name = "consumer_filter" if settings.consumer_filter else "subconsumer_name"
+        raise BadOption(
+            f"with_copy is not available with {name}",
+            hint=f"register without {name}, then set it",
+        )
 
 
 def rule_of_copy(table: TableName, work: Dispatching | None) -> Dispatching:

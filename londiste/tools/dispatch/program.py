@@ -11,7 +11,7 @@ import functools
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -99,8 +99,10 @@ class _Parts(Parts):
     ) -> None:
         super().__init__(kind, settings.model_copy(update={"event_types": ()}), stopping)
 
-    def register_with_copy(self, rules: Rules, copied: Mapping[TableName, Dispatching]) -> bool:
-        """Registers the consumer after the rows of some tables; False if it is registered.
+    def register_with_copy(
+        self, rules: Rules, copied: Mapping[TableName, Dispatching]
+    ) -> first_copy.Copied | None:
+        """Registers the consumer after the rows of some tables; None if it is registered.
 
         copied -- the tables, and the rules for their rows.
         """
@@ -124,9 +126,8 @@ class _Parts(Parts):
                 )
             if known:
                 log.warning("with_copy: the consumer is registered already, nothing is copied")
-                return False
-            self._register_behind(on, conn, stored, rules, copied)
-        return True
+                return None
+            return self._register_behind(on, conn, stored, rules, copied)
 
     def unregister(self) -> bool:
         """As every consumer; with what a copy that was killed has left."""
@@ -143,7 +144,8 @@ class _Parts(Parts):
         stored: TickProgress,
         rules: Rules,
         copied: Mapping[TableName, Dispatching],
-    ) -> None:
+    ) -> first_copy.Copied:
+        counts: dict[TableName, int] = {}
         keeper = on.consumer + _COPY
         copying = bool(queues.get_consumer_info(conn, on.queue, keeper))
         tick = stored.tick()
@@ -159,7 +161,7 @@ class _Parts(Parts):
             try:
                 with first_copy.held(on, list(copied)) as source, stored.db().transaction():
                     stored.lock()
-                    self._copy(source, stored.db(), rules, copied)
+                    counts = self._copy(source, stored.db(), rules, copied)
                     stored.set(source.end.id)
             except BaseException:
                 with contextlib.suppress(LondisteError, psycopg.Error):
@@ -169,6 +171,7 @@ class _Parts(Parts):
         # A process that died after the commit has not come here.
         self.rewind()
         batches.unregister_consumer(conn, on.queue, keeper)
+        return first_copy.Copied(counts, first_copy.queue_tables(conn, on.queue))
 
     def _let_go(self, on: QueueSource, conn: Connection, keeper: str) -> None:
         """Forgets what keeps the events, unless the rows are in the target all the same."""
@@ -182,7 +185,8 @@ class _Parts(Parts):
         conn: Connection,
         rules: Rules,
         copied: Mapping[TableName, Dispatching],
-    ) -> None:
+    ) -> dict[TableName, int]:
+        counts: dict[TableName, int] = {}
         same = [name for name in copied if rules.dest(name) == name]
         first_copy.require_other(source.conn, conn, same)
         use_replica_role(conn)
@@ -199,6 +203,7 @@ class _Parts(Parts):
                     count += len(rows)
                     crash.point("dispatch.mid-copy")
             log.info("table %s: copied %d rows", table.name, count)
+            counts[table.name] = count
         # Other tables begin at the end tick, as a consumer that is registered there.
         mine = Rules(Rule(None), {name: rules.of(name) for name in copied})
         events = Events(self._batch(source, source.end), source.events(), _FETCH)
@@ -208,6 +213,7 @@ class _Parts(Parts):
             error.hint = "correct the row, the target or the options, then repeat the command"
             raise
         log.info("%d events since the copy began", events.count)
+        return counts
 
     def _batch(self, source: first_copy.SourceSnapshot, end: Tick) -> Batch:
         first, who = source.tick, (self.settings.queue_name, self.settings.consumer)
@@ -222,6 +228,8 @@ class Dispatcher(JobConsumer):
     settings_class = DispatchSettings
     settings: DispatchBase
     parts_class = _Parts
+    #: What ``register`` has copied, one line per table.
+    copy_report: Sequence[str] = ()
 
     def into_files(self) -> FileDispatcher | None:
         """The consumer that writes files instead, when target_path is set."""
@@ -248,17 +256,7 @@ class Dispatcher(JobConsumer):
         settings = self.settings
         if not settings.with_copy:
             return super().register(tick, like=like)
-        if tick is not None or like is not None:
-            raise BadOption(
-                "with_copy starts where the copy ends",
-                hint="omit --at and --like, or with_copy",
-            )
-        if settings.consumer_filter or settings.subconsumer_name:
-            name = "consumer_filter" if settings.consumer_filter else "subconsumer_name"
-            raise BadOption(
-                f"with_copy is not available with {name}",
-                hint=f"register without {name}, then set it",
-            )
+        first_copy.require_options(settings, placed=tick is not None or like is not None)
         assert isinstance(self._parts, _Parts)
         rules = self._rules()
         copied = {
@@ -268,7 +266,9 @@ class Dispatcher(JobConsumer):
         signals = self.signals = Signals(stop_timeout=settings.stop_timeout)
         try:
             with self._bound(), signals.handled():
-                return self._parts.register_with_copy(rules, copied)
+                done = self._parts.register_with_copy(rules, copied)
+            self.copy_report = done.report(rules, settings.table_filter) if done else ()
+            return done is not None
         finally:
             self.signals = None
             signals.close()

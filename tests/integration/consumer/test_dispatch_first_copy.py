@@ -311,10 +311,10 @@ def test_only_one_process_copies_and_it_keeps_its_consumer(ends: Ends, ticks: No
     first, second = dispatcher(ends), dispatcher(ends)
     copy = first._parts._copy  # type: ignore[attr-defined]
 
-    def beside(*given: Any) -> None:
+    def beside(*given: Any) -> Any:
         with refused_at_once(), pytest.raises(NodeBusy, match="process copies its tables"):
             second.register()
-        copy(*given)
+        return copy(*given)
 
     first._parts._copy = beside  # type: ignore[attr-defined]
     assert first.register() and not second.register()
@@ -349,9 +349,9 @@ def test_other_tables_begin_where_the_copy_ends(
         return end(*given)
 
     monkeypatch.setattr(first_copy, "_end", later)
-    made = dispatcher(ends, table_filter=(), tables={"public.t": {}})
-    made.register()
+    (made := dispatcher(ends, table_filter=(), tables={"public.t": {}})).register()
     assert ends.rows("u") == {}
+    assert "public.t: copied 5 rows" in made.copy_report[0] and "public.u;" in made.copy_report[1]
     assert same(ends, made)
 
 
@@ -403,7 +403,7 @@ def test_a_command_that_is_killed_is_repeated(
         return CliRunner().invoke(cli, ["-c", str(file), "dispatch", *words])
 
     repeated = again("--register", "--with-copy")
-    assert repeated.exit_code == 0, repeated.output
+    assert repeated.exit_code == 0 and " copied " in repeated.output, repeated.output
     assert registered(ends) == [("to_archive",)]
     assert again("--once").exit_code == 0
     assert same(ends, dispatcher(ends))
