@@ -272,6 +272,8 @@ class Dispatching(EventWork):
             return utc(datetime.fromisoformat(text or ""))
         except (ValueError, OverflowError):
             why, detail = f"no time in column {self.part_field}", "is missing, NULL or no date"
+            if text in ("infinity", "-infinity"):
+                why, detail = f"column {self.part_field} is {text}", "has none there"
             if _OUTSIDE.search(text or ""):
                 why = f"the time in column {self.part_field} is outside of the years 1 to 9999"
                 detail = "has none there"

@@ -366,9 +366,9 @@ def test_a_time_that_no_partition_has_halts_and_says_which_event(pair: Pair) -> 
         "insert into t values (1, 'infinity', 'x'), (3, '0044-03-15 BC', 'z'),"
         " (4, '20260-01-01', 'z'), (2, '2026-01-01', 'y')"
     )
-    for error in ("table public.t: no time in column at", outside, outside):
+    for error in ("table public.t: column at is infinity", outside, outside):
         assert error in said
-        assert not any(value in said for value in ("infinity", "0044", "20260"))
+        assert not any(value in said for value in ("0044", "20260"))
         assert pair.here("t") == []
         shown = json.loads(pair.command(pair.leaf, "events", "show", "--json").out)["events"]
         (found,) = [one["event"] for one in shown if one["state"] == "halted"]
