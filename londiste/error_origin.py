@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _AS_OWNER = "londiste_apply.write_as_"
 #: Functions of the server that raise for RAISE of PL/pgSQL, and for PL/Python.
 _RAISING = {"exec_stmt_raise", "PLy_output", "PLy_elog_impl"}
+#: The setting that makes triggers silent.
+REPLICA_ROLE = "session_replication_role"
 #: Attribute of an error: the user of its session.
 _USER = "londiste_user"
 _OURS = re.compile(r'^[^"]*\b(pgq|pgq_\w+|londiste)\.\w+\(')
@@ -72,14 +74,27 @@ def grantee(error: psycopg.Error, otherwise: str = "the user") -> str:
 
 
 def rights_hint(error: psycopg.Error) -> str:
-    """Pure: the hint for an error about rights that no role of Londiste gives; '' for others.
+    """Pure: the hint for an error with SQLSTATE 42501."""
+    message, user = error.diag.message_primary or "", grantee(error)
+    if (name := message.removeprefix("permission denied for database ")) != message:
+        return f"as an administrator: grant create on database {identifier(name)} to {user}"
+    if REPLICA_ROLE in message:
+        return (
+            f"as an administrator: grant set on parameter {REPLICA_ROLE} to {user};"
+            " before PostgreSQL 15: londiste doctor prints what is missing"
+        )
+    # It names the function or table, but not its schema: it may be one of the user.
+    return _without_our_roles(error, message, user) or (
+        f"grant the missing privilege; for what Londiste has installed: grant londiste_writer to"
+        f" {user}, if it is that of commands and daemons (pgq_admin if only queues are installed),"
+        " pgq_writer of a producer, or pgq_reader of a consumer"
+    )
 
-    error -- with SQLSTATE 42501.
-    """
-    message = error.diag.message_primary or ""
+
+def _without_our_roles(error: psycopg.Error, message: str, user: str) -> str:
+    """The hint for a right that no role of Londiste gives; '' for others."""
     if raised_by_code(error):
         return ""
-    user = grantee(error)
     if found := _NOT_OWNER.fullmatch(message):
         what = found[1].replace("relation", "table") + found[2]
         return (

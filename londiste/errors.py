@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
-from londiste.error_origin import grantee, in_owner_code, raised_by_code, rights_hint, server_hint
-from londiste.wording import connection_hint, first_line, identifier, refused_login
+from londiste.error_origin import in_owner_code, raised_by_code, rights_hint, server_hint
+from londiste.wording import connection_hint, first_line, refused_login
 
 if TYPE_CHECKING:
     import psycopg
@@ -290,28 +290,7 @@ class ServerBinariesMissing(LondisteError):
     exit_code = 4
 
 
-#: An error names the function or table, but not its schema: it may be one of the user.
-
-
-def _grants(user: str) -> str:
-    return (
-        f"grant the missing privilege; for what Londiste has installed: grant londiste_writer to"
-        f" {user}, if it is that of commands and daemons (pgq_admin if only queues are installed),"
-        " pgq_writer of a producer, or pgq_reader of a consumer"
-    )
-
-
 OWNER_GRANTS = "grant the missing privilege to the owner of the table: its code has no other rights"
-
-REPLICA_ROLE = "session_replication_role"
-
-
-def _replica_grant(user: str) -> str:
-    return (
-        f"as an administrator: grant set on parameter {REPLICA_ROLE} to {user};"
-        " before PostgreSQL 15: londiste doctor prints what is missing"
-    )
-
 
 #: SQLSTATE raised by Londiste's SQL functions -> class.  docs/reference/errors.md lists them.
 LD_CLASSES: dict[str, type[LondisteError]] = {
@@ -387,12 +366,7 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
             place + message, detail=detail, hint=hint or "check user, password and pg_hba.conf"
         )
     if state == "42501":
-        user = grantee(error)
-        about_role = REPLICA_ROLE in message
-        grant = _replica_grant(user) if about_role else rights_hint(error) or _grants(user)
-        if (name := message.removeprefix("permission denied for database ")) != message:
-            grant = f"as an administrator: grant create on database {identifier(name)} to {user}"
-        return AccessDenied(place + message, detail=detail, hint=hint or grant)
+        return AccessDenied(place + message, detail=detail, hint=hint or rights_hint(error))
     if state == "25006":
         return LondisteError(
             place + message,

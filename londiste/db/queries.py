@@ -19,8 +19,8 @@ from londiste.db.connection import Connection, dsn_of, session, whereabouts
 from londiste.db.server_text import AdvisoryKey, awaited, holder_of
 from londiste.db.session_role import no_role
 from londiste.dsn import place_of
+from londiste.error_origin import REPLICA_ROLE
 from londiste.errors import (
-    REPLICA_ROLE,
     AccessDenied,
     BadOption,
     InstallError,

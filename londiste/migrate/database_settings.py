@@ -10,7 +10,7 @@ from londiste.db.connection import Connection
 from londiste.db.ddl import literal
 from londiste.db.names import quote
 from londiste.db.queries import fetch
-from londiste.errors import REPLICA_ROLE
+from londiste.error_origin import REPLICA_ROLE
 from londiste.monitor.doctor.situation import shortened, warning
 from londiste.monitor.queues.model import Finding
 
