@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from londiste.wording import identifier
+from londiste.wording import first_line, identifier
 
 if TYPE_CHECKING:
     import psycopg
@@ -75,7 +75,7 @@ def grantee(error: psycopg.Error, otherwise: str = "the user") -> str:
 
 def rights_hint(error: psycopg.Error) -> str:
     """Pure: the hint for an error with SQLSTATE 42501."""
-    message, user = error.diag.message_primary or "", grantee(error)
+    message, user = error.diag.message_primary or first_line(str(error)), grantee(error)
     if (name := message.removeprefix("permission denied for database ")) != message:
         return f"as an administrator: grant create on database {identifier(name)} to {user}"
     if REPLICA_ROLE in message:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from londiste.cli import options, output
 from londiste.cli.setup import live_state, preflight
+from londiste.cli.setup.asked import Asked
 from londiste.cli.sync_view import sync_view
 from londiste.daemon import pidfile
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED, stopped
-from londiste.dsn import describe_dsn, masked, secrets_of, with_environment, without_secrets
+from londiste.dsn import describe_dsn, with_environment
 from londiste.errors import BadOption, StateError
 from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
@@ -34,57 +34,6 @@ from londiste.replicate.databases import (
 )
 from londiste.replicate.setup import Selection, Share
 from londiste.settings import databases_of
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The databases and tables as they were given, for commands that are printed."""
-
-    source: str
-    targets: tuple[str, ...]
-    queue: str | None
-    selection: Selection = field(default_factory=Selection)
-    queues: int = 1
-    saved: bool = False
-
-    def command(self, *more: str) -> str:
-        """The command with other options, for the same databases; without passwords."""
-        return self._command([], more)
-
-    def repeated(self, *more: str) -> str:
-        """The same, also for the same tables and rows: it sets up no others.
-
-        Even where the tables do not matter: what is printed next sets up no others either.
-        """
-        chosen, words = self.selection, list(self.selection.patterns)
-        for option, values in (("--exclude", chosen.exclude), ("--schema", chosen.schemas)):
-            for value in values:
-                words += [option, value]
-        words += ["--where", chosen.where] if chosen.where else []
-        words += ["--allow-code"] if chosen.allow_code else []
-        words += ["--queues", str(self.queues)] if self.queues > 1 else []
-        return self._command(words, more)
-
-    def of_queue(self, queue: str, *more: str) -> str:
-        """The command for another queue of the same databases."""
-        return replace(self, queue=queue)._command([], more)
-
-    @property
-    def has_passwords(self) -> bool:
-        """Whether the printed commands lack passwords that were given."""
-        return any(map(secrets_of, (self.source, *self.targets)))
-
-    def _command(self, chosen: Sequence[str], more: Sequence[str]) -> str:
-        words = [_printed(self.source), _printed(self.targets[0]), *chosen]
-        for dsn in self.targets[1:]:
-            words += ["--also", _printed(dsn)]
-        words += ["--queue", self.queue] if self.queue else []
-        return "londiste replicate " + " ".join(shlex.quote(word) for word in (*words, *more))
-
-
-def _printed(dsn: str) -> str:
-    """A connection string that can be pasted, where ~/.pgpass has its password."""
-    return without_secrets(dsn) if secrets_of(dsn) else masked(dsn)
 
 
 @click.command()
@@ -212,7 +161,7 @@ def replicate(
     try:
         setup.set_up(shares, lambda step: output.message(step.describe()), output.warning)
     except KeyboardInterrupt:
-        _say_how_to_continue(asked, "stopped by SIGINT")
+        asked.say_how_to_continue("stopped by SIGINT")
         raise
     for path, content in contents.items():
         save.write(path, content)
@@ -300,7 +249,7 @@ def _run(
         output.message(f"log:               {logfile}")
         output.message(f"look:              {asked.repeated('--status')}")
         output.message(f"stop:              {asked.repeated('--stop')}")
-        _name_the_file(asked)
+        asked.name_the_file()
         if other is not None:
             return 0
         log = replace(log, logfile=logfile)
@@ -329,7 +278,7 @@ def _run(
         output.message("ticker and workers continue in another process")
         output.message(f"look:              {asked.repeated('--status')}")
         return EXIT_INTERRUPTED if once else 0
-    _say_how_to_continue(asked, stopped(signals))
+    asked.say_how_to_continue(stopped(signals))
     return EXIT_INTERRUPTED if once else 0
 
 
@@ -447,22 +396,3 @@ def _warn_left_out(
     conn = sites.at(replications[0].source.dsn)
     for name, why in setup.left_out(conn, [one.queue for one in replications], selection):
         output.warning(f"table {name} {why}")
-
-
-def _name_the_file(asked: Asked) -> None:
-    """What single commands need: they have no settings yet."""
-    if not asked.saved:
-        save_them = asked.repeated("--save", "FILE")
-        output.message(f"settings of other commands: {save_them}, then -c FILE --node NAME")
-
-
-def _say_how_to_continue(asked: Asked, stop: str) -> None:
-    output.message(f"{stop}; changes are not replicated until the command runs again")
-    output.message("the source keeps the events until then, which takes disk space")
-    output.message(f"continue:                   {asked.repeated()}")
-    output.message(f"continue in the background: {asked.repeated('--detach')}")
-    output.message(f"remove everything:          {asked.command('--remove')}")
-    _name_the_file(asked)
-    if asked.has_passwords:
-        output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
-    output.message("tables stay; --remove --drop-tables also drops those that were created")

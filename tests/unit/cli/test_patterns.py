@@ -157,7 +157,7 @@ def test_a_plain_name_has_no_quotes() -> None:
 
 def test_hints_name_a_table_as_a_shell_reads_it() -> None:
     name = TableName("public", "a* b")
-    assert "resync 'public.a\\* b'" in hint_for("23505", name)
+    assert "resync 'public.a\\* b'" in hint_for("23505", OTHER, name)
     assert table_meant("public.a b", [name], "") == "did you mean 'public.a\\* b'?"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.model import NodeInfo
-from londiste.cli.setup.replicate import Asked
+from londiste.cli.setup.asked import Asked
 from londiste.db.names import TableName
 from londiste.replicate import save
 from londiste.replicate.databases import ReplicateSettings, Replication
