@@ -7,6 +7,7 @@ adds the tables that were created since.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -287,7 +288,37 @@ def set_up(shares: Sequence[Share], report: Report, warn: Warn) -> int:
         for same in zip(*of_queues, strict=True):
             for stage, own in zip(same, sites, strict=True):
                 count += plan.execute(stage(own), own, report)
+        if count and (beside := not_created(sites[0], shares[0].replication, shares[0].selection)):
+            warn(beside)
     return count
+
+
+def not_created(sites: Connections, replication: Replication, selection: Selection) -> str:
+    """What targets lack besides tables, for who replicates a database or a schema; '' for nothing.
+
+    Tables that are chosen by name say that nothing else is wanted.
+    """
+    if selection.patterns:
+        return ""
+    wanted = _beside_tables(sites.at(replication.source.dsn))
+    lacking = {
+        one for side in replication.targets for one in wanted - _beside_tables(sites.at(side.dsn))
+    }
+    count = Counter(
+        kind for kind, schema, _ in lacking if not selection.schemas or schema in selection.schemas
+    )
+    if not count:
+        return ""
+    listed = ", ".join(f"{n} {kind}{'s' * (n > 1)}" for kind, n in sorted(count.items()))
+    return (
+        f"not created: {listed}; replicate creates tables only: use pg_dump --schema-only, or"
+        " londiste migrate, which creates them too"
+    )
+
+
+def _beside_tables(conn: Connection) -> set[tuple[str, str, str]]:
+    """Kind, schema and name of views and functions."""
+    return {(kind, schema, name) for kind, schema, name in tuples(conn, "objects_beside_tables")}
 
 
 def stages(

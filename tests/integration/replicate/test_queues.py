@@ -181,6 +181,28 @@ def test_a_table_between_two_queues_is_not_added_and_keys_between_them_are_named
     assert "public.b and public.a (foreign key)" in text and "without a common order" in text
 
 
+def test_the_first_set_up_counts_what_it_does_not_create(pair: list[Database]) -> None:
+    source, target = pair
+    source.execute(
+        "create view v as select * from a; create view w as select 1; create schema s;"
+        " create materialized view s.m as select * from a;"
+        " create function f(int) returns int language sql return 1;"
+        " create function f(text) returns int language sql return 1"
+    )
+    target.execute("create view w as select 1")
+    _, texts = _set_up(pair, 1)
+    assert [text.partition("; ")[0] for text in texts] == [
+        "not created: 2 functions, 1 materialized view, 1 view"
+    ]
+    # Nothing is set up any more; and who names tables wants no more than these.
+    assert not _set_up(pair, 1)[1]
+    (replication,), _ = _set_up(pair, 1)
+    with replication.sites() as sites:
+        assert not setup.not_created(sites, replication, Selection(("a",)))
+        only = setup.not_created(sites, replication, Selection(schemas=("s",)))
+    assert only.startswith("not created: 1 materialized view; ")
+
+
 def test_a_queue_of_another_command_is_no_part_of_the_replication(pair: list[Database]) -> None:
     source, target = pair
     source.execute("create table solo (id int primary key)")
