@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -227,6 +228,23 @@ def test_a_table_that_is_not_in_step_is_refused(
     done = line.run(leaf, "compare")
     assert done.code == 3
     assert "error: tables not in sync: public.t is being copied" in done.err
+
+
+def test_an_equal_table_that_ddl_has_rewritten_names_what_ends_the_finding(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    leaf = pair[1]
+    for node in pair:
+        node.database.execute("alter table t add column z int default 4")
+    for part in (("--where", "id > 1"), ("--count-only",)):
+        assert "accept_rewrite" not in line.run(leaf, "compare", "t", *part).err
+    done = line.run(leaf, "compare", "t")
+    assert done.code == 0
+    statement = re.search(r"select londiste.accept_rewrite\(.*?\)", done.err)
+    assert statement, done.err
+    leaf.database.execute(statement[0])
+    assert not leaf.database.execute("select from londiste.rewritten_tables('line')")
+    assert "accept_rewrite" not in line.run(leaf, "compare", "t").err
 
 
 def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, LineNode]) -> None:
