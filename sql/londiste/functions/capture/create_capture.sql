@@ -107,8 +107,13 @@ begin
         end if;
     end loop;
     perform londiste._capture_partitions(v_relid, v_function, v_args, true);
-    if v_is_new then
-        -- What happens to its partitions from here on is noticed; with a replaced capture it was before, too.
+    if v_is_new
+        or not exists (
+            select from londiste.capture_partition as k
+            where k.queue_name = i_queue_name and k.relid = v_relid)
+    then
+        -- What happens to its partitions from here on is noticed; with a replaced capture it was before,
+        -- unless that refused writes.
         perform londiste._know_partitions(i_queue_name, v_relid);
     end if;
     return londiste.trigger_name(i_queue_name);
