@@ -159,7 +159,7 @@ class ApplyFunction(Handler):
 
 @dataclass(frozen=True)
 class MultiMaster(Handler):
-    """Multi-master table: the newest version of a row wins on every node."""
+    """Multi-master table: a received row replaces an older version, never a newer one."""
 
     NAME: ClassVar[str] = "multimaster"
     OF_LONDISTE_3: ClassVar[Mapping[str, str]] = {

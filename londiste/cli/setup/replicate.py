@@ -12,7 +12,6 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.setup import live_state, preflight
-from londiste.cli.setup.asked import Asked
 from londiste.cli.sync_view import sync_view
 from londiste.daemon import pidfile
 from londiste.daemon.process import process
@@ -23,6 +22,7 @@ from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
 from londiste.replicate import daemons as ours
 from londiste.replicate import queue_list, remaining, remove, save, setup
+from londiste.replicate.asked import Asked
 from londiste.replicate.databases import (
     MAX_QUEUES,
     ReplicateSettings,
@@ -161,7 +161,7 @@ def replicate(
     try:
         setup.set_up(shares, lambda step: output.message(step.describe()), output.warning)
     except KeyboardInterrupt:
-        asked.say_how_to_continue("stopped by SIGINT")
+        _say_how_to_continue(asked, "stopped by SIGINT")
         raise
     for path, content in contents.items():
         save.write(path, content)
@@ -249,7 +249,7 @@ def _run(
         output.message(f"log:               {logfile}")
         output.message(f"look:              {asked.repeated('--status')}")
         output.message(f"stop:              {asked.repeated('--stop')}")
-        asked.name_the_file()
+        _name_the_file(asked)
         if other is not None:
             return 0
         log = replace(log, logfile=logfile)
@@ -278,7 +278,7 @@ def _run(
         output.message("ticker and workers continue in another process")
         output.message(f"look:              {asked.repeated('--status')}")
         return EXIT_INTERRUPTED if once else 0
-    asked.say_how_to_continue(stopped(signals))
+    _say_how_to_continue(asked, stopped(signals))
     return EXIT_INTERRUPTED if once else 0
 
 
@@ -396,3 +396,26 @@ def _warn_left_out(
     conn = sites.at(replications[0].source.dsn)
     for name, why in setup.left_out(conn, [one.queue for one in replications], selection):
         output.warning(f"table {name} {why}")
+
+
+def _say_how_to_continue(asked: Asked, stop: str) -> None:
+    """Prints what became of the replication, and the commands that continue or remove it.
+
+    stop -- why it has stopped.
+    """
+    output.message(f"{stop}; changes are not replicated until the command runs again")
+    output.message("the source keeps the events until then, which takes disk space")
+    output.message(f"continue:                   {asked.repeated()}")
+    output.message(f"continue in the background: {asked.repeated('--detach')}")
+    output.message(f"remove everything:          {asked.command('--remove')}")
+    _name_the_file(asked)
+    if asked.has_passwords:
+        output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
+    output.message("tables stay; --remove --drop-tables also drops those that were created")
+
+
+def _name_the_file(asked: Asked) -> None:
+    """Prints what single commands need: they have no settings yet."""
+    if not asked.saved:
+        save_them = asked.repeated("--save", "FILE")
+        output.message(f"settings of other commands: {save_them}, then -c FILE --node NAME")

@@ -10,9 +10,9 @@ import pytest
 
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.model import NodeInfo
-from londiste.cli.setup.asked import Asked
 from londiste.db.names import TableName
 from londiste.replicate import save
+from londiste.replicate.asked import Asked
 from londiste.replicate.databases import ReplicateSettings, Replication
 from londiste.replicate.queue_list import described, is_further, number_of, warnings
 from londiste.replicate.remaining import Existing, later

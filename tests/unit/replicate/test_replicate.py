@@ -11,10 +11,11 @@ import pytest
 
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
-from londiste.cli.setup.asked import Asked
+from londiste.cli.setup import replicate
 from londiste.db.names import TableName
 from londiste.errors import BadOption, UnknownTable
 from londiste.replicate import save
+from londiste.replicate.asked import Asked
 from londiste.replicate.created import drop_statements
 from londiste.replicate.databases import (
     ReplicateSettings,
@@ -231,5 +232,5 @@ def test_the_last_lines_say_how_other_commands_get_their_settings(
         " then -c FILE --node NAME"
     )
     for saved in (False, True):
-        Asked("service=a", ("service=b",), None, saved=saved).say_how_to_continue("end")
+        replicate._say_how_to_continue(Asked("service=a", ("service=b",), None, saved=saved), "end")
         assert (line in capsys.readouterr().err.splitlines()) is not saved

@@ -1,4 +1,4 @@
-"""What ``londiste replicate`` was asked for, and the commands that it prints."""
+"""What ``londiste replicate`` was asked for, and the commands for the same databases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from londiste.cli import output
 from londiste.dsn import masked, secrets_of, without_secrets
 from londiste.replicate.setup import Selection
 
@@ -48,27 +47,6 @@ class Asked:
     def has_passwords(self) -> bool:
         """Whether the printed commands lack passwords that were given."""
         return any(map(secrets_of, (self.source, *self.targets)))
-
-    def say_how_to_continue(self, stop: str) -> None:
-        """Prints what became of the replication, and the commands that continue or remove it.
-
-        stop -- why it has stopped.
-        """
-        output.message(f"{stop}; changes are not replicated until the command runs again")
-        output.message("the source keeps the events until then, which takes disk space")
-        output.message(f"continue:                   {self.repeated()}")
-        output.message(f"continue in the background: {self.repeated('--detach')}")
-        output.message(f"remove everything:          {self.command('--remove')}")
-        self.name_the_file()
-        if self.has_passwords:
-            output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
-        output.message("tables stay; --remove --drop-tables also drops those that were created")
-
-    def name_the_file(self) -> None:
-        """Prints what single commands need: they have no settings yet."""
-        if not self.saved:
-            save_them = self.repeated("--save", "FILE")
-            output.message(f"settings of other commands: {save_them}, then -c FILE --node NAME")
 
     def _command(self, chosen: Sequence[str], more: Sequence[str]) -> str:
         words = [_printed(self.source), _printed(self.targets[0]), *chosen]
