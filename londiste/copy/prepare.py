@@ -81,7 +81,8 @@ def prepare(
 ) -> int:
     """Empties the table, drops its indexes and starts a new attempt.  Returns its number.
 
-    With skip_truncate only rows of earlier attempts are deleted.
+    With skip_truncate only rows of earlier attempts are deleted.  Child tables are emptied too
+    where the table's rules store its rows in them.
 
     key -- a unique index on these columns is restored before all others.
     also -- called at the end of the transaction.
@@ -106,6 +107,7 @@ def prepare(
             total_chunks=len(chunks),
         )
         tree = is_tree(conn, table.dest)
+        spreads = table.wants.spreads
         conn.execute(sql.SQL("lock table {} in access exclusive mode").format(table.dest.own(tree)))
         now = find(conn, queue, table)
         if now is None or now.state != "in-copy":
@@ -114,20 +116,24 @@ def prepare(
         if keeps_rows:
             copied_rows.take_back(conn, table, written, tree=tree)
         else:
-            copied_rows.only_its_own(conn, queue, table)
-            owner.truncate(conn, table.dest, tree=tree)
-            if earlier and key:
-                # On an empty table that takes no time, and the key finds its place in front.
-                ddl.run_stored(conn, earlier)
-                earlier = ""
+            if spreads:
+                copied_rows.empty_with_children(conn, queue, table)
+            else:
+                copied_rows.only_its_own(conn, queue, table)
+                owner.truncate(conn, table.dest, tree=tree)
+        if earlier and (spreads or (key and not keeps_rows)):
+            # On an empty table that takes no time, and the key finds its place in front.
+            ddl.run_stored(conn, earlier)
+            earlier = ""
         if key and key_index(catalog.indexes(conn, table.dest), key) is None:
             raise NoKey(
                 f"table {table.dest}: no unique index on {', '.join(key)}",
                 hint="create one, or copy the table in one snapshot: londiste resync"
                 f" {argument(table.name)} --copy-mode snapshot",
             )
-        # An index of a partitioned table is one of each partition: those stay.
-        first, rest = ([], []) if tree else _take_off(conn, table, key)
+        # An index of a partitioned table is one of each partition: those stay.  Where rows go on to
+        # child tables, those are created like this one, with its indexes.
+        first, rest = ([], []) if tree or spreads else _take_off(conn, table, key)
         made_first = ddl.script(first)
         stored = made_first + earlier + ddl.script(rest)
         tables.local_set_table_struct(conn, queue, table.name, stored or None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from londiste.cascade import sqlapi as nodes
 from londiste.copy import step_timings
@@ -28,6 +29,12 @@ def source_table(sides: CopySessions) -> TableName | None:
     """The table on the provider; None while the provider's own copy is not complete."""
     for found in tables.get_table_list(sides.provider, sides.queue):
         if found.name == sides.name:
+            if found.in_children and not nodes.is_root_node(sides.provider, sides.queue):
+                raise StateError(
+                    f"table {found.name} of node {sides.source_node} has its rows in partitions",
+                    detail="a copy reads the table itself",
+                    hint=f"londiste resync {argument(sides.name)} --find-copy-node",
+                )
             ready = found.local and states.from_text(found.state) == states.Ok()
             return found.dest if ready else None
     return None
@@ -82,7 +89,10 @@ def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]
     return {
         found.name: found.dest
         for found in tables.get_table_list(provider, queue)
-        if found.local and states.from_text(found.state) == states.Ok()
+        if found.local
+        and states.from_text(found.state) == states.Ok()
+        # Its own copy says why it cannot be read.
+        and not found.in_children
     }
 
 
@@ -165,16 +175,25 @@ def _captured_columns(sides: CopySessions, source_name: TableName) -> frozenset[
         return None
 
 
-def copied(sides: CopySessions, table: ReplicatedTable, attempt: int, snapshot: str | None) -> None:
+def copied(
+    sides: CopySessions,
+    table: ReplicatedTable,
+    attempt: int,
+    snapshot: str | None,
+    first: Callable[[Connection], None] | None = None,
+) -> None:
     """Ends the load: moves the table to catching-up, so that a crash does not repeat the copy.
 
     snapshot -- its transactions' events are not applied again; None: there are none.
+    first -- what to do with the rows, in the same transaction.
 
     Raises Superseded.
     """
     node = sides.here
     after = states.next_state(InCopy(), TableSyncSnapshot(By.COPY, copied=True))
     with node.transaction():
+        if first is not None:
+            first(node)
         tally = all_done(node, sides.queue, table.name, attempt)
         step_timings.copy_step_end(node, sides.queue, table.name, step_timings.LOAD, tally)
         if not attempts.copy_end(node, sides.queue, table.name, attempt):

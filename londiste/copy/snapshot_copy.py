@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from londiste.copy import setup, step_timings
 from londiste.copy.chunking import runner
 from londiste.copy.chunking.blocks import count_chunks, split
 from londiste.copy.chunking.source_snapshot import exported_snapshot
 from londiste.copy.mode import CACHED, RESUMABLE, CopyMode, ModeFacts, choose, reads_by_key
-from londiste.copy.prepare import key_index, prepare
+from londiste.copy.prepare import is_tree, key_index, prepare
 from londiste.copy.resumable_copy import ResumableCopy
 from londiste.copy.sessions import CopySessions
 from londiste.copy.sqlapi import attempts
@@ -25,10 +26,13 @@ from londiste.db import catalog, table_fingerprint
 from londiste.db.catalog import Column, TableInfo
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
+from londiste.db.queries import tuples
 from londiste.db.table_fingerprint import Fingerprint
 from londiste.engine.spec import CopySpec
-from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged
+from londiste.errors import InstallError, LockTimeout, NoKey, PartialEvent, TableChanged
+from londiste.handlers.placing import CopiedRows
 from londiste.replication.model import ReplicatedTable, copy_mode, most_parts
+from londiste.replication.tablesync import copied_rows
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +154,9 @@ class SnapshotCopy:
         node = self.sides.here
         with exported_snapshot(self.sides) as source:
             holder = source.conn
+            rows = CopiedRows(
+                table.dest, catalog.key(holder, source_name), *tuples(holder, "now")[0]
+            )
             theirs = catalog.columns(holder, source_name)
             pairing = setup.pairing(self.sides, table, source_name, theirs, holder)
             shape = self._shape(holder, source_name, [source for source, _ in pairing.pairs])
@@ -203,8 +210,38 @@ class SnapshotCopy:
             )
             runner.run(self.sides, spec, table, keep=False)
         crash.point("copy.all-chunks")
-        setup.copied(self.sides, table, attempt, source.seen)
+        self._end(table, attempt, source.seen, rows)
         crash.point("copy.catching-up")
+
+    def _end(self, table: ReplicatedTable, attempt: int, seen: str, rows: CopiedRows) -> None:
+        """Ends the load, with the rows where the table's handler looks for them."""
+        node, events = self.sides.here, table.wants.events
+        if "skip_truncate" in table.attrs:
+            rows = replace(rows, by=tuple(copied_rows.written(node, self.job.queue, table.name)))
+        # A partitioned table gives each row to its partition itself.
+        tree = events is not None and is_tree(node, table.dest)
+        placing = None if events is None or tree else events.placing(rows)
+        if placing is None:
+            setup.copied(self.sides, table, attempt, seen)
+            return
+        placing.make_partitions(node)
+
+        def place(conn: Connection) -> None:
+            placing.move(conn)
+            crash.point("copy.placed")
+
+        while True:
+            try:
+                setup.copied(self.sides, table, attempt, seen, place)
+            except LockTimeout as error:
+                # Otherwise all rows would be copied again.
+                log.warning("table %s: waits to move its copied rows: %s", table.name, error)
+                self.sides.pause(runner.WATCH)
+                reason = runner.unwanted(self.sides, table, attempt)
+                if reason is not None:
+                    raise reason from error
+            else:
+                return
 
     def _shape(
         self, holder: Connection, name: TableName, columns: list[str]

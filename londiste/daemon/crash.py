@@ -56,6 +56,7 @@ POINTS: dict[str, str] = {
     "copy.mid-chunk": "a chunk's rows are written, not committed",
     "copy.after-chunk": "a chunk and its done-mark are committed",
     "copy.all-chunks": "every chunk is committed, the state is still in-copy",
+    "copy.placed": "copied rows are in their partitions, not committed",
     "copy.key-built": "a resumable copy has its key, nothing is replayed by states",
     "copy.mid-states": "one batch is replayed by states, the last chunk's snapshot is not passed",
     "copy.consistent": "the last chunk's snapshot is passed, the state is still in-copy",

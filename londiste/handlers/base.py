@@ -88,6 +88,11 @@ class TableRules:
         return (self.columns or frozenset()) | self.skip_columns | self.changed
 
     @property
+    def spreads(self) -> bool:
+        """Whether rows of the table are stored in child tables."""
+        return self.stored and self.events is not None and self.events.spreads
+
+    @property
     def by_statement(self) -> bool:
         """Whether a statement that writes rows of the source has the same effect on its rows here.
 

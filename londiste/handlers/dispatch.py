@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
@@ -25,6 +25,7 @@ from londiste.errors import ApplyError, BadOption, EventError
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, SkippedRows, partial
 from londiste.handlers.partitions import CREATE_PARTITION, Made, Partitioning, Period, utc
+from londiste.handlers.placing import CopiedRows, Placing
 from londiste.pgq.types import Event
 
 #: Times of PostgreSQL that are no datetime; the first and last day may be none in UTC.
@@ -105,6 +106,15 @@ class Dispatching(EventWork):
 
     def needs_whole_rows(self) -> bool:
         return Op.UPDATE in self.ops and not self.insert_only
+
+    @property
+    def spreads(self) -> bool:
+        return self.parts is not None
+
+    def placing(self, rows: CopiedRows) -> Placing | None:
+        if self.parts is None:
+            return None
+        return Placing(replace(rows, key=self._key(rows.key)), self.parts.of_copy(), self._field)
 
     def work(self, at: At, events: Sequence[Event]) -> None:
         self.write(at, self.told(at.dest, at.tick_time, events, at.skips))
@@ -225,10 +235,12 @@ class Dispatching(EventWork):
         place = TargetTable(dest)
         if self.parts is not None:
             time = self._time(tick_time, event, change)
-            # Every version of a row is kept: the source's key is none here.
-            key = () if self.row_mode is RowMode.ALL else change.key
-            place = TargetTable(self.parts.of(dest, time), time, tuple(map(self._name, key)))
+            place = TargetTable(self.parts.of(dest, time), time, self._key(change.key))
         yield Told(place, self._told(change))
+
+    def _key(self, key: Sequence[str]) -> tuple[str, ...]:
+        # Where every version of a row is kept, the source's key is none here.
+        return () if self.row_mode is RowMode.ALL else tuple(map(self._name, key))
 
     def _told(self, change: RowChange) -> RowChange:
         """The change as the target stores it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.connection import Connection
@@ -18,6 +18,9 @@ from londiste.db.names import TableName, argument
 from londiste.errors import EventError
 from londiste.pgq.types import Event
 from londiste.wording import whole_rows
+
+if TYPE_CHECKING:
+    from londiste.handlers.placing import CopiedRows, Placing
 
 #: Writes changes into tables of this node, as replication does it: net effect, many at a time.
 Write = Callable[[Iterable[tuple[TableName, RowChange | Truncate]]], None]
@@ -58,6 +61,15 @@ class EventWork:
     def work(self, at: At, events: Sequence[Event]) -> None:
         """Processes some events of the table.  Raises EventError for an invalid one."""
         raise NotImplementedError
+
+    @property
+    def spreads(self) -> bool:
+        """Whether it stores the rows of the table in child tables: those are emptied with it."""
+        return False
+
+    def placing(self, rows: CopiedRows) -> Placing | None:
+        """How rows that a copy has written into the table get to where ``work`` looks for them."""
+        return None
 
     def needs_whole_rows(self) -> bool:
         """Whether ``work`` stops at an update of which only the changed columns are known."""

@@ -22,7 +22,7 @@ from londiste.errors import BadOption, LondisteError, UsageError, from_database
 from londiste.install.owners import is_reserved
 
 #: The end of the last periods that a datetime has.
-_BEHIND = "10000-01-01 00:00:00+00"
+END_OF_TIMES = "10000-01-01 00:00:00+00"
 #: The function that creates partitions.
 CREATE_PARTITION = "londiste.create_partition"
 _ARGUMENTS = "text,text,text,text,timestamp with time zone,text"
@@ -178,6 +178,10 @@ class Partitioning:
         with translated(conn):
             owner.truncate(conn, parent, tree=True)
 
+    def of_copy(self) -> Partitioning:
+        """For rows that exist: without those that retention would drop at once."""
+        return replace(self, ignore_old=True) if self.retention else self
+
     @property
     def makes_own(self) -> bool:
         """Whether partitions are created by SQL of the user, which may need no parent."""
@@ -245,8 +249,7 @@ class Partitioning:
         field: str,
     ) -> dict[str, str]:
         """The values for the templates."""
-        start = self._start(time)
-        end = self.period.next(start)
+        start, end = self.bounds(time)
         return {
             "dest": parent.quoted,
             "parent": parent.quoted,
@@ -257,8 +260,8 @@ class Partitioning:
             "part_field": field,
             "part_time": f"{utc(time):%Y-%m-%d %H:%M:%S+00}",
             "period": self.period.value,
-            "part_from": f"{start:%Y-%m-%d %H:%M:%S+00}",
-            "part_to": f"{end:%Y-%m-%d %H:%M:%S+00}" if end else _BEHIND,
+            "part_from": start,
+            "part_to": end,
         }
 
     def _obsolete(self, conn: Connection, part: TableName) -> bool:
@@ -272,6 +275,12 @@ class Partitioning:
             )
         )
 
+    def bounds(self, time: datetime) -> tuple[str, str]:
+        """Start and end of the period of a time, as texts."""
+        start = self._start(time)
+        end = self.period.next(start)
+        return _text(start), _text(end) if end else END_OF_TIMES
+
     def _start(self, time: datetime) -> datetime:
         start = utc(time).replace(minute=0, second=0, microsecond=0)
         if self.period is Period.HOUR:
@@ -281,6 +290,11 @@ class Partitioning:
             return start
         start = start.replace(day=1)
         return start if self.period is Period.MONTH else start.replace(month=1)
+
+
+def _text(time: datetime) -> str:
+    """A time in UTC for SQL; the year has four digits."""
+    return f"{time.replace(tzinfo=None).isoformat(' ', 'seconds')}+00"
 
 
 def require_retention(conn: Connection, interval: str) -> None:

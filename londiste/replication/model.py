@@ -88,6 +88,14 @@ class ReplicatedTable:
         except BadOption:
             return True
 
+    @property
+    def in_children(self) -> bool:
+        """Whether its rows are stored in child tables, as far as its handler is known here."""
+        try:
+            return self.holds.spreads
+        except BadOption:
+            return False
+
 
 #: Attribute of a table whose events from before are to go out of the queue of this branch.
 FORGET = "forget_events"

@@ -18,6 +18,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, argument
 from londiste.db.queries import first
+from londiste.db.session_role import use_replica_role
 from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.handlers import registry, table_rules
 from londiste.handlers.base import TableRules
@@ -36,6 +37,7 @@ from londiste.replication.model import (
     with_trigger,
 )
 from londiste.replication.patterns import Pattern, select, unknown_table
+from londiste.replication.tablesync import copied_rows
 from londiste.replication.tablesync.cancel import CopiedBelow, CopyAgain, copy_error
 
 _LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
@@ -248,6 +250,12 @@ class ChangeHandler(NodeStep):
         tables.local_change_handler(conn, self.queue, self.table, words, encode_attrs(attrs))
         if self.again:
             tables.local_set_table_state(conn, self.queue, self.table, None, None)
+        if self.again and now.in_children and not table_rules.wants(attrs).spreads:
+            # The copy will empty the table alone.  Another table's key forbids TRUNCATE.
+            for key in tables.find_table_fkeys(conn, self.dest):
+                tables.drop_table_fkey(conn, key.from_table, key.name)
+            use_replica_role(conn)
+            copied_rows.empty_with_children(conn, self.queue, now)
 
     def _words(self, conn: Connection, before: str, after: str) -> list[str]:
         """The trigger's words, with those of the old handler replaced by the new one's."""

@@ -131,7 +131,9 @@ class CopyRegistry:
         )
 
 
-def require_kept(node: NodeInfo, table: TableName, theirs: ReplicatedTable | None) -> None:
+def require_kept(
+    provider: Connection, node: NodeInfo, table: TableName, theirs: ReplicatedTable | None
+) -> None:
     """Raises StateError if the provider of ``node`` does not store the table's rows.
 
     theirs -- its registration on the provider.
@@ -142,6 +144,14 @@ def require_kept(node: NodeInfo, table: TableName, theirs: ReplicatedTable | Non
             detail=f"it is the provider of {node.name}, from which the rows would be copied",
             hint=f"on node {node.provider}: londiste add-table {argument(table)}; or, if this node"
             " already has the rows: --expect-sync",
+        )
+    if theirs.in_children and not nodes.is_root_node(provider, node.queue):
+        raise StateError(
+            f"node {node.provider} stores the rows of table {table} in partitions",
+            detail=f"its handler there is {theirs.attrs.get('handler')}; a copy reads the table"
+            " itself",
+            hint="copy from the nearest node that has the rows: --find-copy-node; or, if this node"
+            " already has them: --expect-sync",
         )
     if not theirs.keeps_rows:
         raise StateError(

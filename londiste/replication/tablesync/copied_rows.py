@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from londiste.db import call, owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
+from londiste.db.queries import tuples
 from londiste.errors import StateError, UsageError
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.model import ReplicatedTable
@@ -38,6 +39,21 @@ def only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
             detail=f"the copy of {table.name} would empty it first",
             hint=f"londiste remove-table {name}; then {beside}",
         )
+
+
+def empty_with_children(conn: Connection, queue: str, table: ReplicatedTable) -> None:
+    """Empties a table and its child tables, which have rows of it (``TableRules.spreads``).
+
+    Raises UsageError where others have rows in one of them.
+    """
+    only_its_own(conn, queue, table)
+    for child, theirs, name in tuples(conn, "replicated_children", dest=table.dest.quoted):
+        raise UsageError(
+            f"table {table.dest}: its child table {child} is replicated, too",
+            detail=f"as {name} of queue {theirs}; the copy of {table.name} would empty it",
+            hint=f"londiste remove-table {argument(name)}; the copy then restarts automatically",
+        )
+    owner.truncate(conn, table.dest, tree=True)
 
 
 def take_back(conn: Connection, table: ReplicatedTable, by: Sequence[int], *, tree: bool) -> None:

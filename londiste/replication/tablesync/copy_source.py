@@ -44,7 +44,7 @@ def with_copy_node(attrs: Mapping[str, str], node: str) -> dict[str, str]:
     return {**attrs, ATTR: node} if node else dict(attrs)
 
 
-def _kept(table: ReplicatedTable | None, node: str) -> TableRules | None:
+def _kept(table: ReplicatedTable | None, node: str, root: bool) -> TableRules | None:
     """The rules of a table on a node with this registration; None: it stores no rows.
 
     Raises StateError for a handler that is not known to this process.
@@ -59,7 +59,8 @@ def _kept(table: ReplicatedTable | None, node: str) -> TableRules | None:
             detail="this process cannot know whether the node has all rows",
             hint="add the module of its handler to handler_modules here, too",
         ) from error
-    return holds if holds.stored else None
+    # A copy reads the table itself, and not its child tables; the root has none of its handler's.
+    return holds if holds.stored and (root or not holds.spreads) else None
 
 
 def find(
@@ -90,7 +91,7 @@ def find(
             )
         passed.append(info.name)
         known = tables.get_table(at(dsn), queue, table)
-        kept = _kept(known, info.name)
+        kept = _kept(known, info.name, info.type is NodeType.ROOT)
         less = kept is not None and holds_less(kept)
         if wanted in (ANY, info.name):
             if known is not None and kept is not None and (kept.whole or less):

@@ -358,9 +358,7 @@ def rule_of_copy(table: TableName, work: Dispatching | None) -> Dispatching:
             f" {','.join(sorted(work.ops))}",
             hint="add I, or register without with_copy",
         )
-    if work.parts is not None and work.parts.retention:
-        return replace(work, parts=replace(work.parts, ignore_old=True))
-    return work
+    return work if work.parts is None else replace(work, parts=work.parts.of_copy())
 
 
 def require_copyable(table: TableName, work: Dispatching) -> None:

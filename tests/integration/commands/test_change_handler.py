@@ -249,6 +249,14 @@ def test_nobody_can_copy_from_a_branch_that_keeps_no_rows(
     assert done.code == 3
     assert "stores no rows" in done.err
     must(line, below, "add-table", "a", "--expect-sync")
+    # From partitions no copy reads either; the root's own table has all rows.
+    line.add(root, "b")
+    assert line.here(branch, "add-table", "b", "--handler", "daily_batch").code == 0
+    done = line.here(below, "add-table", "b")
+    assert done.code == 3
+    assert "in partitions" in done.err
+    done = line.here(below, "add-table", "b", "--find-copy-node", "--dry-run")
+    assert done.code == 0, str(done)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.fixtures.cluster import Server
 from tests.fixtures.sinks import SINK_POINTS
 from tests.integration.compare import test_compare_audit, test_repair
 from tests.integration.consumer import test_dispatch_first_copy
+from tests.integration.tablesync import test_copy_into_partitions
 from tests.scenarios.cascade import test_interrupted, test_one_file, test_resurrect, test_scripts
 from tests.scenarios.copy import test_compare_spark
 from tests.scenarios.queue import test_consumer_contracts, test_lake_killed
@@ -84,6 +85,7 @@ LAKE = test_lake_killed.POINTS
 DISPATCH = test_dispatch_first_copy.POINTS
 #: Killed where the commands are tested: point -> the file.
 COMMANDS = {
+    "copy.placed": test_copy_into_partitions,
     "compare.mid-range": test_compare_spark,
     "compare.mid-wave": test_compare_audit,
     "repair.mid-plan": test_repair,

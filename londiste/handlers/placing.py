@@ -1,0 +1,187 @@
+"""Copied rows of a table in partitions: from the table itself into the partitions of their times.
+
+A copy writes rows into the table.  At its end the partitions are created, and then, in the
+transaction that ends it, the rows are moved, partition by partition.  A process that is killed
+leaves the rows in the table or in the partitions, and not in both.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from londiste.db import catalog, owner
+from londiste.db.connection import Connection
+from londiste.db.names import TableName, quote
+from londiste.db.queries import translated
+from londiste.db.relation import hold, shapes
+from londiste.handlers.partitions import END_OF_TIMES, Made, Partitioning
+
+log = logging.getLogger(__name__)
+
+#: Types that an index on the column orders by time.
+_TIMES = re.compile(r"timestamp(\(\d\))? with(out)? time zone|date")
+#: The bounds of the times that have a partition.
+_BOUNDS = ("0001-01-01 00:00:00+00", END_OF_TIMES)
+#: From so many partitions on, an index finds the rows of each.
+_MANY = 4
+
+
+@dataclass(frozen=True)
+class CopiedRows:
+    """Rows that a copy has written into a table of this node.
+
+    key -- of the source's table, by its names here.
+    time -- when they were read.
+    by -- the transactions that wrote them, where there are rows of others; None: all rows.
+    """
+
+    table: TableName
+    key: tuple[str, ...]
+    time: datetime
+    by: tuple[int, ...] | None = None
+
+
+@dataclass
+class Placing:
+    """Moves copied rows; ``make_partitions`` first, then ``move``.
+
+    column -- it has the time of a row; '' where all rows have that of the copy.
+    """
+
+    rows: CopiedRows
+    parts: Partitioning
+    column: str
+    _times: dict[datetime, Made] = field(default_factory=dict)
+
+    def make_partitions(self, conn: Connection) -> None:
+        """Creates what is missing, each partition in a transaction of its own."""
+        rows = self.rows
+        for time in self._starts(conn) if self.column else [rows.time]:
+            part = self.parts.of(rows.table, time)
+            with conn.transaction():
+                self._times[time] = self.parts.make(
+                    conn, rows.table, part, time, rows.key, self.column
+                )
+
+    def move(self, conn: Connection) -> None:
+        """Moves the rows, in the open transaction; drops expired partitions.
+
+        Rows without a time, or with one that no partition has, stay in the table; those that are
+        older than the retention period are deleted.
+
+        Raises LockTimeout at its begin.
+        """
+        table, parts = self.rows.table, self.parts
+        if self.rows.by is None:
+            with translated(conn):
+                conn.execute(f"lock table only {table.quoted} in access exclusive mode".encode())
+        columns = [c for c in catalog.columns(conn, table) if not c.generated]
+        names = ", ".join(quote(column.name) for column in columns)
+        find = self._condition(columns)
+        indexed = self._index(conn, columns)
+        with translated(conn):
+            for time, made in self._times.items():
+                if made is Made.TOO_OLD:
+                    continue
+                part = parts.of(table, time)
+                count = owner.run(
+                    conn,
+                    part,
+                    f"insert into {part.quoted} ({names}) overriding system value"  # noqa: S608
+                    f" select {names} from only {table.quoted}"
+                    f" where {find(*parts.bounds(time)) if self.column else find()}",
+                )
+                log.info("table %s: %d copied rows are in partition %s", table, count, part)
+            if indexed:
+                conn.execute(f"drop index {indexed}".encode())
+            left = self._left(conn, find)
+            if left or self.rows.by is not None:
+                gone = f"delete from only {table.quoted} where {find(*_BOUNDS)}"  # noqa: S608
+                owner.run(conn, table, gone)
+            else:
+                owner.truncate(conn, table, tree=False)
+        if left:
+            log.warning(
+                "table %s: %d copied rows stay in the table itself: column %s has no time of the"
+                " years 1 to 9999",
+                table,
+                left,
+                self.column,
+            )
+        if Made.NOW in self._times.values():
+            parts.drop_old(conn, table)
+
+    def _starts(self, conn: Connection) -> list[datetime]:
+        """The start of each period that has rows."""
+        columns = catalog.columns(conn, self.rows.table)
+        time = f"({self._time(columns)})::timestamptz"
+        period = self.parts.period
+        texts = self._ask(
+            conn,
+            f"select array(select distinct date_trunc($1::text, {time})::text"  # noqa: S608
+            f" from only {self.rows.table.quoted}"
+            f" where {self._condition(columns)(*_BOUNDS)} order by 1)",
+            period.value,
+        )
+        return [datetime.fromisoformat(text).astimezone(UTC) for text in texts if text]
+
+    def _left(self, conn: Connection, find: Callable[..., str]) -> int:
+        """The number of rows without a partition."""
+        if not self.column:
+            return 0
+        mine = find()
+        (count,) = self._ask(
+            conn,
+            "select array[count(*)::text] from only"  # noqa: S608
+            f" {self.rows.table.quoted} where $1::text is not null and {mine}"
+            f" and ({find(*_BOUNDS)}) is not true",
+            "",
+        )
+        return int(count or 0)
+
+    def _ask(self, conn: Connection, statement: str, data: str) -> list[str | None]:
+        with translated(conn), conn.transaction():
+            known = shapes(conn, [self.rows.table])[self.rows.table]
+            if known.exposed:
+                hold(conn, [known])
+            return owner.ask(conn, known, statement, data)
+
+    def _condition(self, columns: Sequence[catalog.Column]) -> Callable[..., str]:
+        """Makes the condition for the copied rows between two times, or for all of them."""
+        mine = "true"
+        if self.rows.by is not None:
+            xids = ", ".join(f"'{int(xid)}'::xid" for xid in self.rows.by)
+            mine = f"xmin in ({xids})" if xids else "false"
+        time = self._time(columns)
+
+        def find(start: str = "", end: str = "") -> str:
+            if not (self.column and start):
+                return mine
+            return f"{mine} and {time} >= '{start}'::timestamptz and {time} < '{end}'::timestamptz"
+
+        return find
+
+    def _time(self, columns: Sequence[catalog.Column]) -> str:
+        """The time of a row, in SQL."""
+        name = quote(self.column)
+        return name if self._is_time(columns) else f"nullif(format('%s', {name}), '')::timestamptz"
+
+    def _is_time(self, columns: Sequence[catalog.Column]) -> bool:
+        types = [column.plain or column.type for column in columns if column.name == self.column]
+        return any(_TIMES.fullmatch(text) for text in types)
+
+    def _index(self, conn: Connection, columns: Sequence[catalog.Column]) -> str:
+        """Creates an index by time where the table would be read many times; its name, or ''."""
+        if self.rows.by is not None or len(self._times) < _MANY or not self._is_time(columns):
+            return ""
+        table = self.rows.table
+        name = f"londiste_placing_{shapes(conn, [table])[table].oid}"
+        with translated(conn):
+            conn.execute(
+                f"create index {quote(name)} on only {table.quoted} ({quote(self.column)})".encode()
+            )
+        return TableName(table.schema, name).quoted
