@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, session
@@ -51,32 +52,13 @@ _REFUSED: tuple[tuple[type[LondisteError], str], ...] = (
 
 
 def examine(
-    source: str,
-    target: str | None = None,
-    tables: Sequence[str] = (),
-    *,
-    exclude: Sequence[str] = (),
-    engine: str = "local",
-    start_spark: bool = False,
-    limits: DoctorLimits | None = None,
-    whole_rows: bool = False,
-    read_from: str = "",
+    source: str, target: str | None = None, tables: Sequence[str] = (), **options: Any
 ) -> list[Finding]:
     """All findings about a source, and a target, of replication; the worst first.
 
     The arguments are those of ``look``.
     """
-    failed, here = look(
-        source,
-        target,
-        tables,
-        exclude=exclude,
-        engine=engine,
-        start_spark=start_spark,
-        limits=limits,
-        whole_rows=whole_rows,
-        read_from=read_from,
-    )
+    failed, here = look(source, target, tables, **options)
     # What can be said of a target alone, it is as a source.
     return worst_first(failed if here is None else [*failed, *findings(here)])
 
