@@ -15,16 +15,13 @@ from psycopg import sql
 from londiste.copy.prepare import find
 from londiste.db import ddl
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.ddl import run_stored
+from londiste.db.ddl import NOT_UNIQUE, run_stored
 from londiste.db.queries import query, translated
 from londiste.errors import EventError, LondisteError, from_database
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
 
 log = logging.getLogger(__name__)
-
-#: Duplicates in the copied rows, or rows that an exclusion constraint does not admit together.
-_NOT_UNIQUE = {"23505", "23P01"}
 
 
 def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
@@ -85,7 +82,7 @@ def not_built(
     conn: Connection, queue: str, table: ReplicatedTable, error: psycopg.Error
 ) -> LondisteError:
     """The Londiste error for an index or key that could not be built."""
-    if error.sqlstate in _NOT_UNIQUE:
+    if error.sqlstate in NOT_UNIQUE:
         return EventError(
             f"table {table.dest}: {error.diag.message_primary}",
             detail=error.diag.message_detail or "",

@@ -12,15 +12,34 @@ where an index to build begins and ends, so that several can be built at once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from londiste.db.catalog import Constraint, Index
 from londiste.db.connection import TEXT_SETTINGS, Connection
 from londiste.db.names import TableName, quote
 from londiste.db.queries import query
+from londiste.errors import LondisteError
+
+#: Duplicate rows, or rows that an exclusion constraint does not admit together.
+NOT_UNIQUE = {"23505", "23P01"}
+
+
+@contextlib.contextmanager
+def restoring() -> Iterator[None]:
+    """Around a command that restores indexes: the error of rows that do not fit says what to do."""
+    try:
+        yield
+    except LondisteError as error:
+        if error.sqlstate in NOT_UNIQUE:
+            error.hint = (
+                "correct the rows of this table in a session with: set"
+                " session_replication_role = replica; then repeat the command"
+            )
+        raise
 
 
 @dataclass(frozen=True)

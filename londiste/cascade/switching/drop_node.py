@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
@@ -104,6 +106,9 @@ def drop(
     roots = [p for p in others if p.name in scene.topology.roots]
     rest = [p for p in others if p.name not in scene.topology.roots]
     steps: list[Step] = []
+    if view.info is not None and release.copies_left(sites.at(place.dsn), scene.queue):
+        # It may be refused for the rows: before anybody forgets the node.
+        steps.append(EndCopies(place, scene.queue))
     # A note goes with the node: it is made where the node is known.
     free = [
         p
@@ -199,6 +204,29 @@ def _is_dropped(sites: Connections, place: NodeAddress, queue: str, *, begun: bo
     return found is None or (begun and found.name != place.name)
 
 
+def _without_copies(
+    sites: Connections, step: AtNode, work: Callable[[Connection], list[release.ReleasedKey]]
+) -> None:
+    """Ends the copies of a node, and reports the keys that ``work`` could not restore."""
+    conn = sites.at(step.at.dsn)
+    before = functools.partial(release.stop_copies, conn, step.queue)
+    release.report(retry_locked(sites, step.at.dsn, work, before=before))
+
+
+@dataclass(frozen=True)
+class EndCopies(AtNode):
+    """Ends the copies of a node that is to be dropped, and restores what they have dropped."""
+
+    def describe(self) -> str:
+        return f"{self.at.name}: end the copies of tables, restore their indexes and keys"
+
+    def done(self, sites: Connections) -> bool:
+        return not release.copies_left(sites.at(self.at.dsn), self.queue)
+
+    def run(self, sites: Connections) -> None:
+        _without_copies(sites, self, lambda conn: release.release_tables(conn, self.queue))
+
+
 @dataclass(frozen=True)
 class DropNode(AtNode):
     """Drops a node on another one, or on itself with its queue.
@@ -234,13 +262,7 @@ class DropNode(AtNode):
     def run(self, sites: Connections) -> None:
         if self.at.name == self.name:
             # It locks every table of the node, and its queue: writers go first.
-            keys = retry_locked(
-                sites,
-                self.at.dsn,
-                self._drop,
-                before=lambda: release.stop_copies(sites.at(self.at.dsn), self.queue),
-            )
-            release.report(keys)
+            _without_copies(sites, self, self._drop)
         else:
             with sites.transaction(self.at.dsn) as conn:
                 self._forget(conn)

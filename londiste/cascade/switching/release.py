@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.ddl import restoring
 from londiste.db.names import TableName
 from londiste.db.queries import fetch, first, has_function
 
@@ -48,12 +49,21 @@ def release_tables(conn: Connection, queue: str) -> list[ReleasedKey]:
 
     Returns the keys to report when it is committed.
     """
-    if not _is_there(conn):
+    if not any(_unfinished(conn, queue)):
         return []
-    row = first(conn, "unfinished_copies", queue=queue)
-    if row is None or not row[0]:
-        return []
-    return call.records(conn, ReleasedKey, "londiste.release_tables", queue)
+    with restoring():
+        return call.records(conn, ReleasedKey, "londiste.release_tables", queue)
+
+
+def copies_left(conn: Connection, queue: str) -> bool:
+    """Whether tables of a node are not in sync: something may have to be restored."""
+    return _unfinished(conn, queue)[0]
+
+
+def _unfinished(conn: Connection, queue: str) -> tuple[bool, bool]:
+    """Whether there are such tables, and foreign keys that are dropped."""
+    row = first(conn, "unfinished_copies", queue=queue) if _is_there(conn) else None
+    return (False, False) if row is None else (bool(row[0]), bool(row[1]))
 
 
 def report(keys: Sequence[ReleasedKey]) -> None:

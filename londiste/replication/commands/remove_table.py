@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
+from londiste.db.ddl import restoring
 from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers.base import ALL, TableRules
@@ -116,9 +117,10 @@ class RemoveTable(NodeStep):
         return known is None or not known.local
 
     def run(self, sites: Connections) -> None:
-        without_work(
-            sites,
-            self.dsn,
-            self.dest,
-            lambda conn: tables.local_remove_table(conn, self.queue, self.table),
-        )
+        with restoring():
+            without_work(
+                sites,
+                self.dsn,
+                self.dest,
+                lambda conn: tables.local_remove_table(conn, self.queue, self.table),
+            )

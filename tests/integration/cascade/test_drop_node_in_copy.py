@@ -105,6 +105,31 @@ def test_the_sql_function_alone_refuses_to_lose_the_indexes(
     assert node.db.execute(INDEXES) == [("t_pkey",), ("ti",)]
 
 
+@pytest.mark.parametrize("command", ["drop-node node", "remove-table t"])
+def test_rows_that_do_not_fit_a_key_stop_the_command_before_it_changes_anything(
+    nodes_of: Nodes, londiste: CommandLine, command: str
+) -> None:
+    root, node = copying(nodes_of, londiste, NodeType.LEAF)
+    node.db.execute("update londiste.table_info set table_attrs = 'skip_truncate=1'")
+    node.db.execute(
+        "set session_replication_role = replica; insert into t values (7, 'twice');"
+        " reset session_replication_role"
+    )
+    known = "select count(*) from pgq_node.subscriber_info"
+    refused = londiste(node.db, *command.split())
+    assert refused.code == 1 and "could not create unique index" in refused.err
+    assert "hint: correct the rows of this table" in refused.err
+    assert root.db.value(known) == 1
+    assert londiste(node.db, "members", "--json").code == 0
+    node.db.execute(
+        "set session_replication_role = replica; delete from t where v = 'twice';"
+        " reset session_replication_role"
+    )
+    assert londiste(node.db, *command.split()).code == 0
+    assert node.db.execute(INDEXES) == [("t_pkey",), ("ti",)]
+    assert root.db.value(known) == ("remove" in command)
+
+
 def test_a_copy_that_runs_ends_with_its_node(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
