@@ -21,6 +21,7 @@ from londiste.db.queries import translated
 from londiste.engine.spec import Chunk
 from londiste.errors import NoKey, Superseded
 from londiste.replication import sqlapi as tables
+from londiste.replication.forwarding import combined_queue
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import copied_rows
 
@@ -133,7 +134,7 @@ def prepare(
             )
         # An index of a partitioned table is one of each partition: those stay.  Where rows go on to
         # child tables, those are created like this one, with its indexes.
-        first, rest = ([], []) if tree or spreads else _take_off(conn, table, key)
+        first, rest = ([], []) if tree or spreads else _take_off(conn, queue, table, key)
         made_first = ddl.script(first)
         stored = made_first + earlier + ddl.script(rest)
         tables.local_set_table_struct(conn, queue, table.name, stored or None)
@@ -155,14 +156,19 @@ def find(conn: Connection, queue: str, table: ReplicatedTable) -> ReplicatedTabl
 
 
 def _take_off(
-    conn: Connection, table: ReplicatedTable, key: Sequence[str]
+    conn: Connection, queue: str, table: ReplicatedTable, key: Sequence[str]
 ) -> tuple[list[ddl.Removable], list[ddl.Removable]]:
     """Drops what can be dropped; the rest is kept and only costs time.
+
+    Where changes of others are applied to the table meanwhile, what makes rows unique is kept: it
+    finds their rows, and a row that comes twice is an error at once.
 
     What was dropped: the index of the key, and all others.
     """
     indexes = catalog.indexes(conn, table.dest)
     wanted = key_index(indexes, key)
+    if combined_queue.others_apply(conn, queue, table.name, table.dest):
+        indexes = [index for index in indexes if not (index.unique or index.constraint)]
     candidates = ddl.removable(table.dest, indexes, catalog.constraints(conn, table.dest))
     first: list[ddl.Removable] = []
     dropped: list[ddl.Removable] = []

@@ -25,11 +25,19 @@ from londiste.daemon import crash
 from londiste.db import catalog, table_fingerprint
 from londiste.db.catalog import Column, TableInfo
 from londiste.db.connection import Connection
+from londiste.db.ddl import NOT_UNIQUE
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
 from londiste.db.table_fingerprint import Fingerprint
 from londiste.engine.spec import CopySpec
-from londiste.errors import InstallError, LockTimeout, NoKey, PartialEvent, TableChanged
+from londiste.errors import (
+    InstallError,
+    LockTimeout,
+    LondisteError,
+    NoKey,
+    PartialEvent,
+    TableChanged,
+)
 from londiste.handlers.placing import CopiedRows
 from londiste.replication.model import ReplicatedTable, copy_mode, most_parts
 from londiste.replication.tablesync import copied_rows
@@ -208,7 +216,16 @@ class SnapshotCopy:
                 info.total_bytes / 1e6,
                 len(pieces),
             )
-            runner.run(self.sides, spec, table, keep=False)
+            try:
+                runner.run(self.sides, spec, table, keep=False)
+            except LondisteError as error:
+                if error.sqlstate in NOT_UNIQUE and "skip_truncate" in table.attrs:
+                    error.hint = (
+                        f"delete the rows of {table.name} from {table.dest} on this node, in a"
+                        " session with: set session_replication_role = replica; the copy then"
+                        " restarts automatically"
+                    )
+                raise
         crash.point("copy.all-chunks")
         self._end(table, attempt, source.seen, rows)
         crash.point("copy.catching-up")

@@ -1,7 +1,8 @@
 -- Other registrations, of any queue, that fill a table of this database.
 -- Queues that merge into the one that asks are its own parts.
+-- The third column: whether its changes may be applied now, behind its copy.
 -- %(dest)s its name here, %(queue)s and %(table)s the registration that asks.
-select t.queue_name, t.table_name
+select t.queue_name, t.table_name, coalesce(t.merge_state, 'in-copy') <> 'in-copy'
 from londiste.table_info t
 where t.local
     and coalesce(t.dest_table, t.table_name) = %(dest)s

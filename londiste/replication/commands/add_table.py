@@ -281,7 +281,8 @@ def _below(
         else:
             steps.append(step)
     notes += filter_checks.incomplete(sites, node, [(name, wants) for name in picked.chosen])
-    notes += existing_rows.replaced(local, [one for one in steps if isinstance(one, AddTable)])
+    adding = [one for one in steps if isinstance(one, AddTable)]
+    notes += [*existing_rows.replaced(local, adding), *existing_rows.beside(local, adding)]
     for place_of, these in made.items():
         create_step, said = _create(sites, node, dsn, place_of, these, ours, parts, options)
         steps.insert(1, create_step)

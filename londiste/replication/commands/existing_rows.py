@@ -1,8 +1,8 @@
-"""Rows of target tables that a copy replaces: ``add-table`` names them before."""
+"""Rows of target tables that a copy replaces, or stands beside: ``add-table`` names them before."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from psycopg import sql
 
@@ -13,6 +13,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import translated
 from londiste.errors import LondisteError, NodeUnreachable
 from londiste.replication.commands.add_table_step import AddTable
+from londiste.replication.forwarding import combined_queue
 
 #: Rows that are counted; above, the number is the estimate of the catalog.
 _COUNTED = 1000
@@ -28,12 +29,48 @@ def replaced(conn: Connection, steps: Sequence[AddTable]) -> list[str]:
     conn -- the node's database.  Reads at most a thousand rows of a table, and of none that has no
         pages, as one that was just created.
     """
-    targets = [step.dest for step in steps if _replaces(step)]
-    known = bulk_catalog.known(conn, targets)
-    present = [known[name] for name in targets if name in known]
-    filled = [facts for facts in present if facts.bytes or facts.kind != "r"]
-    looked = {facts.name: _rows(conn, facts) for facts in filled}
-    return described({name: text for name, text in looked.items() if text})
+    mine = [step for step in steps if _replaces(step)]
+    in_children = {step.dest for step in mine if step.wants.spreads}
+    return described(_filled(conn, [step.dest for step in mine], in_children))
+
+
+def beside(conn: Connection, steps: Sequence[AddTable]) -> list[str]:
+    """A line for each table with rows that a copy keeps, and that others fill, too.
+
+    conn, steps -- as for ``replaced``.
+    """
+    kept = [step for step in steps if step.copied and not _replaces(step)]
+    others = {
+        step.dest: combined_queue.others_filling(conn, step.queue, step.table, step.dest)
+        for step in kept
+    }
+    found = _filled(conn, [name for name, who in others.items() if who], ())
+    return [shared(name, rows, others[name]) for name, rows in found.items()]
+
+
+def shared(name: TableName, rows: str, others: Sequence[str]) -> str:
+    """Pure: the line for a table whose rows stay."""
+    return (
+        f"table {name} ({rows}) of this node is also filled from {', '.join(others)}: its rows"
+        " stay. If rows of the new source are among them, from an earlier copy, delete those"
+        " first: the copy writes them again and stops at the duplicate key"
+    )
+
+
+def _filled(
+    conn: Connection, names: Sequence[TableName], in_children: Container[TableName]
+) -> dict[TableName, str]:
+    """Those of the tables that have rows, with their number in words.
+
+    in_children -- tables whose rows are in child tables, too.
+    """
+    known = bulk_catalog.known(conn, names)
+    looked = {
+        name: _rows(conn, known[name], tree=known[name].kind == "p" or name in in_children)
+        for name in names
+        if name in known and (known[name].bytes or known[name].kind != "r" or name in in_children)
+    }
+    return {name: text for name, text in looked.items() if text}
 
 
 def described(found: dict[TableName, str]) -> list[str]:
@@ -66,7 +103,7 @@ def _replaces(step: AddTable) -> bool:
     return step.copied and (step.empties or "skip_truncate" not in step.words)
 
 
-def _rows(conn: Connection, table: TableFacts) -> str:
+def _rows(conn: Connection, table: TableFacts, *, tree: bool) -> str:
     """The number of rows in words; '' for a table that is empty."""
     try:
         with translated(conn), conn.transaction():
@@ -74,7 +111,7 @@ def _rows(conn: Connection, table: TableFacts) -> str:
             conn.execute(f"set local lock_timeout = {_LOOK_MS}")
             row = conn.execute(
                 sql.SQL("select count(*) from (select from {} limit {}) r").format(
-                    table.name.own(table.kind == "p"), _COUNTED + 1
+                    table.name.own(tree), _COUNTED + 1
                 )
             ).fetchone()
     except NodeUnreachable:

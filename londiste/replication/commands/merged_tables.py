@@ -168,8 +168,9 @@ def refuse_filled(
     raise StateError(
         f"table {dest} is filled from queue {', '.join(others)} already",
         detail=f"a copy of the part of queue {node.queue} would empty it; nothing was changed",
-        hint=f"to copy this part beside the other rows: {add} --no-merge --skip-truncate; to copy"
-        f" all parts again: {described([table], [table], None, lost=False)}",
+        hint=f"to copy this part beside the other rows: {add} --no-merge --skip-truncate, after you"
+        " have deleted what an earlier copy of it has left there; to copy all parts again:"
+        f" {described([table], [table], None, lost=False)}",
     )
 
 

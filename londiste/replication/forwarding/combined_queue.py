@@ -233,6 +233,14 @@ def other_sources(
     return [(row[0], row[1]) for row in rows]
 
 
+def others_apply(
+    conn: Connection, queue: str, table: TableName | str, dest: TableName | str
+) -> bool:
+    """Whether changes of another registration are applied to the table ``dest`` of this leaf."""
+    rows = tuples(conn, "other_sources", dest=str(dest), queue=queue, table=str(table))
+    return any(row[2] for row in rows)
+
+
 def refuse_truncate(conn: Connection, queue: str, change: Truncate, dest: TableName) -> None:
     """Raises EventError when TRUNCATE would delete rows of other sources."""
     others = others_filling(conn, queue, change.table, dest)

@@ -7,7 +7,7 @@ import pytest
 from londiste.copy import progress
 from londiste.daemon.signals import Signals
 from londiste.errors import NodeBusy, StateError, UnknownTable
-from tests.fixtures.copies import A, B, Nodes, fill, held, same
+from tests.fixtures.copies import ROWS, A, B, Nodes, fill, held, same
 from tests.fixtures.nodes import ret
 from tests.support.waiting import wait_for
 
@@ -275,3 +275,34 @@ def test_a_table_is_copied_whose_key_is_generated(nodes: Nodes, resumable_from: 
     assert nodes.failure is None
     assert nodes.state(A) == "ok"
     assert same(nodes, A)
+
+
+def test_a_copy_beside_the_rows_of_another_source_keeps_the_key(nodes: Nodes) -> None:
+    nodes.root.execute("insert into public.b values (1, 'again'), (2, 'of b')")
+    nodes.add(A, B)
+    nodes.leaf.execute(
+        "update londiste.table_info set merge_state = 'ok' where table_name = 'public.a'"
+    )
+    nodes.leaf.execute(
+        "update londiste.table_info set dest_table = 'public.a', table_attrs = 'skip_truncate=1'"
+        " where table_name = 'public.b'"
+    )
+    nodes.leaf.execute(
+        "create index av on a (v); set session_replication_role = replica;"
+        " insert into a values (1, 'of b'), (3, 'of a'); reset session_replication_role"
+    )
+    nodes.start(B)
+    error = wait_for(lambda: nodes.error(B), what="the duplicate key")
+    assert 'violates unique constraint "a_pkey"' in error
+    assert "delete the rows of public.b from public.a on this node" in error
+    # Meanwhile the other source finds its rows by the key.
+    keys = "select indexrelid::regclass::text from pg_index where indrelid = 'a'::regclass"
+    assert ("a_pkey",) in nodes.leaf.execute(keys)
+    nodes.leaf.execute(
+        "set session_replication_role = replica; delete from a where id = 1;"
+        " reset session_replication_role"
+    )
+    nodes.wait_end()
+    assert nodes.state(B) == "ok"
+    assert nodes.leaf.execute(ROWS.format("a")) == [(1, "again"), (2, "of b"), (3, "of a")]
+    assert sorted(nodes.leaf.execute(keys)) == [("a_pkey",), ("av",)]

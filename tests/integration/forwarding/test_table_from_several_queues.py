@@ -168,7 +168,7 @@ def test_a_copy_never_empties_a_table_of_another_queue(merge: Merge) -> None:
     for options in ([], ["--no-merge"], ["--merge-all"], ["--skip-truncate"]):
         early = merge.run("two", "leaf", "add-table", "t", *options)
         assert early.code == 3 and "is filled from queue one already" in early.err, str(early)
-        assert "add-table public.t --no-merge --skip-truncate; to copy all parts again" in early.err
+        assert "add-table public.t --no-merge --skip-truncate, after you have deleted" in early.err
     assert merge.states() == ["ok"]
     # The copy does not rely on the command.
     added = "select ret_code from londiste.local_add_table('two', 't', '{no_merge}')"
@@ -193,6 +193,7 @@ def test_a_copy_never_empties_a_table_of_another_queue(merge: Merge) -> None:
     for order in error.partition(" first); ")[2].split("; then "):
         done = merge.run("two", "leaf", *shlex.split(order.removeprefix("londiste ")))
         assert done.code == 0, str(done)
+    assert "(1 row) of this node is also filled from public.t of queue one" in done.err, str(done)
 
     def copied() -> bool:
         nonlocal number
