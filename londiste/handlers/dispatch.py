@@ -9,7 +9,6 @@ names and creates them; this module maps the events.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,12 +23,16 @@ from londiste.db.names import TableName, argument
 from londiste.errors import ApplyError, BadOption, EventError
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, SkippedRows, partial
-from londiste.handlers.partitions import CREATE_PARTITION, Made, Partitioning, Period, utc
+from londiste.handlers.partitions import (
+    CREATE_PARTITION,
+    Made,
+    Partitioning,
+    Period,
+    utc,
+    without_partition,
+)
 from londiste.handlers.placing import CopiedRows, Placing
 from londiste.pgq.types import Event
-
-#: Times of PostgreSQL that are no datetime; the first and last day may be none in UTC.
-_OUTSIDE = re.compile(r" BC$|^\d{5,}-|^(0001-01-01|9999-12-31)")
 
 
 class TableMode(StrEnum):
@@ -283,12 +286,7 @@ class Dispatching(EventWork):
         try:
             return utc(datetime.fromisoformat(text or ""))
         except (ValueError, OverflowError):
-            why, detail = f"no time in column {self.part_field}", "is missing, NULL or no date"
-            if text in ("infinity", "-infinity"):
-                why, detail = f"column {self.part_field} is {text}", "has none there"
-            if _OUTSIDE.search(text or ""):
-                why = f"the time in column {self.part_field} is outside of the years 1 to 9999"
-                detail = "has none there"
+            why, detail = without_partition(self.part_field, text or "")
             raise EventError(
                 f"event {event.id}: table {change.table}: {why}",
                 detail=f"it selects the partition, and {detail}",

@@ -25,6 +25,8 @@ from londiste.install.owners import is_reserved
 END_OF_TIMES = "10000-01-01 00:00:00+00"
 #: The function that creates partitions.
 CREATE_PARTITION = "londiste.create_partition"
+#: Times of PostgreSQL that are no datetime; the first and last day may be none in UTC.
+_OUTSIDE = re.compile(r" BC$|^\d{5,}-|^(0001-01-01|9999-12-31)")
 _ARGUMENTS = "text,text,text,text,timestamp with time zone,text"
 
 
@@ -290,6 +292,16 @@ class Partitioning:
             return start
         start = start.replace(day=1)
         return start if self.period is Period.MONTH else start.replace(month=1)
+
+
+def without_partition(column: str, text: str) -> tuple[str, str]:
+    """Pure: why a value has no partition, and what is wrong with it, in words."""
+    if text in ("infinity", "-infinity"):
+        return f"column {column} is {text}", "has none there"
+    if _OUTSIDE.search(text):
+        why = f"the time in column {column} is outside of the years 1 to 9999"
+        return why, "has none there"
+    return f"no time in column {column}", "is missing, NULL or no date"
 
 
 def _text(time: datetime) -> str:
