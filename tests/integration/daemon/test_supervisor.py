@@ -10,7 +10,7 @@ import pytest
 
 from londiste.daemon.signals import Signals
 from londiste.daemon.supervisor import Daemon, Supervisor
-from londiste.orchestration.daemons import Daemons, Need
+from londiste.orchestration.daemons import Daemons, Found, Need
 from londiste.replication.worker.copy_launcher import Copies
 from tests.support.waiting import wait_for
 
@@ -62,9 +62,9 @@ def test_a_daemon_of_a_command_that_cannot_start_is_tried_again(
 ) -> None:
     monkeypatch.setattr("londiste.orchestration.daemons.PERIOD", 0.05)
     program, ran = tmp_path / "program", tmp_path / "ran"
-    children = Daemons([Need("late", (str(program),), {})], set, hint="")
-    assert children.look() == set() and children.own == []
+    children = Daemons([Need("late", (str(program),), {})], Found, hint="")
+    assert children.look() == Found() and children.own == []
     program.write_text(f"#!/bin/sh\ntouch {ran}\nexec sleep 60\n")
     program.chmod(0o755)
-    wait_for(lambda: children.look() == set() and ran.exists(), what="the start")
+    wait_for(lambda: children.look() == Found() and ran.exists(), what="the start")
     children.close()
