@@ -185,6 +185,7 @@ def test_every_handler_copies_and_replays_under_kill(
 ) -> None:
     examples = Path(__file__).parents[3] / "examples"
     monkeypatch.setenv("PYTHONPATH", f"{examples}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.syspath_prepend(examples)
     root = line.node("root", NodeType.ROOT, schema="".join(TABLE.format(c.table) for c in CASES))
     leaf = line.node(
         "leaf",
