@@ -7,6 +7,7 @@ can wait for a lock or sit idle in a transaction.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
@@ -21,7 +22,7 @@ from londiste.dsn import describe_dsn as describe_dsn
 from londiste.dsn import masked as masked
 from londiste.dsn import parsed
 from londiste.error_origin import remember_user
-from londiste.errors import AccessDenied, LondisteError, NotSecured, from_database
+from londiste.errors import AccessDenied, LondisteError, NotSecured, UsageError, from_database
 from londiste.wording import is_used_up
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
@@ -253,6 +254,32 @@ def _probe(params: dict[str, Any]) -> _Patient:
     return probe
 
 
+#: Looks at a server that waits for what was sent, until it is given up.
+_LOOKS = 4
+#: Whether the server works for a session: '', idle, or what it has got of the session's statements.
+#: Without track_activities the state is disabled, and what it waits for still known.
+_WORKS, _IDLE = "works", "idle"
+_WORK: LiteralString = """
+    case when wait_event = 'ClientWrite' then ''
+    when state not in ('active', 'disabled') then pg_catalog.concat_ws(' ', 'idle', state_change)
+    when wait_event is distinct from 'ClientRead' then 'works'
+    else pg_catalog.concat_ws(' ', 'got', query_start, state_change, (
+        select c.bytes_processed from pg_catalog.pg_stat_progress_copy as c
+        where c.pid = pg_stat_activity.pid))
+    end"""
+
+
+def _unsent(conn: Connection) -> int:
+    """Bytes that the network has not taken yet, where the system tells."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+        import termios
+
+        size = fcntl.ioctl(conn.fileno(), termios.TIOCOUTQ, bytes(4))
+        return int.from_bytes(size, sys.byteorder)
+    return 0
+
+
 class _Patient(psycopg.Connection[TupleRow]):
     """A session with a time limit for the server's responses.
 
@@ -264,6 +291,8 @@ class _Patient(psycopg.Connection[TupleRow]):
     role: str = ""
     limit_seconds: float = SILENT_SECONDS
     unless_busy: bool = True
+    #: What was seen while the server waited for this side, and how often in a row.
+    seen: tuple[str, int] = ("", 0)
     backend: int | None = None
     node: str = ""
     place: str = "lost connection"
@@ -320,25 +349,32 @@ class _Patient(psycopg.Connection[TupleRow]):
     def _give_up(self, seconds: float) -> NoReturn:
         """Ends the session, if possible also on the server, with its transaction and locks."""
         if self.unless_busy:
-            self._ask("pg_catalog.pg_terminate_backend(pid)")
+            self._ask("pg_catalog.pg_terminate_backend(pid)::text")
         self.pgconn.finish()
         raise psycopg.OperationalError(f"the server has not responded for {seconds:g} s")
 
     def _is_busy(self) -> bool:
         """Whether the server is executing a statement of this session; False if unreachable.
 
-        One that cannot get rid of its rows does not work: nothing has come here.  Nor does one that
-        waits, in a pipeline or COPY, for what was sent.  One that is there, and has no connection
-        left for the question, may work.
+        One that cannot get rid of its rows does not work: nothing has come here.  One that waits,
+        in a pipeline or COPY, for what was sent may get it over a slow line: it is given up when
+        several looks see no progress.  One that refuses the question is there, and may work.
         """
-        # Without track_activities the state is disabled, and what it waits for still known.
-        working = "coalesce(wait_event, '') not in ('ClientRead', 'ClientWrite')"
-        return self._ask(f"state in ('active', 'disabled') and {working}", True)
+        found, unsent = self._ask(_WORK, refused=_WORKS), _unsent(self)
+        if not found or found == _WORKS:
+            return bool(found)
+        sign = f"{found} {unsent}"
+        before, times = self.seen
+        self.seen = (sign, times + 1 if sign == before else 1)
+        if found.startswith(_IDLE) and not unsent:
+            # Nothing has come there; or it has ended since the last look, and its answer comes.
+            return sign != before != ""
+        return self.seen[1] < _LOOKS
 
-    def _ask(self, what: LiteralString, full: bool = False) -> bool:
-        """An expression over this session's row in pg_stat_activity; False if unreachable.
+    def _ask(self, what: LiteralString, refused: str = "") -> str:
+        """An expression over this session's row in pg_stat_activity; '' if unreachable.
 
-        full -- the answer of a server that has no connection left.
+        refused -- the answer of a server that lets no other session in.
         """
         statement = "select {} from pg_catalog.pg_stat_activity where pid = %s"
         # The process of a session that has ended may have a successor of the same number.
@@ -351,8 +387,9 @@ class _Patient(psycopg.Connection[TupleRow]):
                 ours = [server_pid(self), name]
                 row = conn.execute(statement.format(what).encode(), ours).fetchone()
         except (LondisteError, psycopg.Error) as error:
-            return full and is_used_up(str(error))
-        return row is not None and bool(row[0])
+            is_there = isinstance(error, UsageError) or is_used_up(str(error))
+            return refused if is_there else ""
+        return str(row[0] or "") if row is not None else ""
 
 
 def keep_role(conn: Connection) -> None:

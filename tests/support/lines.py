@@ -22,6 +22,7 @@ class Line:
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._gates = [_Gate()]
+        self._closed = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         host, port = self._listener.getsockname()
         self.dsn = conninfo.make_conninfo("", **{**self._target, "host": host, "port": port})
@@ -49,6 +50,11 @@ class Line:
             self.cut()
         self._gates.append(_Gate())
 
+    def slow(self, pause: float) -> None:
+        """The connections that there are take so many seconds for 4 kB; new ones are fast."""
+        self._gates[-1].pause = pause
+        self._gates.append(_Gate())
+
     def mend(self) -> None:
         """What was held goes on."""
         for gate in self._gates:
@@ -56,6 +62,7 @@ class Line:
 
     def close(self) -> None:
         """Ends the line and every connection on it."""
+        self._closed.set()
         self.mend()
         with self._lock:
             ends, self._open = [self._listener, *self._open], set()
@@ -86,7 +93,7 @@ class Line:
             (client, server, gate.questions),
             (server, client, gate.answers),
         ):
-            threading.Thread(target=self._carry, args=(here, there, way), daemon=True).start()
+            threading.Thread(target=self._carry, args=(here, there, way, gate), daemon=True).start()
 
     def _server(self) -> socket.socket:
         host, port = str(self._target["host"]), int(self._target.get("port") or 5432)
@@ -96,10 +103,13 @@ class Line:
             return server
         return socket.create_connection((host, port))
 
-    def _carry(self, here: socket.socket, there: socket.socket, way: threading.Event) -> None:
+    def _carry(
+        self, here: socket.socket, there: socket.socket, way: threading.Event, gate: _Gate
+    ) -> None:
         with contextlib.suppress(OSError):
-            while data := here.recv(65536):
+            while data := here.recv(4096 if gate.pause else 65536):
                 way.wait()
+                self._closed.wait(gate.pause)
                 there.sendall(data)
         # That somebody has gone is no more heard of than anything else.
         way.wait()
@@ -116,6 +126,8 @@ class Line:
 
 class _Gate:
     """What connections pass, both ways."""
+
+    pause = 0.0
 
     def __init__(self) -> None:
         self.questions, self.answers = threading.Event(), threading.Event()

@@ -71,12 +71,32 @@ def test_a_server_that_waits_for_what_was_sent_does_not_work(line: Line, pgq_db:
             line.stall()
 
 
-def test_a_server_without_a_connection_for_the_question_may_be_working(pgq_db: Database) -> None:
+def test_a_slow_line_is_waited_for_as_long_as_something_arrives(
+    line: Line, pgq_db: Database
+) -> None:
+    pgq_db.execute("create table public.t (a text)")
+    with session(line.dsn, autocommit=True, silent_seconds=0.3) as conn:
+        with conn.pipeline():
+            conn.execute("select 1").fetchone()
+            line.slow(0.2)
+            for _ in range(12):
+                conn.execute("insert into public.t values (%s)", ["x" * 4000])
+    with session(line.dsn, autocommit=True, silent_seconds=0.3) as conn, conn.cursor() as cursor:
+        with cursor.copy("copy public.t from stdin") as copy:
+            line.slow(0.2)
+            copy.write(("y" * 4000 + "\n") * 12)
+    assert pgq_db.value("select count(*) from public.t") == 24
+
+
+def test_a_server_that_refuses_the_question_may_be_working(pgq_db: Database) -> None:
     role = f"busy_{pgq_db.name}"
     pgq_db.execute(f"create role {role} login connection limit 1")
     try:
         dsn = make_conninfo(pgq_db.dsn, user=role)
         with session(dsn, autocommit=True, silent_seconds=0.3) as conn:
+            assert conn.execute("select 'done' from pg_sleep(1)").fetchone() == ("done",)
+            # As after a change of its password.
+            pgq_db.execute(f"alter role {role} nologin connection limit -1")
             assert conn.execute("select 'done' from pg_sleep(1)").fetchone() == ("done",)
     finally:
         pgq_db.execute(f"drop role {role}")
