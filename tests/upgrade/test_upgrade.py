@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from londiste.db.connection import Connection
+from londiste.errors import InstallError
 from londiste.install import apply, compat, ledger, source
 from londiste.install.compat import Compat
 from londiste.install.script import script
@@ -88,14 +89,68 @@ def test_a_consumer_in_the_middle_of_its_work_loses_and_repeats_nothing(old: Dat
     assert seen == ["before 0", "before 1", "before 2", "between", "after"]
 
 
-def test_a_view_of_subscriptions_that_would_go_stale_stops_the_upgrade_by_name(
-    old: Database,
-) -> None:
+#: What uses the table of subscriptions by its number, not by its name; and how to drop it.
+USES_THE_TABLE = {
+    "view public.lags": (
+        "create view public.lags as select sub_last_tick from pgq.subscription",
+        "drop view public.lags",
+    ),
+    "function public.body()": (
+        "create function public.body() returns setof bigint language sql"
+        " begin atomic select sub_last_tick from pgq.subscription; end",
+        "drop function public.body()",
+    ),
+    "function public.rows()": (
+        "create function public.rows() returns setof pgq.subscription language sql"
+        " as 'select * from pgq.subscription'",
+        "drop function public.rows()",
+    ),
+    "function public.one(pgq.subscription)": (
+        "create function public.one(s pgq.subscription) returns bigint language sql"
+        " as 'select 1::bigint'",
+        "drop function public.one(pgq.subscription)",
+    ),
+    "function public.many(pgq.subscription[])": (
+        "create function public.many(s pgq.subscription[]) returns bigint language sql"
+        " as 'select 1::bigint'",
+        "drop function public.many(pgq.subscription[])",
+    ),
+    "column kept of table public.notes": (
+        "create table public.notes (kept pgq.subscription)",
+        "drop table public.notes",
+    ),
+    "policy allowed on table public.shown": (
+        "create table public.shown (id int8);"
+        " create policy allowed on public.shown using"
+        " (exists (select from pgq.subscription where sub_id = id))",
+        "drop table public.shown",
+    ),
+    "policy mine on table pgq.subscription": (
+        "create policy mine on pgq.subscription using (true)",
+        "drop policy mine on pgq.subscription",
+    ),
+    "trigger watched on table pgq.subscription": (
+        "create trigger watched before update on pgq.subscription for each row"
+        " execute function suppress_redundant_updates_trigger()",
+        "drop trigger watched on pgq.subscription",
+    ),
+    "publication of table pgq.subscription in publication pp": (
+        "create publication pp for table pgq.subscription",
+        "drop publication pp",
+    ),
+}
+
+
+def test_what_uses_the_table_of_subscriptions_stops_the_upgrade_by_name(old: Database) -> None:
     conn = old.connect()
-    conn.execute("create view public.lags as select sub_last_tick from pgq.subscription")
-    with pytest.raises(Exception, match=r"other views read it: (public\.)?lags"):
+    for make, _ in USES_THE_TABLE.values():
+        conn.execute(make)
+    with pytest.raises(InstallError, match="becomes a view, and its table is used by ") as refused:
         apply.install(conn)
-    conn.execute("drop view public.lags")
+    _, _, names = str(refused.value).partition(" is used by ")
+    assert names.splitlines()[0].split("; ") == sorted(USES_THE_TABLE)
+    for _, drop in USES_THE_TABLE.values():
+        conn.execute(drop)
     apply.install(conn)
     assert compat.check(conn, "pgq") is Compat.SAME
 

@@ -3,22 +3,38 @@
 -- positions; a view takes its name.
 do $$
 declare
-    v_views text;
+    v_used text;
 begin
-    -- They would go on showing the table, which has old positions from now on.
-    select string_agg(distinct r.ev_class::regclass::text, ', ')
-    into v_views
-    from pg_catalog.pg_depend d
-    join pg_catalog.pg_rewrite r on r.oid = d.objid
-    where d.classid = 'pg_catalog.pg_rewrite'::regclass
-        and d.refclassid = 'pg_catalog.pg_class'::regclass
-        and d.refobjid = 'pgq.subscription'::regclass
-        and r.ev_class <> d.refobjid;
-    if v_views is not null then
+    -- They would go on using the table, which has old positions from now on.
+    select string_agg(distinct u.name, '; ' order by u.name)
+    into v_used
+    from pg_catalog.pg_class c
+    join pg_catalog.pg_type y on y.oid = c.reltype
+    join pg_catalog.pg_depend d
+        on d.refclassid = 'pg_catalog.pg_class'::regclass and d.refobjid = c.oid
+            and d.classid in (
+                'pg_catalog.pg_rewrite'::regclass, 'pg_catalog.pg_proc'::regclass,
+                'pg_catalog.pg_policy'::regclass, 'pg_catalog.pg_trigger'::regclass,
+                'pg_catalog.pg_publication_rel'::regclass)
+        -- Of its own types only the array is an internal object of the row.
+        or d.refclassid = 'pg_catalog.pg_type'::regclass and d.refobjid in (y.oid, y.typarray)
+            and d.deptype <> 'i'
+    left join pg_catalog.pg_rewrite r
+        on d.classid = 'pg_catalog.pg_rewrite'::regclass and r.oid = d.objid
+            and r.rulename = '_RETURN'
+    left join pg_catalog.pg_trigger t
+        on d.classid = 'pg_catalog.pg_trigger'::regclass and t.oid = d.objid
+    cross join lateral (
+        select case
+            when r.oid is null then pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
+            else pg_catalog.pg_describe_object('pg_catalog.pg_class'::regclass, r.ev_class, 0)
+        end) as u (name)
+    where c.oid = 'pgq.subscription'::regclass and t.tgisinternal is not true;
+    if v_used is not null then
         raise exception using
             errcode = 'dependent_objects_still_exist',
-            message = 'pgq.subscription becomes a view, and other views read it: ' || v_views,
-            hint = 'keep their text (pg_get_viewdef), drop them, and make them again afterwards';
+            message = 'pgq.subscription becomes a view, and its table is used by ' || v_used,
+            hint = 'keep their definitions, drop them, and make them again afterwards';
     end if;
 end;
 $$;
