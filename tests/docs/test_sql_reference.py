@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -39,6 +40,23 @@ def test_sql_is_ascii() -> None:
     """A database whose encoding lacks a character refuses a statement even for its comments."""
     for path in sorted(generate.SQL.rglob("*.sql")):
         assert path.read_bytes().isascii(), path
+
+
+_QUOTED = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|(?P<tag>\$\w+\$).*?(?P=tag)|"[^"]*"
+    |[eE]'(?:[^'\\]|\\.|'')*'(?:\s*\n\s*'(?:[^'\\]|\\.|'')*')*
+    |(?P<plain>'[^']*')|\w+|.""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def test_a_backslash_is_in_a_string_that_means_the_same_in_every_session() -> None:
+    r"""With standard_conforming_strings off, ``'\('`` is another text.  The queries are our own."""
+    for path in sorted(generate.SQL.glob("*/component.toml")):
+        for file in sorted(path.parent.rglob("*.sql")):
+            for found in _QUOTED.finditer(file.read_text("ascii")):
+                text = found["plain"] or ""
+                assert "\\" not in text, f"{file}: write E{text} with two, or a class: [.]"
 
 
 SCHEMAS = sorted(path.parent.name for path in generate.SQL.glob("*/component.toml"))

@@ -29,7 +29,7 @@ create table pgq.queue (
     constraint queue_name_uq unique (queue_name),
     -- Functions that run with the rights of the owner write to them.
     constraint queue_relations_check check (
-        queue_data_pfx ~ '^pgq\.event_[0-9]+$'
+        queue_data_pfx ~ '^pgq[.]event_[0-9]+$'
         and queue_event_seq = queue_data_pfx || '_id_seq'
         and queue_tick_seq = queue_data_pfx || '_tick_seq'
     )

@@ -10,7 +10,7 @@ as $$
  * Raises LD005 for a text that is no list of names, because the result goes into statements.
  */
 declare
-    v_name constant text := '\s*("(?:[^"]|"")+"|[^\s",;''()]+)\s*';
+    v_name constant text := E'\\s*("(?:[^"]|"")+"|[^\\s",;''()]+)\\s*';
 begin
     if btrim(i_path) = '' then
         return '';

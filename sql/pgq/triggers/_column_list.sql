@@ -24,7 +24,7 @@ begin
                     where i_columns is null or t.part = any (i_columns)
                     union all
                     select v.word, v.place
-                    from regexp_split_to_table(t.part, '[ \t\n\v\f\r]+') with ordinality as v (word, place)
+                    from regexp_split_to_table(t.part, E'[ \\t\\n\\v\\f\\r]+') with ordinality as v (word, place)
                     where i_columns is null or t.part <> all (i_columns)
                 ) as w (name, place)
             where w.name <> ''

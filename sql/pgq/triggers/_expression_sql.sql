@@ -14,13 +14,13 @@ as $$
 declare
     -- A word consists of what is neither space nor an ASCII sign; a bracket or a dot after it
     -- belongs to it here, for then it is no column.
-    v_start constant text := '[^\u0001-\u0040\u005b-\u005e\u0060\u007b-\u007f]';
-    v_word constant text := v_start || '[^\u0001-\u0023\u0025-\u002f\u003a-\u0040\u005b-\u005e\u0060\u007b-\u007f]*';
-    v_tag constant text := '[$]' || v_start || '[^\u0001-\u002f\u003a-\u0040\u005b-\u005e\u0060\u007b-\u007f]*[$]';
-    v_token constant text := '--[^\n]*|/[*](?:[^*]|[*]+[^*/])*[*]+/'
-        '|[eE]''(?:[^''\\]|\\.|'''')*''|(?:[nNbBxX]|[uU]&)?''(?:[^'']|'''')*''|"(?:[^"]|"")*"'
+    v_start constant text := E'[^\\u0001-\\u0040\\u005b-\\u005e\\u0060\\u007b-\\u007f]';
+    v_word constant text := v_start || E'[^\\u0001-\\u0023\\u0025-\\u002f\\u003a-\\u0040\\u005b-\\u005e\\u0060\\u007b-\\u007f]*';
+    v_tag constant text := '[$]' || v_start || E'[^\\u0001-\\u002f\\u003a-\\u0040\\u005b-\\u005e\\u0060\\u007b-\\u007f]*[$]';
+    v_token constant text := E'--[^\\n]*|/[*](?:[^*]|[*]+[^*/])*[*]+/'
+        '|[eE]''(?:[^''\\\\]|\\\\.|'''')*''|(?:[nNbBxX]|[uU]&)?''(?:[^'']|'''')*''|"(?:[^"]|"")*"'
         '|[$][$](?:[^$]|[$][^$])*[$][$]|' || v_tag || '.*' || v_tag ||
-        '|[0-9][0-9A-Za-z_.]*|::|' || v_word || '(?:\s*[(.])?|\s+|.';
+        '|[0-9][0-9A-Za-z_.]*|::|' || v_word || E'(?:\\s*[(.])?|\\s+|.';
     v_result text := '';
     v_before text := '';
     v_found text;
@@ -38,7 +38,7 @@ begin
         else
             v_result := v_result || v_found;
         end if;
-        if v_found !~ '^(\s|--|/[*])' then
+        if v_found !~ E'^(\\s|--|/[*])' then
             v_before := v_found;
         end if;
     end loop;

@@ -39,8 +39,8 @@ select case i_condition
         select from pg_proc p
             join pg_namespace n on n.oid = p.pronamespace
             cross join londiste.split_fqname(londiste.make_fqname(
-                substring(i_value from '^(.*?)\s*\(\s*\d+\s*\)$'))) f
+                substring(i_value from E'^(.*?)\\s*\\(\\s*\\d+\\s*\\)$'))) f
         where n.nspname = f.schema_part and p.proname = f.name_part
-            and p.pronargs = substring(i_value from '\((\s*\d+\s*)\)$')::int4)
+            and p.pronargs = substring(i_value from E'\\((\\s*\\d+\\s*)\\)$')::int4)
 end;
 $$;

@@ -14,12 +14,12 @@ as $$
  */
 declare
     c_name constant text := '(?:"(?:[^"]|"")+"|[a-z0-9_]+)';
-    c_table constant text := c_name || '(?:\.' || c_name || ')?';
-    c_columns constant text := '\((?:"(?:[^"]|"")+"|[a-z0-9_, ])*\)';
-    c_form constant text := '^\s*alter\s+table\s+(only\s+)?' || c_table
-        || '\s+add\s+constraint\s+' || c_name
-        || '\s+(foreign\s+key\s*' || c_columns || '\s+references\s+)' || c_table
-        || '\s*(' || c_columns || '(?:\s+[a-z]+|\s*' || c_columns || ')*)\s*$';
+    c_table constant text := c_name || '(?:[.]' || c_name || ')?';
+    c_columns constant text := '[(](?:"(?:[^"]|"")+"|[a-z0-9_, ])*[)]';
+    c_form constant text := E'^\\s*alter\\s+table\\s+(only\\s+)?' || c_table
+        || E'\\s+add\\s+constraint\\s+' || c_name
+        || E'\\s+(foreign\\s+key\\s*' || c_columns || E'\\s+references\\s+)' || c_table
+        || E'\\s*(' || c_columns || E'(?:\\s+[a-z]+|\\s*' || c_columns || E')*)\\s*$';
     v_part text[] := regexp_match(i_key.fkey_def, c_form, 'i');
 begin
     if v_part is null then

@@ -36,7 +36,7 @@ begin
     v_key.fkey_def := londiste._fkey_statement(v_key);
 
     -- A key that was NOT VALID or NOT ENFORCED before is restored in that state.
-    v_leave_as_is := v_key.fkey_def ~ '\mNOT (VALID|ENFORCED)$';
+    v_leave_as_is := v_key.fkey_def ~ E'\\mNOT (VALID|ENFORCED)$';
 
     select c.convalidated into v_validated
     from pg_constraint c

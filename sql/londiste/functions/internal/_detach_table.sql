@@ -20,7 +20,7 @@ declare
     v_own text;
 begin
     select coalesce(t.dest_table, t.table_name), t.dropped_ddl, t.merge_state is distinct from 'ok',
-           coalesce('&' || t.table_attrs || '&' like '%&skip\_truncate=%', false)
+           coalesce('&' || t.table_attrs || '&' like E'%&skip\\_truncate=%', false)
         into v_dest, v_ddl, v_copying, v_keeps_rows
     from londiste.table_info t
     where t.queue_name = i_queue_name and t.table_name = i_table_name and t.local

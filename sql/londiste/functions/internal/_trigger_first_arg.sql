@@ -6,9 +6,9 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
     /* Returns the first argument of a trigger from pg_trigger.tgargs; NULL when it has none. */
-    select case when position('\x00'::bytea in i_args) > 0
+    select case when position(E'\\x00'::bytea in i_args) > 0
                 then convert_from(
-                    substr(i_args, 1, position('\x00'::bytea in i_args) - 1),
+                    substr(i_args, 1, position(E'\\x00'::bytea in i_args) - 1),
                     getdatabaseencoding())
            end;
 $$;

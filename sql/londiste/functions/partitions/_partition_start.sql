@@ -15,10 +15,10 @@ declare
 begin
     v_found := regexp_match(i_partition,
         case v_period
-            when 'year' then '_(\d{4})$'
-            when 'month' then '_(\d{4})_(\d\d)$'
-            when 'day' then '_(\d{4})_(\d\d)_(\d\d)$'
-            else '_(\d{4})_(\d\d)_(\d\d)_(\d\d)$'
+            when 'year' then '_([0-9]{4})$'
+            when 'month' then '_([0-9]{4})_([0-9]{2})$'
+            when 'day' then '_([0-9]{4})_([0-9]{2})_([0-9]{2})$'
+            else '_([0-9]{4})_([0-9]{2})_([0-9]{2})_([0-9]{2})$'
         end);
     if v_found is null then
         return null;

@@ -19,7 +19,7 @@ from londiste.split_fqname(i_parent_table) s
     join pg_class c on c.relnamespace = n.oid and c.relkind in ('r', 'p')
     cross join lateral (select s.schema_part || '.' || c.relname) p (name)
 where starts_with(c.relname, s.name_part || '_')
-    and substr(c.relname, length(s.name_part) + 1) ~ '^(_\d+)+$'
+    and substr(c.relname, length(s.name_part) + 1) ~ '^(_[0-9]+)+$'
     and londiste.is_obsolete_partition(p.name, i_retention_period, i_partition_period)
     and (not exists (select from pg_inherits i where i.inhrelid = c.oid)
         or exists (select from pg_inherits i

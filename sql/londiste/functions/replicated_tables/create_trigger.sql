@@ -93,7 +93,7 @@ begin
         and not t.tgisinternal
         and londiste.is_replica_func(t.tgfoid)
         and t.tgname not in (trigger_name, 'zzz_' || trigger_name)
-        and position('\x00'::bytea || 'SKIP'::bytea || '\x00'::bytea in t.tgargs) > 0;
+        and position(E'\\x00'::bytea || 'SKIP'::bytea || E'\\x00'::bytea in t.tgargs) > 0;
     if v_skip and not v_before then
         select 405, 'Skip needs a BEFORE trigger: ' || v_dest into ret_code, ret_note;
         return;
@@ -119,7 +119,7 @@ begin
         v_args := array_append(v_args, 'SKIP');
     end if;
 
-    if exists (select from unnest(v_args) a where a ~ '^(when|ev_\w+)=')
+    if exists (select from unnest(v_args) a where a ~ E'^(when|ev_\\w+)=')
         and not exists (select from unnest(v_args) a where starts_with(a, 'search_path='))
     then
         -- The path of an existing trigger stays: its expressions keep their meaning.

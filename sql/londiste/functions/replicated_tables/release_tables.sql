@@ -77,7 +77,7 @@ begin
             then
                 statement := londiste._fkey_statement(v_key);
                 v_add := londiste.restore_table_fkey(v_key.from_table, v_key.fkey_name, true);
-                if v_add ~ '\mNOT (VALID|ENFORCED)$' then
+                if v_add ~ E'\\mNOT (VALID|ENFORCED)$' then
                     execute v_add;
                 else
                     -- It reads the rows, and so calls casts that the owner may have created.

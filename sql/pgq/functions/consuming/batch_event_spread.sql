@@ -32,7 +32,7 @@ begin
         i_width,
         regexp_replace(
             -- The order does not matter here, and sorting would cost time.
-            regexp_replace(pgq.batch_event_sql(x_batch_id), '\norder by 1$', ''),
+            regexp_replace(pgq.batch_event_sql(x_batch_id), E'\\norder by 1$', ''),
             'select [a-z0-9_, ]* from only', 'select ev_id, tableoid, ctid from only', 'g'
         )
     );

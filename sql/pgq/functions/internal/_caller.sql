@@ -25,7 +25,7 @@ begin
     get diagnostics v_context = pg_context;
     -- No code can remove itself or its callers from the stack.
     v_refused := position('londiste_apply.' in v_context) > 0
-        or v_context ~ '(DELETE FROM|UPDATE) (ONLY )?".* OPERATOR\(';
+        or v_context ~ '(DELETE FROM|UPDATE) (ONLY )?".* OPERATOR[(]';
     if not v_refused then
         begin
             unlisten pgq_no_channel;

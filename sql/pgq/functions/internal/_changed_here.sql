@@ -25,7 +25,7 @@ begin
             join pg_namespace as s on s.oid = f.pronamespace
             join pg_class as c on c.oid = t.tgrelid
             join pg_namespace as n on n.oid = c.relnamespace
-            cross join lateral string_to_array(encode(t.tgargs, 'escape'), '\000') as a (args)
+            cross join lateral string_to_array(encode(t.tgargs, 'escape'), E'\\000') as a (args)
         where not t.tgisinternal
             and t.tgenabled <> 'D'
             and not f.prosecdef

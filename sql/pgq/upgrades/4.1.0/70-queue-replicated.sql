@@ -13,7 +13,7 @@ begin
         where conrelid = 'pgq.queue'::regclass and conname = 'queue_relations_check')
     then
         alter table pgq.queue add constraint queue_relations_check check (
-            queue_data_pfx ~ '^pgq\.event_[0-9]+$'
+            queue_data_pfx ~ '^pgq[.]event_[0-9]+$'
             and queue_event_seq = queue_data_pfx || '_id_seq'
             and queue_tick_seq = queue_data_pfx || '_tick_seq'
         );

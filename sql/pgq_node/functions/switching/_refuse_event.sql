@@ -26,7 +26,7 @@ begin
                 and o.last_tick is not null)
         and coalesce(
             position(
-                '\x00'::bytea || convert_to(tg_argv[1], 'UTF8') || '\x00'::bytea in t.tgargs) > 0,
+                E'\\x00'::bytea || convert_to(tg_argv[1], 'UTF8') || E'\\x00'::bytea in t.tgargs) > 0,
             -- Made by an earlier release.
             current_setting('transaction_isolation') = 'read committed');
     if not found then

@@ -11,7 +11,7 @@ as $$
  * writer, while the trigger exists.
  */
 begin
-    if not exists (select from unnest(i_args) as a where a ~ '^(when|ev_\w+)=')
+    if not exists (select from unnest(i_args) as a where a ~ E'^(when|ev_\\w+)=')
         or exists (select from unnest(i_args) as a where starts_with(a, 'search_path='))
     then
         return i_args;

@@ -19,7 +19,7 @@ begin
         where t.queue_name = i_queue_name
             and t.table_name = i_table_name
             and t.local
-            and '&' || t.table_attrs || '&' like '%&skip\_truncate=%'
+            and '&' || t.table_attrs || '&' like E'%&skip\\_truncate=%'
     ) then
         return londiste.copy_end(i_queue_name, i_table_name, i_attempt);
     end if;
