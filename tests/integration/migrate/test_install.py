@@ -24,6 +24,7 @@ from londiste.install.source import load
 from londiste.replicate.databases import node_of
 from tests.fixtures.cluster import Database
 from tests.fixtures.sources import ledger_rows, psql, write_component
+from tests.upgrade.catalog import shape
 
 COMPONENTS = list(load())
 
@@ -242,6 +243,19 @@ def test_psql_runs_the_script_and_then_nothing_is_left_to_do(
     assert (second.returncode, second.stderr) == (0, "")
     assert [ledger_rows(conn, name) for name in COMPONENTS] == before
     conn.close()
+
+
+def test_the_script_does_not_depend_on_settings_of_the_database(
+    database: Database, new_database: Callable[..., Database]
+) -> None:
+    usual = new_database(pgq=True)
+    for setting in ("standard_conforming_strings = off", "quote_all_identifiers = on"):
+        database.execute(f"alter database {database.name} set {setting}")
+    for _ in range(2):
+        done = psql(database, script())
+        assert (done.returncode, done.stderr) == (0, "")
+    for schema in COMPONENTS:
+        assert shape(database.connect(), schema) == shape(usual.connect(), schema)
 
 
 def test_a_schema_of_an_extension_is_refused_by_command_and_script(
