@@ -97,6 +97,7 @@ def run_part(
     changed: set[str] = set()
     if wanted_here(conn, queue, name, attrs, node=node, event_id=event_id):
         before = state.script_guard(conn)
+        ours = tuples(conn, "own_schemas")
         sequences = tuples(conn, "sequence_oids")
         columns = {} if root else ruled_columns(conn, queue)
         statements = prepared(conn, queue, name, text, attrs, node=node, event_id=event_id)
@@ -118,6 +119,8 @@ def run_part(
                     run_statement(conn, statement, name, node=node, event_id=event_id)
                 with _failing(conn, name, node, event_id):
                     run_deferred(conn)
+            # By the catalog, and first: what follows needs these schemas.
+            _check_own_schemas(conn, name, ours, node=node, event_id=event_id)
             touched = watch.end(conn, statements)
         changed = _check(conn, queue, name, before, node=node, event_id=event_id)
         _check_sequences(conn, name, sequences, node=node, event_id=event_id)
@@ -253,6 +256,21 @@ def _session(conn: Connection, lock_timeout: float) -> Iterator[None]:
     )
 
 
+def _check_own_schemas(
+    conn: Connection, name: str, before: object, *, node: str, event_id: int | None
+) -> None:
+    """Refuses a script that changes Londiste's own schemas."""
+    if tuples(conn, "own_schemas") != before:
+        raise failed(
+            name,
+            node,
+            "it changes the schemas of replication",
+            "it changes tables or functions of pgq, pgq_node or the schema londiste",
+            "remove these statements; londiste install upgrades the schemas",
+            event_id,
+        )
+
+
 def _check(
     conn: Connection, queue: str, name: str, before: object, *, node: str, event_id: int | None
 ) -> set[str]:
@@ -262,15 +280,6 @@ def _check(
     """
     changes = state.script_changes(conn, before)
     for table, change in changes:
-        if table is None:
-            raise failed(
-                name,
-                node,
-                "it changes the schemas of replication",
-                "it changes tables of pgq, pgq_node or the schema londiste",
-                "remove these statements; londiste install upgrades the schemas",
-                event_id,
-            )
         if change == "gone":
             raise failed(
                 name,
@@ -284,7 +293,7 @@ def _check(
             )
     for changed in state.refresh_captures(conn):
         log.info("table %s: capture recreated", changed)
-    return {table for table, _ in changes if table is not None}
+    return {table for table, _ in changes}
 
 
 def _copy_changed(

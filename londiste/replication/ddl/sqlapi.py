@@ -145,13 +145,11 @@ def script_guard(conn: Connection) -> Any:
     return call.value(conn, "londiste.script_guard")
 
 
-def script_changes(conn: Connection, before: Any) -> list[tuple[str | None, str]]:
-    """Tables of this node's queues that have changed since then, and how: gone or columns.
-
-    (None, "ours"): the schemas of replication itself have changed.
-    """
+def script_changes(conn: Connection, before: Any) -> list[tuple[str, str]]:
+    """Tables of this node's queues that have changed since then, and how: gone or columns."""
     rows = call.rows(conn, "londiste.script_changes", Jsonb(before))
-    return [(row["table_name"], row["change"]) for row in rows]
+    # A row without a table is about our own schemas, which are compared without their functions.
+    return [(row["table_name"], row["change"]) for row in rows if row["table_name"] is not None]
 
 
 def refresh_captures(conn: Connection) -> list[str]:

@@ -10,6 +10,10 @@ BREAKING = {
     "drop table t; create table t (id int primary key)": "a script cannot drop or rename",
     "alter table londiste.seq_info add column x int": "changes the schemas of replication",
     "select 1; selekt 2": "script d3.sql: statement 2 (line 1) failed on node root",
+    # Londiste cannot call its own functions behind these.
+    "drop schema londiste cascade": "changes the schemas of replication",
+    "alter table londiste.table_info rename to gone": "changes the schemas of replication",
+    "drop function londiste.script_changes(jsonb)": "changes the schemas of replication",
 }
 
 
@@ -24,6 +28,25 @@ def test_what_would_break_replication_is_refused_on_the_root(tree: Tree) -> None
         assert "execute retry" not in hint, text
     assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
     assert tree.root.database.value("select to_regclass('public.t') is not null")
+
+
+def test_a_script_that_breaks_the_schemas_of_one_node_waits_there_for_a_person(tree: Tree) -> None:
+    leaf = tree.leaf.database.value("select current_database()")
+    tree.fine(
+        "drop.sql",
+        f"do $$ begin if current_database() = '{leaf}' then"
+        " drop schema londiste cascade; end if; end $$",
+    )
+    tree.line.tick()
+    tree.once(tree.branch)
+    failed = tree.run(tree.leaf, "worker", "--once")
+    assert failed.code == 5, str(failed)
+    assert "script drop.sql failed on node leaf: it changes the schemas of replic" in failed.err
+    assert tree.states("drop.sql") == ["done", "done", "failed"]
+    assert tree.run(tree.leaf, "execute", "skip", "drop.sql").code == 0
+    tree.catch_up()
+    local = tree.execute("local.sql", "drop schema pgq_node cascade", "--local", node=tree.leaf)
+    assert local.code == 5 and "changes the schemas of replication" in local.err, str(local)
 
 
 def test_a_script_cannot_rename_a_replicated_sequence(tree: Tree) -> None:
