@@ -83,6 +83,11 @@ class Session:
         return f"{self.conn.info.dbname}{queue}={sign}> "
 
     @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction was begun and has not ended."""
+        return not self.conn.closed and self.conn.info.transaction_status != _IDLE
+
+    @property
     def usable(self) -> bool:
         """Whether a query is possible now: connected, and in no failed transaction."""
         return not self.conn.closed and self.conn.info.transaction_status in {

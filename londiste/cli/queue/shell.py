@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,7 +18,7 @@ from psycopg import conninfo
 from londiste.cli import options, output
 from londiste.cli.documents import Done, Rows
 from londiste.cli.errors import tell
-from londiste.errors import BadOption, LondisteError
+from londiste.errors import BadOption, LondisteError, UsageError
 from londiste.settings import DatabaseSettings
 from londiste.shell import completion, lexer
 from londiste.shell.session import Result, Session
@@ -83,16 +83,10 @@ def shell(
     settings = ctx.settings(DatabaseSettings, db=db)
     show = _as_json if as_json else _print
     with contextlib.closing(Session(settings.db, queue=queue, notice=output.message)) as session:
-        if commands or file is not None:
-            for text in commands:
-                if _run_all(session, text, show):
-                    return 0
-            if file is not None:
-                _run_all(session, _read(file), show)
-        elif sys.stdin.isatty():
+        if not commands and file is None and sys.stdin.isatty():
             _interactive(session, show)
         else:
-            _run_all(session, sys.stdin.read(), show)
+            _run_script(session, _texts(commands, file), show)
     return 0
 
 
@@ -104,6 +98,25 @@ def _base(ctx: options.Context, db: str | None) -> str:
         if db is not None or ctx.config is not None:
             raise
         return ""
+
+
+def _texts(commands: Sequence[str], file: str | None) -> Iterator[str]:
+    """The texts of a script; each is read when those before it have run."""
+    yield from commands
+    if file is not None or not commands:
+        yield _read(file or "-")
+
+
+def _run_script(session: Session, texts: Iterable[str], show: Callable[[Result], None]) -> None:
+    """Runs texts up to an exit.  Raises UsageError where the last transaction is not committed."""
+    for text in texts:
+        if _run_all(session, text, show):
+            break
+    if session.in_transaction:
+        raise UsageError(
+            "the transaction was not committed: rolled back",
+            hint="end the statements with commit; they have begun a transaction",
+        )
 
 
 def _run_all(session: Session, text: str, show: Callable[[Result], None]) -> bool:

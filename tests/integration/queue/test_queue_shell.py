@@ -244,6 +244,18 @@ def test_without_a_terminal_the_first_error_ends_it_with_its_code(
     assert "hint: did you mean set?" in piped.stderr
 
 
+@pytest.mark.parametrize("last", ["create queue e", "exit"])
+def test_a_script_that_ends_in_a_transaction_is_an_error(
+    shell: Callable[..., Answer], conn: Connection, last: str
+) -> None:
+    failed = shell("-c", "begin; create queue d", "-c", last)
+    assert failed.code == 2, failed
+    assert "the transaction was not committed: rolled back" in failed.err
+    assert "hint: end the statements with commit" in failed.err
+    assert names(conn) == []
+    assert shell("-c", "begin; create queue d", "-c", "commit; exit").code == 0
+
+
 class Terminal:
     """The shell in a pseudo-terminal: what is typed, and what is seen."""
 
