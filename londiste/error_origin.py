@@ -50,8 +50,22 @@ def raised_by_code(error: psycopg.Error) -> bool:
 
 def server_hint(error: psycopg.Error) -> str:
     """The server's hint; '' if an owner's code may have written it, or if it drops more objects."""
-    hint = "" if in_owner_code(error) else error.diag.message_hint or ""
-    return "" if "CASCADE" in hint else hint
+    return "" if in_owner_code(error) else as_hint(error.diag.message_hint or "")
+
+
+_LOCKS = re.compile(r"\bmax_(?:pred_)?locks_per_transaction\b")
+
+
+def as_hint(text: str) -> str:
+    """Pure: a hint of the server as ours are: no full stop, and a statement for a setting."""
+    if "CASCADE" in text:
+        return ""
+    if name := _LOCKS.search(text):
+        return (
+            f"as a superuser: alter system set {name[0]} = 256, or a number larger than the present"
+            " one, and restart the server"
+        )
+    return text.strip().removesuffix(".")
 
 
 #: The server writes the first name without quotes, and no schema.

@@ -135,6 +135,12 @@ def _label_early_warnings() -> None:
     """Warnings of commands without a log, and of settings that are read before it is set up."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Labelled())
+        logging.lastResort.addFilter(_not_of_driver)
+
+
+def _not_of_driver(record: logging.LogRecord) -> bool:
+    """It warns of what follows an error in a pipeline; the error itself comes to us anyhow."""
+    return record.levelno >= logging.ERROR or record.name.split(".")[0] != "psycopg"
 
 
 _program: click.Command = click.Group()

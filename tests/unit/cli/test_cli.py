@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -133,6 +134,17 @@ def test_quiet_leaves_messages_out_and_warnings_in(capsys: pytest.CaptureFixture
         output.be_quiet(False)
     output.message("more")
     assert capsys.readouterr().err == "warning: careful\nmore\n"
+
+
+def test_warnings_of_the_driver_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["version"])
+    capsys.readouterr()
+    shown = logging.lastResort
+    assert shown is not None
+    for name in ("psycopg", "psycopg.pool", "londiste.db"):
+        shown.handle(logging.makeLogRecord({"name": name, "levelname": "WARNING", "levelno": 30}))
+    assert capsys.readouterr().err == "warning: \n"
 
 
 def test_an_argument_that_is_not_text_is_refused() -> None:

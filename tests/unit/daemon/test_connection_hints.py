@@ -6,7 +6,10 @@ import psycopg
 import pytest
 
 from londiste.db import tls
+from londiste.error_origin import as_hint
 from londiste.errors import AccessDenied, NodeUnreachable, from_database
+
+STATEMENT = "alter system set {} = 256, or a number larger than the present one"
 
 
 def test_each_error_of_tls_has_the_hint_that_helps() -> None:
@@ -38,6 +41,26 @@ def test_used_up_connections_are_named(message: str) -> None:
     found = from_database(psycopg.OperationalError(f"FATAL:  {message}"))
     assert isinstance(found, NodeUnreachable) and "raise max_connections" in found.hint
     assert "host and port" not in found.hint
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        ("Use a cursor. It reads less.", "Use a cursor. It reads less"),
+        ("Use DROP ... CASCADE to drop the dependent objects too.", ""),
+        # Before PostgreSQL 16 without quotes.
+        *(
+            (text, f"as a superuser: {STATEMENT.format(name)}, and restart the server")
+            for name in ("max_locks_per_transaction", "max_pred_locks_per_transaction")
+            for text in (
+                f'You might need to increase "{name}".',
+                f"You might need to increase {name}.",
+            )
+        ),
+    ],
+)
+def test_a_hint_of_the_server_reads_like_ours(hint: str, shown: str) -> None:
+    assert as_hint(hint) == shown
 
 
 def test_a_lacking_right_on_the_database_names_its_grant() -> None:
