@@ -19,6 +19,7 @@ from londiste.compare.standby_side import StandbySide
 from londiste.db import bulk_catalog
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName, argument
+from londiste.db.queries import try_condition
 from londiste.engine.base import Engine
 from londiste.errors import (
     BadOption,
@@ -230,7 +231,7 @@ def pair_up(
     if asked.where:
         for conn, name in ((root, table.name), (node, table.dest)):
             try:
-                conn.execute(f"explain select from {name.quoted} where ({asked.where})".encode())
+                try_condition(conn, name.quoted, asked.where)
             except psycopg.Error as error:
                 state = error.sqlstate or ""
                 if state[:2] not in {"42", "22", "0A"} or state == "42501":

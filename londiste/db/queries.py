@@ -51,6 +51,29 @@ def query(name: str) -> str:
     return (sql_root() / "queries" / f"{name}.sql").read_text(encoding="utf-8")
 
 
+def try_condition(conn: Connection, rows: str, where: str, *, end: str = "") -> None:
+    """Raises the server's error unless a text is one condition over rows.  Changes nothing.
+
+    rows -- what follows ``from``; end -- behind a condition in brackets.
+    """
+    with conn.transaction(force_rollback=True):
+        conn.execute("set transaction read only")
+        # Only what is an expression in brackets and without them is one expression.
+        for text in (f"({where}{end})", where):
+            run_one(conn, f"explain select from {rows} where {text}")
+
+
+def run_one(conn: Connection, statement: str) -> None:
+    """Executes a statement with a text of the user inside: one statement, whatever the text is."""
+    try:
+        with conn.transaction():
+            # A binary result requires the extended protocol, which accepts no second one.
+            conn.execute(statement.encode(), binary=True)
+    except psycopg.errors.ProtocolViolation:
+        # It is one with a $1, which only the simple protocol refuses by its name.
+        conn.execute(statement.encode())
+
+
 @contextlib.contextmanager
 def translated(at: Connection | str) -> Iterator[None]:
     """Raises errors of the driver as LondisteErrors that name the node or database.

@@ -19,7 +19,7 @@ from psycopg import sql
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
-from londiste.db.queries import query
+from londiste.db.queries import query, run_one, try_condition
 from londiste.errors import BadOption, UnknownTable, from_database
 from londiste.handlers.base import TableRules
 
@@ -105,7 +105,7 @@ def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
     if not wants.where:
         return
     try:
-        _explain(conn, table, wants.where)
+        try_condition(conn, f"only {table.quoted}", wants.where)
         with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
             for name in _read(conn, table, wants.where):
                 if columns[name].generated:
@@ -224,13 +224,6 @@ def _parts(type_name: str) -> tuple[str, str]:
     return type_name, ""
 
 
-def _explain(conn: Connection, table: TableName, where: str) -> None:
-    with conn.transaction(force_rollback=True):
-        for form in ("({})", "{}"):
-            text = sql.SQL("explain select from only {} where ").format(table.sql)
-            conn.execute((text.as_string(conn) + form.format(where)).encode())
-
-
 def _columns_read(
     conn: Connection, table: TableName, wants: TableRules, *, if_allowed: bool = False
 ) -> list[str]:
@@ -257,7 +250,7 @@ def _read(conn: Connection, table: TableName, where: str) -> list[str]:
         # Only what is an expression in brackets and without them is one expression.
         for number, form in enumerate(("({})", "{}")):
             text = f"create index {_TRY}_{number} on pg_temp.{_TRY} ((1)) where "
-            conn.execute((text + form.format(where)).encode())
+            run_one(conn, text + form.format(where))
         rows = conn.execute(query("condition_columns"), [f"{_TRY}_1"]).fetchall()
     return [str(row[0]) for row in rows]
 

@@ -40,6 +40,7 @@ NONE = [
     ("true) or (true", "syntax error"),
     ("true -- all", "syntax error"),
     ("true; drop table t", "syntax error"),
+    ("true); commit; drop table t; select (true", "multiple commands"),
     ("nope = 1", "does not exist"),
     ("at > now()", "IMMUTABLE"),
     ("n > (select 1)", "subquery"),

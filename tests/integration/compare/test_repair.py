@@ -330,6 +330,8 @@ def test_conditions_counts_and_limits(
     ]
     done = line.run(leaf, "compare", "keyed", "--where", "nope <")
     assert (done.code, done.err.splitlines()[0][:21]) == (2, "error: --where nope <")
+    done = line.run(leaf, "compare", "keyed", "--where", "true); drop table keyed; select (true")
+    assert done.code == 2 and "multiple commands" in done.err, str(done)
     damage(leaf, "insert into keyed (id) values (51)")
     tables = answer(line, leaf, "compare", "--count-only", "keyed", "words", code=0)["tables"]
     assert [(t["equal"], t["rows_here"]) for t in tables] == [(True, 50), (True, 30)]

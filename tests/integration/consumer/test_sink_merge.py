@@ -373,6 +373,8 @@ def test_a_condition_that_cannot_be_evaluated_is_refused_at_the_start(pgq_db: Da
         ("area = 'north'", 'column "area" does not exist'),
         ("region", "argument of WHERE must be type boolean"),
         ("region =", "syntax error"),
+        ("true) or (true", "syntax error"),
+        ("true); drop table t; select (true", "cannot insert multiple commands"),
     ):
         with pytest.raises(BadOption, match=f"where: condition cannot be evaluated: {text}"):
             Query(pgq_db, f"id int, region text, {FEED}", table="t", where=condition)

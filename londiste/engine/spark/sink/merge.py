@@ -22,7 +22,7 @@ from psycopg import RawCursor
 from londiste.changes.row_values import hide_values
 from londiste.db.connection import Connection, use_own_names, whereabouts
 from londiste.db.names import quote
-from londiste.db.queries import translated
+from londiste.db.queries import translated, try_condition
 from londiste.db.relation import Relation, RelationColumn
 from londiste.engine.spark.sink.event_rows import Given, require
 from londiste.engine.spark.sink.options import Mode, TableOptions
@@ -265,9 +265,9 @@ def check_condition(conn: Connection, shape: Relation, names: Sequence[str], whe
     columns = [shape.by_name[name] for name in names] or list(shape.by_name.values())
     values = ", ".join(f"null::{_kind(c)} as {quote(c.name)}" for c in columns)
     try:
-        with conn.transaction(), RawCursor(conn) as cursor:
+        with conn.transaction(force_rollback=True):
             use_own_names(conn)
-            cursor.execute(f"explain select from (select {values}) as r where ({where}\n)")
+            try_condition(conn, f"(select {values}) as r", where, end="\n")
     except psycopg.Error as error:
         raise BadOption(
             f"where: condition cannot be evaluated: {error.diag.message_primary}",
