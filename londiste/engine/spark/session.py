@@ -243,7 +243,6 @@ def _start(settings: Mapping[str, str]) -> Any:
         _shipped = ship(found) if not server and is_needed(where) else ""
         return found
     except (PySparkException, Py4JError, RuntimeError, OSError, ValueError) as error:
-        # Asked for before the JVM that knows it has ended.
         text = format_failure(error)
         log.debug("Spark reported:\n%s", text)
         reason = _reason(text, said)
@@ -286,6 +285,7 @@ def _launched(settings: Mapping[str, str], said: IO[bytes] | None) -> Any:
             # pyspark tells the JVM what its workers are to run.
             launcher.environment_of(python),
             _own_interrupts(),
+            _read_from_jvm(),
         ):
             found = SparkContext(gateway=gateway)
             # Its accumulators' connection ends with the JVM, which the job that failed reports.
@@ -294,6 +294,17 @@ def _launched(settings: Mapping[str, str], said: IO[bytes] | None) -> Any:
     except BaseException:
         _forget()
         raise
+
+
+@contextlib.contextmanager
+def _read_from_jvm() -> Iterator[None]:
+    """Errors of the JVM with their text, which it is asked for: a block that fails ends it."""
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
+    except Py4JError as error:
+        raise RuntimeError(format_failure(error)) from error
 
 
 @contextlib.contextmanager

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
+from collections.abc import Iterator
 
 import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from londiste.engine.spark import launcher, session
 from londiste.engine.spark.executor_watch import seconds
 from londiste.engine.spark.session import master, merged
+from londiste.errors import LondisteError
 
 
 @pytest.mark.parametrize(
@@ -61,8 +65,36 @@ def test_ctrl_c_stays_with_the_program_that_starts_a_session() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_refused_setting_is_told_though_its_jvm_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jvm = ["the System memory is too small"]
+
+    class Refused(Py4JError):  # type: ignore[misc]
+        def __str__(self) -> str:
+            return jvm[0]
+
+    @contextlib.contextmanager
+    def launched(*given: object) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            jvm.clear()
+
+    def refuse(gateway: None) -> None:
+        raise Refused
+
+    monkeypatch.setattr(session, "find", lambda: None)
+    monkeypatch.setattr(session, "_forget", lambda: None)
+    monkeypatch.setattr(launcher, "launched", launched)
+    monkeypatch.setattr("pyspark.SparkContext", refuse)
+    with pytest.raises(LondisteError, match="cannot start Spark") as caught:
+        session._start(merged({}))
+    assert caught.value.detail == "the System memory is too small"
+
+
 def test_tracebacks_that_py4j_logs_as_root_are_dropped() -> None:
-    from py4j import java_gateway  # type: ignore[import-untyped]
+    from py4j import java_gateway
 
     for file, kept in ((java_gateway.__file__, False), (__file__, True)):
         record = logging.LogRecord("root", logging.ERROR, file, 1, "x", (), None)
