@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
+from londiste.engine.spark import session
 from londiste.engine.spark.failures import translated
+from londiste.engine.spark.lake import dataframes
 from londiste.errors import LondisteError, SparkUnavailable, TransientError
 
 #: As Spark 4.3 writes it; lines of the trace are left out.
@@ -125,3 +128,14 @@ def test_an_error_whose_text_only_a_dead_jvm_knows_is_no_second_error() -> None:
             raise ConnectionRefusedError
 
     assert translated(Unspeakable()).message == "Spark: job failed"
+
+
+def test_a_jvm_that_is_killed_before_the_first_job_of_a_lake_is_worth_another_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lost(given: dict[str, str]) -> None:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    monkeypatch.setattr(session, "get", lost)
+    with pytest.raises(TransientError, match="connection to the JVM lost"):
+        dataframes.get({})

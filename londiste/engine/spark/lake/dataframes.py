@@ -48,11 +48,17 @@ SETTINGS = {
 
 
 def get(given: dict[str, str]) -> Any:
-    """The session of this process, with what a lake needs of it."""
-    spark = session.get({**given, **SETTINGS})
-    for key, value in SETTINGS.items():
-        spark.conf.set(key, value)
-    return spark
+    """The session of this process, with what a lake needs of it.
+
+    Raises errors of ours: TransientError when its JVM has been killed.
+    """
+    try:
+        spark = session.get({**given, **SETTINGS})
+        for key, value in SETTINGS.items():
+            spark.conf.set(key, value)
+        return spark
+    except Exception as error:
+        raise ours(error) from error
 
 
 def rows(
