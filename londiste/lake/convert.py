@@ -19,7 +19,8 @@ from londiste.daemon.files import flush
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place, Written, require
 from londiste.errors import LondisteError, StateError
-from londiste.lake.store import Store, directory_name, table_of
+from londiste.lake.directory_names import SHORTENED, directory_name, table_of
+from londiste.lake.store import Store
 from londiste.lake.versions import Version, read
 
 _NAME = re.compile(r"\d{20}\.json")
@@ -35,7 +36,7 @@ def convert(directory: Path) -> Version | None:
     require()
     given = directory.expanduser().absolute()
     table = TableName.parse(unquote(given.name)) if "%" in given.name else table_of(given.name)
-    root = given.with_name(directory_name(table))
+    root = given if SHORTENED in given.name else given.with_name(directory_name(table))
     if given != root and given.is_dir():
         given.rename(root)
         flush(root.parent)

@@ -7,7 +7,8 @@ from typing import Any
 
 from londiste.engine.spark.lake.file_writer import Place
 from londiste.errors import StateError
-from londiste.lake.store import Store, table_of
+from londiste.lake.directory_names import table_of
+from londiste.lake.store import Store
 from londiste.lake.versions import schema
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
@@ -25,6 +26,7 @@ from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place, Written, require
 from londiste.errors import StateError, Superseded, TransientError
 from londiste.lake.checks import storage_hint
+from londiste.lake.directory_names import directory_name
 from londiste.lake.versions import KEY, File, Version, of_newest_queue, read, readable, schema
 
 if TYPE_CHECKING:
@@ -51,9 +53,11 @@ class Store:
     @classmethod
     def of(cls, settings: LakeSettings, table: TableName) -> Store:
         """That of a table in a lake."""
-        place = Place(f"{settings.lake_path}/{directory_name(table)}", settings.lake_storage)
+        place = Place(settings.lake_path, settings.lake_storage)
+        name = directory_name(table, local=place.is_local)
+        place = replace(place, uri=f"{place.uri}/{name}")
         earlier = Path(settings.lake_path, quote(str(table), safe=".-_ "))
-        if place.is_local and "%" in earlier.name and earlier.is_dir():
+        if place.is_local and "%" in earlier.name and os.path.isdir(earlier):  # noqa: PTH112
             raise _of_an_earlier_release(table, str(earlier))
         return cls(place, table)
 
@@ -395,16 +399,6 @@ def causes(text: str) -> tuple[str, str]:
     first, *deeper = re.sub(r"\x1b\[\d*m", "", text).split("↳")
     *during, cause = [" ".join(one.split()) for one in (first, *deeper)]
     return (cause, ": ".join(during)) if deeper else (next(iter(text.splitlines()), ""), "")
-
-
-def directory_name(table: TableName) -> str:
-    """Name of the directory of a table: Delta's readers do not open a directory with ``%``."""
-    return quote(str(table), safe=".-_ ").replace("~", "~7E").replace("%", "~")
-
-
-def table_of(name: str) -> TableName:
-    """The other way round."""
-    return TableName.parse(unquote(name.replace("~", "%")))
 
 
 def _of_an_earlier_release(table: TableName, directory: str) -> StateError:

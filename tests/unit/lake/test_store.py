@@ -23,6 +23,7 @@ from londiste.engine.spark.lake.file_writer import Place, Written
 from londiste.errors import BadOption, LondisteError, StateError, Superseded, TransientError
 from londiste.lake.columns import LakeColumn
 from londiste.lake.convert import convert
+from londiste.lake.directory_names import directory_name, table_of
 from londiste.lake.settings import LakeSettings
 from londiste.lake.store import Overtaken, Store
 from londiste.lake.versions import File, Version, crowded
@@ -389,3 +390,23 @@ def test_missing_package_is_named(store: Store, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(BadOption, match="the package deltalake is not installed") as refused:
         store.newest()
     assert refused.value.hint == "pip install 'londiste4[lake]'"
+
+
+def test_a_name_that_no_file_system_takes_is_cut(tmp_path: Path) -> None:
+    kept = TableName("ä" * 31, "ö" * 10)
+    names = [TableName("ä" * 31, "ö" * 30 + end) for end in "ab"]
+    made = []
+    for name in [kept, *names]:
+        settings = LakeSettings(
+            db="dbname=x", queue_name="q", lake_path=str(tmp_path), lake_tables=(str(name),)
+        )
+        store = Store.of(settings, name)
+        store.publish(version(1))
+        assert convert(Path(store.place.uri)) == store.newest()
+        made.append(Path(store.place.uri).name)
+    assert sorted(made) == sorted(path.name for path in tmp_path.iterdir())
+    assert table_of(made[0]) == kept
+    # What tells its table to a reader of the directory.
+    shown = table_of(made[1])
+    assert shown.schema == "ä" * 31 and shown.name.rstrip("\N{REPLACEMENT CHARACTER}…") == "öö"
+    assert directory_name(names[0], local=False).endswith("~C3~B6a")
