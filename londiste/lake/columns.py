@@ -98,15 +98,7 @@ def evolve(
             made.append(column)
             continue
         if now.column.shown != column.column.shown:
-            raise StateError(
-                f"table {table}: column {column.name} changed its type: {now.type} is"
-                f" {now.column.shown} in the lake, {column.type} was {column.column.shown}",
-                detail="existing files have the old type",
-                hint=f"mode state: londiste lake resync {argument(str(table))}; otherwise start"
-                " with"
-                " another"
-                " lake_path (string_columns stores it as text, which accepts every type)",
-            )
+            raise _retyped(table, column, now)
         if column.dropped is None and now.number == column.number:
             now = replace(now, since=column.since)
         else:
@@ -188,4 +180,25 @@ def complete(columns: Sequence[LakeColumn], tick: int) -> bool:
     """
     return all(c.since < tick for c in columns if c.since and c.dropped is None) and all(
         c.dropped is None or c.dropped < tick for c in columns
+    )
+
+
+def _retyped(table: object, before: LakeColumn, now: LakeColumn) -> StateError:
+    others = (
+        f"mode state: londiste lake resync {argument(str(table))}; otherwise start with another"
+        " lake_path"
+    )
+    if before.type == now.type:
+        return StateError(
+            f"table {table}: column {now.name} ({now.type}) is {now.column.shown} by these"
+            f" settings, and {before.column.shown} in the lake",
+            detail="string_columns or unsupported_values has changed; existing files have the old"
+            " type",
+            hint=f"restore the setting; or, {others}",
+        )
+    return StateError(
+        f"table {table}: column {now.name} changed its type: {now.type} is {now.column.shown} in"
+        f" the lake, {before.type} was {before.column.shown}",
+        detail="existing files have the old type",
+        hint=f"{others} (string_columns stores it as text, which accepts every type)",
     )

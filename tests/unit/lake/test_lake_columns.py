@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from londiste.db import catalog
+from londiste.engine.spark.stream.types import StreamColumn
+from londiste.errors import StateError
 from londiste.lake.columns import LakeColumn, evolve, keeps_values, retyped
 
 
@@ -70,6 +72,21 @@ def test_a_column_that_the_table_still_has_is_excluded_and_not_dropped() -> None
     assert [column.dropped for column in found.columns] == [9, 9, 9]
     again = evolve("public.t", found.columns, [], details, 10)
     assert (again.excluded, again.dropped) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("was", "said"),
+    [
+        ("numeric(12,2)", "amount (numeric(12,2)) is string by these settings, and decimal(12,2)"),
+        ("numeric(9,2)", "amount changed its type: numeric(12,2) is string in the lake"),
+    ],
+)
+def test_a_type_that_only_a_setting_has_changed_is_told_as_that(was: str, said: str) -> None:
+    known = [LakeColumn("amount", was, "decimal", 12, 2, number=1)]
+    found = [StreamColumn("amount", "numeric(12,2)", "string")]
+    with pytest.raises(StateError) as caught:
+        evolve("public.t", known, found, [_detail("amount", 1)], 9)
+    assert said in caught.value.message
 
 
 def _detail(name: str, number: int) -> catalog.Column:
