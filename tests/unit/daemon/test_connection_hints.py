@@ -93,3 +93,8 @@ def test_a_refused_login_is_no_outage_of_the_server(
 ) -> None:
     found = from_database(psycopg.OperationalError(f"FATAL:  {message}"))
     assert type(found) is kind and hint in found.hint and "host and port" not in found.hint
+
+
+def test_an_error_without_a_state_has_no_empty_one() -> None:
+    assert not from_database(psycopg.DataError("text cannot contain NUL")).detail
+    assert from_database(psycopg.errors.DivisionByZero()).detail == "SQLSTATE 22012"
