@@ -390,7 +390,9 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
             detail=detail,
             hint=f"{f'in database {where}' if where else 'run'}: londiste install",
         )
-    return LondisteError(place + message, detail=detail or state and f"SQLSTATE {state}", hint=hint)
+    return LondisteError(
+        place + message, detail=detail or (state and f"SQLSTATE {state}"), hint=hint
+    )
 
 
 #: Messages of a server that does not accept connections yet (SQLSTATE 57P03).
