@@ -344,7 +344,15 @@ def _advance(
     with contextlib.ExitStack() as stack:
         parties = stack.enter_context(meet(settings, conn, [following.table], lambda text: None))
         with open_session(settings, parties.root_dsn) as root:
-            table = pair_up(root, conn, following.table, asked, parties.held, warn=one is None)
+            table = pair_up(
+                root,
+                conn,
+                following.table,
+                asked,
+                parties.held,
+                queue=parties.queue,
+                warn=one is None,
+            )
             fits = one is not None and one.signature == progress.signature(table)
             # A round of the table is over: the table may have outgrown its ranges.
             whole = all(r.checked_at is not None for r in following.ranges)

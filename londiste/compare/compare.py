@@ -79,7 +79,10 @@ def compare_tables(
             require_one_source(conn, settings.queue_name, chosen)
         parties = stack.enter_context(meet(settings, conn, chosen, say))
         with open_session(settings, parties.root_dsn) as root:
-            paired = [pair_up(root, conn, table, asked, parties.held) for table in chosen]
+            paired = [
+                pair_up(root, conn, table, asked, parties.held, queue=parties.queue)
+                for table in chosen
+            ]
             found, todo = _plan(root, conn, parties.queue, paired, asked)
         failed: dict[str, LondisteError] = {}
         tick = _checksums(parties, conn, asked, found, todo, failed)
@@ -424,7 +427,7 @@ def explain(settings: WorkerSettings, asked: Asked) -> list[ExplainedTable]:
         held = held_from(settings, info)
         with open_session(settings, root_location(settings, info)) as root:
             for replicated in chosen:
-                table = pair_up(root, conn, replicated, asked, held)
+                table = pair_up(root, conn, replicated, asked, held, queue=settings.queue_name)
                 cut = chunks.cut(root, conn, table)
                 result.append(
                     ExplainedTable(

@@ -37,6 +37,7 @@ from londiste.replication.forwarding.combined_queue import others_filling
 from londiste.replication.forwarding.upstream_filters import held_above
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import select, table_meant
+from londiste.replication.tablesync import child_rows
 from londiste.replication.tablesync.states import described
 from londiste.settings import WorkerSettings
 
@@ -222,9 +223,13 @@ def pair_up(
     asked: Asked,
     held: Mapping[TableName, TableRules],
     *,
+    queue: str,
     warn: bool = True,
 ) -> Pairing:
-    """How a table is compared.  Raises BadOption for a condition that does not fit it.
+    """How a table is compared.
+
+    Raises BadOption for a condition that does not fit it, StateError where the rows of the root
+    are in partitions.
 
     warn -- log the columns that are not compared.
     """
@@ -242,6 +247,7 @@ def pair_up(
                     hint="write one boolean expression over the columns of the table, with quotes"
                     " around it: --where 'id > 1000'",
                 ) from error
+    _require_read(root, queue, table.name)
     found = pairing(
         root,
         node,
@@ -252,6 +258,18 @@ def pair_up(
     if found.skipped and warn:
         log.warning("table %s: columns not compared: %s", table.name, ", ".join(found.skipped))
     return found
+
+
+def _require_read(root: Connection, queue: str, name: TableName) -> None:
+    """Refuses a table whose rows a comparison would not see on the root."""
+    there = tables.get_table(root, queue, name)
+    if there is not None and child_rows.has_some(root, there, root=True):
+        raise StateError(
+            f"table {name}: the root has its rows in partitions",
+            detail=f"its handler there is {there.attrs.get('handler')}; a comparison reads the"
+            " table itself",
+            hint=f"exclude it; or {child_rows.collect(there, 'root')}",
+        )
 
 
 def _pair(table: ReplicatedTable, held: Mapping[TableName, TableRules]) -> TablePair:

@@ -204,7 +204,10 @@ def apply(
         chosen = choose(settings, conn, names)
         parties = stack.enter_context(meet(settings, conn, chosen, say))
         with _session(settings, parties.root_dsn) as root:
-            paired = {str(t.name): pair_up(root, conn, t, Asked(), parties.held) for t in chosen}
+            paired = {
+                str(t.name): pair_up(root, conn, t, Asked(), parties.held, queue=parties.queue)
+                for t in chosen
+            }
         suspects = {name: _suspects(conn, paired[name], plan) for name in names}
         for name in names if where else ():
             mine = [change for change in plan if change.table == name]

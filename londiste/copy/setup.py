@@ -19,7 +19,7 @@ from londiste.errors import InstallError, StateError, Superseded, UnknownTable, 
 from londiste.pgq import batches, queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.tablesync import states
+from londiste.replication.tablesync import child_rows, states
 from londiste.replication.tablesync.states import By, InCopy, TableSyncSnapshot
 
 log = logging.getLogger(__name__)
@@ -29,12 +29,15 @@ def source_table(sides: CopySessions) -> TableName | None:
     """The table on the provider; None while the provider's own copy is not complete."""
     for found in tables.get_table_list(sides.provider, sides.queue):
         if found.name == sides.name:
-            if found.in_children and not nodes.is_root_node(sides.provider, sides.queue):
-                raise StateError(
-                    f"table {found.name} of node {sides.source_node} has its rows in partitions",
-                    detail="a copy reads the table itself",
-                    hint=f"londiste resync {argument(sides.name)} --find-copy-node",
-                )
+            refused = child_rows.refusal(
+                sides.provider,
+                sides.queue,
+                found,
+                sides.source_node,
+                f"londiste resync {argument(sides.name)} --find-copy-node",
+            )
+            if refused is not None:
+                raise refused
             ready = found.local and states.from_text(found.state) == states.Ok()
             return found.dest if ready else None
     return None
@@ -86,13 +89,14 @@ def _replaced(sides: CopySessions) -> frozenset[TableName]:
 
 def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]:
     """The tables that the provider has completely, and their names on it."""
+    root = nodes.is_root_node(provider, queue)
     return {
         found.name: found.dest
         for found in tables.get_table_list(provider, queue)
         if found.local
         and states.from_text(found.state) == states.Ok()
         # Its own copy says why it cannot be read.
-        and not found.in_children
+        and not child_rows.has_some(provider, found, root=root)
     }
 
 

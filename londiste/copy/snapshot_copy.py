@@ -36,6 +36,7 @@ from londiste.errors import (
     LondisteError,
     NoKey,
     PartialEvent,
+    StateError,
     TableChanged,
 )
 from londiste.handlers.placing import CopiedRows
@@ -60,7 +61,13 @@ class SnapshotCopy:
         Raises Superseded when the copy is no longer requested, Stopping, and errors of either
         side; no task of the attempt runs any more then.
         """
-        source_name = setup.source_table(self.sides)
+        try:
+            source_name = setup.source_table(self.sides)
+        except StateError:
+            if self.sides.registered_at() is None:
+                # The error is stored with the consumer.
+                setup.register(self.sides)
+            raise
         if source_name is None:
             log.info("table %s: waiting until the provider has copied it", table.name)
             self.sides.pause(self.job.delay)

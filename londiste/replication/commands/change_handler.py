@@ -37,7 +37,7 @@ from londiste.replication.model import (
     with_trigger,
 )
 from londiste.replication.patterns import Pattern, select, unknown_table
-from londiste.replication.tablesync import copied_rows
+from londiste.replication.tablesync import child_rows, copied_rows
 from londiste.replication.tablesync.cancel import CopiedBelow, CopyAgain, copy_error
 
 _LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
@@ -96,6 +96,13 @@ def plan(
             )
         if wants.events is not None and not root:
             wants.events.check(local, queue, table.dest)
+        if root and not wants.spreads and child_rows.has_some(local, table, root=True):
+            raise StateError(
+                f"table {name} has its rows in partitions",
+                detail="they are of the time when this node was a branch; copies are refused as"
+                " long as the handler says so; nothing was changed",
+                hint=child_rows.collect(table, node.name),
+            )
         again = not root and _other_rows(table, wants)
         if not root and table.state not in {None, "ok"}:
             raise _being_copied(table, copy_error(local, queue, name))

@@ -22,6 +22,7 @@ from londiste.replication.commands import merged_tables
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.registration_filter import ALL, RegistrationFilter
+from londiste.replication.tablesync import child_rows
 
 
 @dataclass(frozen=True)
@@ -145,14 +146,16 @@ def require_kept(
             hint=f"on node {node.provider}: londiste add-table {argument(table)}; or, if this node"
             " already has the rows: --expect-sync",
         )
-    if theirs.in_children and not nodes.is_root_node(provider, node.queue):
-        raise StateError(
-            f"node {node.provider} stores the rows of table {table} in partitions",
-            detail=f"its handler there is {theirs.attrs.get('handler')}; a copy reads the table"
-            " itself",
-            hint="copy from the nearest node that has the rows: --find-copy-node; or, if this node"
-            " already has them: --expect-sync",
-        )
+    refused = child_rows.refusal(
+        provider,
+        node.queue,
+        theirs,
+        node.provider,
+        "copy from the nearest node that has the rows: --find-copy-node; or, if this node already"
+        " has them: --expect-sync",
+    )
+    if refused is not None:
+        raise refused
     if not theirs.keeps_rows:
         raise StateError(
             f"node {node.provider} stores no rows of table {table}",

@@ -94,6 +94,14 @@ def findings(
                     " --skip-columns ''",
                 )
             )
+        elif here.in_children:
+            found.append(
+                PromotionBlocker(
+                    f"table {table.name} of {node} has its rows in partitions, which neither"
+                    " capture nor copies of the other nodes read",
+                    f"change-handler {argument(table.name)}",
+                )
+            )
         elif table.name in above:
             found.append(
                 PromotionBlocker(

@@ -23,6 +23,7 @@ from londiste.handlers.base import TableRules
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import child_rows
 
 #: The attribute of a table: the node's name, or ANY.
 ATTR = "copy_node"
@@ -44,8 +45,10 @@ def with_copy_node(attrs: Mapping[str, str], node: str) -> dict[str, str]:
     return {**attrs, ATTR: node} if node else dict(attrs)
 
 
-def _kept(table: ReplicatedTable | None, node: str, root: bool) -> TableRules | None:
-    """The rules of a table on a node with this registration; None: it stores no rows.
+def _kept(
+    conn: Connection, table: ReplicatedTable | None, node: str, root: bool
+) -> TableRules | None:
+    """The rules of a table on a node with this registration; None: a copy finds no rows there.
 
     Raises StateError for a handler that is not known to this process.
     """
@@ -59,8 +62,8 @@ def _kept(table: ReplicatedTable | None, node: str, root: bool) -> TableRules | 
             detail="this process cannot know whether the node has all rows",
             hint="add the module of its handler to handler_modules here, too",
         ) from error
-    # A copy reads the table itself, and not its child tables; the root has none of its handler's.
-    return holds if holds.stored and (root or not holds.spreads) else None
+    unread = child_rows.has_some(conn, table, root=root)
+    return holds if holds.stored and not unread else None
 
 
 def find(
@@ -91,7 +94,7 @@ def find(
             )
         passed.append(info.name)
         known = tables.get_table(at(dsn), queue, table)
-        kept = _kept(known, info.name, info.type is NodeType.ROOT)
+        kept = _kept(at(dsn), known, info.name, info.type is NodeType.ROOT)
         less = kept is not None and holds_less(kept)
         if wanted in (ANY, info.name):
             if known is not None and kept is not None and (kept.whole or less):

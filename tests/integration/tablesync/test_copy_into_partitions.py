@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.copy.setup import whole_tables
 from londiste.db.names import TableName
 from londiste.db.session_role import use_replica_role
 from londiste.handlers.partitions import CREATE_PARTITION, Partitioning, Period
@@ -85,6 +86,46 @@ def test_another_copy_empties_the_partitions(nodes: Nodes) -> None:
         what="the refusal",
     )
     assert parts(nodes.leaf, "a") == [(1, "a_2024_01"), (3, "a_2024_02")]
+
+
+def test_a_root_that_was_a_branch_with_partitions_is_no_source(line: Line) -> None:
+    schema = "create table t (id int primary key, made timestamptz);"
+    parts_of_branch = "create table t_2024_01 () inherits (t); insert into t_2024_01 values (1)"
+    root = line.node("root", NodeType.ROOT, schema=schema + parts_of_branch)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=schema)
+    line.add(root, "t")
+    handler = encode_attrs({"handler": "monthly_field(part_field=made)"})
+    root.database.execute("update londiste.table_info set table_attrs = %s", handler)
+    conn, name = root.database.connect(), TableName("public", "t")
+    assert not whole_tables(conn, "line")
+    for options in ((), ("--find-copy-node",)):
+        done = line.here(leaf, "add-table", "t", *options)
+        assert done.code != 0, str(done)
+    assert "rows in partitions" in line.here(leaf, "add-table", "t").err
+    run(line, leaf, "add-table", "t", "--expect-sync")
+    leaf.database.execute("update londiste.table_info set merge_state = 'ok'")
+    done = line.here(leaf, "compare", "t")
+    assert done.code != 0 and "the root has its rows in partitions" in done.err, str(done)
+    done = line.here(root, "change-handler", "t")
+    assert done.code != 0 and "has its rows in partitions" in done.err, str(done)
+    # Without child tables all rows are in the table, as for a handler of a root.
+    root.database.execute("drop table t_2024_01")
+    assert whole_tables(conn, "line") == {name: name}
+    conn.close()
+
+
+def test_a_copy_from_such_a_root_keeps_what_is_there(nodes: Nodes) -> None:
+    nodes.add(A)
+    nodes.leaf.execute("set session_replication_role = replica; insert into a values (7, 'kept')")
+    nodes.root.execute("create table a_2024_01 () inherits (a)")
+    nodes.root.execute(
+        "update londiste.table_info set table_attrs = %s",
+        encode_attrs({"handler": "monthly_field(part_field=v)"}),
+    )
+    nodes.set_state(A, "in-copy")
+    nodes.start()
+    wait_for(lambda: "rows in partitions" in nodes.error(A), what="the refusal")
+    assert nodes.leaf.value("select count(*) from a") == 1
 
 
 @pytest.mark.slow

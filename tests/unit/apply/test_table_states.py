@@ -347,3 +347,13 @@ def test_a_node_that_is_no_root_yet_says_what_its_table_waits_for(
     new = ReplicatedTable(name, name, local=True, state=state)
     [blocker] = readiness.findings("leaf", [old], [new], None, (), {}, {})
     assert blocker.problem == f"table public.orders is not in sync: it {words}"
+
+
+def test_a_node_with_a_table_in_partitions_is_not_ready_to_be_the_root() -> None:
+    name = TableName("public", "orders")
+    attrs = {"handler": "monthly_field(part_field=made)"}
+    new = ReplicatedTable(name, name, local=True, state="ok", attrs=attrs)
+    for old in (replace(new, attrs={}), new):
+        [blocker] = readiness.findings("branch", [old], [new], None, (), {}, {})
+        assert "has its rows in partitions" in blocker.problem
+        assert blocker.mend == "change-handler public.orders"

@@ -1,0 +1,48 @@
+"""Rows that a handler has stored in child tables: a copy or a comparison of the table misses them.
+
+Both read the table itself.  A branch with such a table may become the root, so the handler and the
+child tables decide, whatever the node is.
+"""
+
+from __future__ import annotations
+
+from londiste.cascade import sqlapi as nodes
+from londiste.db.connection import Connection
+from londiste.db.queries import tuples
+from londiste.errors import StateError
+from londiste.replication.model import ReplicatedTable
+
+
+def has_some(conn: Connection, table: ReplicatedTable, *, root: bool) -> bool:
+    """Whether rows of a table of this node are, or may be at any time, in child tables.
+
+    root -- the node is the root, whose handlers store nothing: it has those of its time as branch.
+    """
+    if not table.in_children:
+        return False
+    return not root or bool(tuples(conn, "has_children", relation=table.dest.quoted)[0][0])
+
+
+def refusal(
+    conn: Connection, queue: str, table: ReplicatedTable, node: str, hint: str
+) -> StateError | None:
+    """Why node ``node`` cannot be the source of a copy of the table; None where it can.
+
+    hint -- how to copy from a node above it.
+    """
+    root = nodes.is_root_node(conn, queue) if table.in_children else False
+    if not has_some(conn, table, root=root):
+        return None
+    return StateError(
+        f"table {table.name} of node {node} has its rows in partitions",
+        detail=f"its handler there is {table.attrs.get('handler')}; a copy reads the table itself",
+        hint=collect(table, node) if root else hint,
+    )
+
+
+def collect(table: ReplicatedTable, node: str) -> str:
+    """How the rows get into the table of a root."""
+    return (
+        f"on node {node}, in a session with: set session_replication_role = replica, move the rows"
+        f" of the partitions into {table.dest} itself and drop the partitions"
+    )
