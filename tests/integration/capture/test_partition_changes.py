@@ -56,12 +56,39 @@ def test_what_is_told_by_events_is_no_error(line: Line, root: LineNode) -> None:
     root.database.execute("alter table m detach partition m1")
     root.database.execute("drop table m1")
     maintain(root)
+    # In batches, while the server's estimates still count the rows of before.
+    root.database.execute("create table m7 partition of m for values from (70) to (80)")
+    root.database.execute("insert into m select g, 70 from generate_series(1, 1000) g")
+    root.database.execute("analyze m7")
+    maintain(root)
+    root.database.execute("delete from m where at = 70 and id <= 900")
+    maintain(root)
+    root.database.execute("delete from m where at = 70")
+    root.database.execute("drop table m7")
+    maintain(root)
     # pg_upgrade keeps oids, and nothing else of where a partition is.
     parts(root, 4)
     root.database.execute("update londiste.capture_partition set place = 'elsewhere'")
     maintain(root)
     assert root.database.execute(CHANGES) == []
     assert "ERR" not in line.here(root, "status").out
+
+
+def test_rows_that_a_condition_does_not_capture_may_leave_with_their_partition(
+    root: LineNode,
+) -> None:
+    captured = "select londiste.create_capture(%s, 'public.m', array['when=id>990'])"
+    root.database.value(captured, QUEUE)
+    parts(root, 2, 3)
+    root.database.execute("insert into m select g, 20 from generate_series(3, 1000) g")
+    root.database.execute("analyze m2")
+    maintain(root)
+    root.database.execute("delete from m where at = 20")
+    root.database.execute("drop table m2")
+    root.database.execute("drop table m3")
+    root.database.execute("alter table m detach partition m1")
+    maintain(root)
+    assert root.database.execute(CHANGES) == []
 
 
 def test_a_partition_that_is_attached_or_detached_with_rows_is_an_error_until_it_is_settled(

@@ -16,7 +16,10 @@ begin
     if coalesce(pg_relation_size(i_relid), 0) = 0 then
         return 0;
     end if;
-    select greatest(1, c.reltuples, pg_stat_get_live_tuples(c.oid)) into v_rows
+    -- Each is 0 or less when unknown, and contains deleted rows for a while.
+    select greatest(1, coalesce(
+            least(nullif(greatest(c.reltuples, 0)::int8, 0), nullif(pg_stat_get_live_tuples(c.oid), 0)), 1))
+        into v_rows
     from pg_class as c
     where c.oid = i_relid;
     if not pg_has_role((select c.relowner from pg_class as c where c.oid = i_relid), current_user, 'usage')

@@ -11,6 +11,9 @@ as $$
 /*
  * Returns whether the events since a look explain that about that many rows of a table are gone.
  *
+ * Events of the last five minutes count in any case: the server's estimates, from which the number of rows
+ * is, contain deleted rows for up to a minute longer.
+ *
  * An event does not name the partition of its row.  So another half of so many deletes would count too.
  *
  * i_event_table -- name of the table in its events.
@@ -24,7 +27,16 @@ begin
             || ' and e.ev_type like any (array[''{"op":"DELETE",%%'', ''{"op":"TRUNCATE",%%''])',
         (select pgq.quote_fqname(q.queue_data_pfx) from pgq.queue as q where q.queue_name = i_queue_name))
     into v_told
-    using i_since, i_event_table, i_rows;
+    using
+        least(i_since, coalesce(
+            (select txid_snapshot_xmin(t.tick_snapshot)
+            from pgq.tick as t
+                join pgq.queue as q on q.queue_id = t.tick_queue
+            where q.queue_name = i_queue_name and t.tick_time < now() - interval '5 minutes'
+            order by t.tick_id desc
+            limit 1),
+            0)),
+        i_event_table, i_rows;
     return v_told;
 end;
 $$;

@@ -29,10 +29,11 @@ begin
         where c.args[1] = k.queue_name and c.table_name = k.table_name);
     for v_table in
         select distinct c.relid, c.table_name, c.args[1] as queue_name, c.args[2] as event_table,
-            position('D' in (londiste._capture_options(c.args[3:])).ops) > 0 as tells_deletes,
+            o.condition is null and position('D' in o.ops) > 0 as tells_deletes,
             k.relid is null as is_first, k.looked
         from londiste._captures(null::text) as c
             join pg_class as r on r.oid = c.relid
+            cross join lateral londiste._capture_options(c.args[3:]) as o
             left join londiste.capture_partition as k
                 on k.queue_name = c.args[1]
                 and k.table_name = c.table_name
@@ -89,7 +90,7 @@ begin
                     where p.relid = k.relid)
         loop
             v_wrong := case
-                -- Subscribers keep every row.
+                -- Subscribers keep every row, or never had those that do not satisfy the condition.
                 when i_accept or not v_table.tells_deletes then null
                 when v_part.is_there and londiste._count_rows(v_part.oid) > 0
                     then 'was detached with rows, which stay on subscribers'
