@@ -14,6 +14,21 @@ select
         select s.reset_val = 'on' from pg_catalog.pg_settings s
         where s.name = 'default_transaction_read_only') as read_only,
     current_user::text as "user",
+    session_user::text as login,
+    -- The setting in force: that of the role in this database comes first.
+    coalesce((
+        select pg_catalog.format('alter role %s%s reset role',
+            case when s.setrole = 0 then 'all' else pg_catalog.quote_ident(session_user) end,
+            case when s.setdatabase <> 0 then pg_catalog.format(' in database %I', d.datname) end)
+        from pg_catalog.pg_db_role_setting s
+        left join pg_catalog.pg_roles l on l.oid = s.setrole
+        where s.setdatabase in (0, d.oid)
+            and (s.setrole = 0 or l.rolname = session_user)
+            and exists (
+                select from pg_catalog.unnest(s.setconfig) o (word)
+                where pg_catalog.starts_with(o.word, 'role='))
+        order by s.setrole = 0, s.setdatabase = 0
+        limit 1), '') as role_reset,
     r.rolsuper as superuser,
     r.rolsuper or r.rolcreaterole as makes_roles,
     r.rolsuper or r.rolbypassrls as bypasses,

@@ -204,6 +204,8 @@ class MoreFacts:
 class DatabaseFacts:
     """One database; fields as in ``migrate_server``.
 
+    user, login -- the role with whose rights the session works, and the one that connects.
+    role_reset -- the statement that takes back a setting by which they differ; '' for none.
     administers -- this user may write events that replication applies; also without group roles.
     bypasses -- row-level security does not hold for this user, even where it is forced.
     replica -- this user may set session_replication_role.
@@ -222,6 +224,8 @@ class DatabaseFacts:
     standby: bool = False
     read_only: bool = False
     user: str = ""
+    login: str = ""
+    role_reset: str = ""
     superuser: bool = True
     makes_roles: bool = True
     bypasses: bool = True

@@ -13,6 +13,7 @@ from londiste.db.queries import translated
 from londiste.db.session_role import replica_grants
 from londiste.errors import AccessDenied, from_database
 from londiste.monitor.doctor.examine import examine
+from londiste.monitor.queues.model import Severity
 from tests.fixtures.cascade import CommandLine
 from tests.fixtures.cluster import Database
 
@@ -45,6 +46,26 @@ def test_the_missing_membership_is_found_before_a_table_is_added(
     finally:
         database.execute(f"reassign owned by {ROLE} to postgres; drop owned by {ROLE}")
         database.execute(f"drop role {ROLE}")
+
+
+@pytest.mark.parametrize("where", ["role", "database", "options"])
+def test_who_works_as_a_group_role_is_told_to_leave_it(pgq_db: Database, where: str) -> None:
+    pgq_db.execute(f"create role {ROLE} login in role pgq_reader")
+    dsn = conninfo.make_conninfo(pgq_db.dsn, user=ROLE)
+    only_here = f' in database "{pgq_db.name}"' if where == "database" else ""
+    if where == "options":
+        dsn = conninfo.make_conninfo(dsn, options="-c role=pgq_reader")
+        statements: tuple[str, ...] = ()
+    else:
+        pgq_db.execute(f"alter role {ROLE}{only_here} set role = pgq_reader")
+        statements = (f"alter role {ROLE}{only_here.replace(chr(34), '')} reset role",)
+    try:
+        found = [one for one in examine(dsn) if one.severity is Severity.CRITICAL]
+        assert [(one.kind, one.sql) for one in found] == [("administration", statements)]
+        assert f"{ROLE} works as pgq_reader" in found[0].what
+        assert (statements or ("options",))[0] in found[0].do and "grant" not in found[0].do
+    finally:
+        pgq_db.execute(f"drop role {ROLE}")
 
 
 def test_the_missing_right_of_a_parameter_is_named_with_the_user(database: Database) -> None:

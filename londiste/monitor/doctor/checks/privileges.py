@@ -28,6 +28,7 @@ _ROLES = (
     "create role londiste_reader nologin in role pgq_reader",
     "create role londiste_writer nologin in role pgq_admin",
 )
+_GROUPS = {one.split()[2] for one in _ROLES}
 
 
 def check(pair: Situation) -> Iterator[Finding]:
@@ -72,6 +73,21 @@ def check(pair: Situation) -> Iterator[Finding]:
 
 def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]:
     user, database = quote(facts.user), quote(facts.more.database)
+    as_group = facts.user in _GROUPS and facts.user != facts.login
+    if as_group and not facts.administers and side != "provider":
+        # No right is granted to a group role: each user of a queue would have it.
+        yield critical(
+            "administration",
+            f"{facts.login} works as {facts.user} on the {side} server, a group role of the queue",
+            "a setting chooses the role of its sessions, which have no other rights",
+            f"as an administrator: {facts.role_reset}"
+            if facts.role_reset
+            else "omit the role from options of the connection string",
+            side=side,
+            object=facts.user,
+            admin_sql=[facts.role_reset] if facts.role_reset else [],
+        )
+        return
     if "pgq" not in facts.installed and facts.missing_roles and not facts.makes_roles:
         names = ", ".join(facts.missing_roles)
         # Without it the next command would stop.
