@@ -15,6 +15,7 @@ from londiste.copy import setup, step_timings
 from londiste.copy.chunking import runner
 from londiste.copy.chunking.blocks import count_chunks, split
 from londiste.copy.chunking.source_snapshot import exported_snapshot
+from londiste.copy.columns import Pairing
 from londiste.copy.mode import CACHED, RESUMABLE, CopyMode, ModeFacts, choose, reads_by_key
 from londiste.copy.prepare import is_tree, key_index, prepare
 from londiste.copy.resumable_copy import ResumableCopy
@@ -185,6 +186,7 @@ class SnapshotCopy:
                 chunk_bytes=self.job.chunk_bytes,
                 parallel=self.job.parallel,
             )
+            self._make_ahead(table, rows, info, pairing)
             step_timings.copy_step_start(node, self.job.queue, table.name, step_timings.LOAD)
             target_mark: Fingerprint | None = None
 
@@ -237,16 +239,34 @@ class SnapshotCopy:
         self._end(table, attempt, source.seen, rows)
         crash.point("copy.catching-up")
 
+    def _make_ahead(
+        self, table: ReplicatedTable, rows: CopiedRows, source: TableInfo, pairing: Pairing
+    ) -> None:
+        """Creates the partitions that a partitioned table needs before rows are loaded."""
+        events = table.wants.events
+        if events is None or not is_tree(self.sides.here, table.dest):
+            return
+        placing = events.placing(rows)
+        theirs = {here: there for there, here in pairing.pairs}
+        if placing is not None and placing.column in theirs:
+            column = theirs[placing.column]
+            placing.make_ahead(self.sides.here, self.sides.provider, source, column)
+
     def _end(self, table: ReplicatedTable, attempt: int, seen: str, rows: CopiedRows) -> None:
         """Ends the load, with the rows where the table's handler looks for them."""
         node, events = self.sides.here, table.wants.events
         if "skip_truncate" in table.attrs:
             rows = replace(rows, by=tuple(copied_rows.written(node, self.job.queue, table.name)))
-        # A partitioned table gives each row to its partition itself.
-        tree = events is not None and is_tree(node, table.dest)
-        placing = None if events is None or tree else events.placing(rows)
+        placing = None if events is None else events.placing(rows)
         if placing is None:
             setup.copied(self.sides, table, attempt, seen)
+            return
+        if is_tree(node, table.dest):
+            # It has given each row to its partition itself.
+            parts = placing.parts
+            setup.copied(
+                self.sides, table, attempt, seen, lambda conn: parts.drop_old(conn, table.dest)
+            )
             return
         placing.make_partitions(node)
 

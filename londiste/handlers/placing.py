@@ -10,14 +10,17 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+
+import psycopg
 
 from londiste.db import catalog, owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.queries import translated
 from londiste.db.relation import hold, shapes
+from londiste.errors import LondisteError
 from londiste.handlers.partitions import END_OF_TIMES, Made, Partitioning
 
 log = logging.getLogger(__name__)
@@ -28,6 +31,8 @@ _TIMES = re.compile(r"timestamp(\(\d\))? with(out)? time zone|date")
 _BOUNDS = ("0001-01-01 00:00:00+00", END_OF_TIMES)
 #: From so many partitions on, an index finds the rows of each.
 _MANY = 4
+#: SQLSTATE of a partition whose bounds overlap those of another one.
+_OVERLAP = "42P17"
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,30 @@ class Placing:
                 self._times[time] = self.parts.make(
                     conn, rows.table, part, time, rows.key, self.column
                 )
+
+    def make_ahead(
+        self, conn: Connection, source: Connection, there: catalog.TableInfo, column: str
+    ) -> None:
+        """Creates missing partitions of a partitioned table, which takes no row without one.
+
+        source, there -- the table that is copied; column -- its column with the time.
+        """
+        theirs = replace(self, rows=replace(self.rows, table=there.name, by=None), column=column)
+        statement = theirs._periods(catalog.columns(source, there.name), tree=there.tree)
+        with translated(source):
+            cursor = psycopg.RawCursor(source).execute(statement, [self.parts.period.value])
+            (texts,) = cursor.fetchone() or ([],)
+        # The retention period is for whole partitions, at the end.
+        parts, table = replace(self.parts, ignore_old=False), self.rows.table
+        for time in _moments(texts):
+            try:
+                with conn.transaction():
+                    part = parts.of(table, time)
+                    parts.make(conn, table, part, time, self.rows.key, self.column)
+            except LondisteError as error:
+                if error.sqlstate != _OVERLAP:
+                    raise
+                log.info("table %s: another partition has rows of %s", table, part)
 
     def move(self, conn: Connection) -> None:
         """Moves the rows, in the open transaction; drops expired partitions.
@@ -118,16 +147,20 @@ class Placing:
     def _starts(self, conn: Connection) -> list[datetime]:
         """The start of each period that has rows."""
         columns = catalog.columns(conn, self.rows.table)
+        texts = self._ask(conn, self._periods(columns, tree=False), self.parts.period.value)
+        return _moments(texts)
+
+    def _periods(self, columns: Sequence[catalog.Column], *, tree: bool) -> str:
+        """The query for the starts of the periods, with ``$1`` for their length.
+
+        tree -- the table is partitioned: the rows of its partitions.
+        """
         time = f"({self._time(columns)})::timestamptz"
-        period = self.parts.period
-        texts = self._ask(
-            conn,
+        return (
             f"select array(select distinct date_trunc($1::text, {time})::text"  # noqa: S608
-            f" from only {self.rows.table.quoted}"
-            f" where {self._condition(columns)(*_BOUNDS)} order by 1)",
-            period.value,
+            f" from {'' if tree else 'only '}{self.rows.table.quoted}"
+            f" where {self._condition(columns)(*_BOUNDS)} order by 1)"
         )
-        return [datetime.fromisoformat(text).astimezone(UTC) for text in texts if text]
 
     def _left(self, conn: Connection, find: Callable[..., str]) -> int:
         """The number of rows without a partition."""
@@ -185,3 +218,7 @@ class Placing:
                 f"create index {quote(name)} on only {table.quoted} ({quote(self.column)})".encode()
             )
         return TableName(table.schema, name).quoted
+
+
+def _moments(texts: Sequence[str | None]) -> list[datetime]:
+    return [datetime.fromisoformat(text).astimezone(UTC) for text in texts if text]

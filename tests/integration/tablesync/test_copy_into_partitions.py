@@ -128,6 +128,27 @@ def test_a_copy_from_such_a_root_keeps_what_is_there(nodes: Nodes) -> None:
     assert nodes.leaf.value("select count(*) from a") == 1
 
 
+def test_a_partitioned_table_gets_the_partitions_of_the_source_s_periods(nodes: Nodes) -> None:
+    nodes.root.execute(
+        "insert into a values (1, '2024-01-30'), (2, '2024-02-02'), (3, '2024-03-04')"
+    )
+    nodes.leaf.execute(
+        "drop table a; create table a (id int, v text, primary key (id, v)) partition by range (v);"
+        # January has a partition that the handler would give another name.
+        " create table first partition of a for values from ('2024-01-01') to ('2024-02-01')"
+    )
+    nodes.add(A)
+    nodes.leaf.execute(
+        "update londiste.table_info set table_attrs = %s",
+        encode_attrs({"handler": "monthly_field(part_field=v)"}),
+    )
+    nodes.start()
+    wait_for(lambda: nodes.state(A) == "ok" or nodes.error(A), what="the copy")
+    assert nodes.state(A) == "ok", nodes.error(A)
+    nodes.wait_end()
+    assert parts(nodes.leaf, "a") == [(1, "first"), (2, "a_2024_02"), (3, "a_2024_03")]
+
+
 @pytest.mark.slow
 def test_copied_rows_are_in_the_partitions_of_their_times(line: Line, tmp_path: Path) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
