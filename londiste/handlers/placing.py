@@ -7,9 +7,10 @@ leaves the rows in the table or in the partitions, and not in both.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -20,7 +21,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.queries import translated
 from londiste.db.relation import hold, shapes
-from londiste.errors import LondisteError
+from londiste.errors import LondisteError, StateError
 from londiste.handlers.partitions import END_OF_TIMES, Made, Partitioning
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ _BOUNDS = ("0001-01-01 00:00:00+00", END_OF_TIMES)
 _MANY = 4
 #: SQLSTATE of a partition whose bounds overlap those of another one.
 _OVERLAP = "42P17"
+#: Those of texts that are no time: of another form, or of a day that no calendar has.
+_NO_TIME = ("22007", "22008")
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Placing:
         """
         theirs = replace(self, rows=replace(self.rows, table=there.name, by=None), column=column)
         statement = theirs._periods(catalog.columns(source, there.name), tree=there.tree)
-        with translated(source):
+        with _times_of(there.name, column), translated(source):
             cursor = psycopg.RawCursor(source).execute(statement, [self.parts.period.value])
             (texts,) = cursor.fetchone() or ([],)
         # The retention period is for whole partitions, at the end.
@@ -147,7 +150,8 @@ class Placing:
     def _starts(self, conn: Connection) -> list[datetime]:
         """The start of each period that has rows."""
         columns = catalog.columns(conn, self.rows.table)
-        texts = self._ask(conn, self._periods(columns, tree=False), self.parts.period.value)
+        with _times_of(self.rows.table, self.column):
+            texts = self._ask(conn, self._periods(columns, tree=False), self.parts.period.value)
         return _moments(texts)
 
     def _periods(self, columns: Sequence[catalog.Column], *, tree: bool) -> str:
@@ -218,6 +222,22 @@ class Placing:
                 f"create index {quote(name)} on only {table.quoted} ({quote(self.column)})".encode()
             )
         return TableName(table.schema, name).quoted
+
+
+@contextlib.contextmanager
+def _times_of(table: TableName, column: str) -> Iterator[None]:
+    """Names the column whose text is no time: the server tells the text alone."""
+    try:
+        yield
+    except LondisteError as error:
+        if error.sqlstate not in _NO_TIME:
+            raise
+        raise StateError(
+            f"a value in column {column} of table {table} is no time",
+            detail="it decides the partition of a row; NULL and empty texts are allowed",
+            hint="correct such values at the source, then the copy restarts automatically; or"
+            " londiste remove-table, then londiste add-table with another part_field",
+        ) from error
 
 
 def _moments(texts: Sequence[str | None]) -> list[datetime]:

@@ -13,6 +13,7 @@ from londiste.cascade.model import NodeType
 from londiste.copy.setup import whole_tables
 from londiste.db.names import TableName
 from londiste.db.session_role import use_replica_role
+from londiste.errors import StateError
 from londiste.handlers.partitions import CREATE_PARTITION, Partitioning, Period
 from londiste.handlers.placing import CopiedRows, Placing
 from londiste.replication.model import encode_attrs
@@ -224,6 +225,15 @@ def test_each_time_has_its_partition_and_what_has_none_stays(kind: str, pgq_db: 
     months = ("_0001_01", "_2024_01", "_2024_02", "_2024_05", "_2025_01", "_9999_12")
     assert found == [("", len(NOWHERE)), *((month, 1) for month in months[: len(times)])]
     assert not pgq_db.execute("select from pg_class where relname like 'londiste_placing%'")
+
+
+@pytest.mark.parametrize("text", ["n/a", "2024-02-30"])
+def test_a_text_that_is_no_time_is_an_error_with_its_column(text: str, pgq_db: Database) -> None:
+    pgq_db.execute("create table t (id int primary key, at text)")
+    pgq_db.execute("insert into t values (1, '2024-02-03'), (2, %s)", text)
+    with pytest.raises(StateError, match=r"column at of table public\.t is no time") as caught:
+        place(pgq_db, rows(TableName("public", "t")), "at")
+    assert text not in str(caught.value)
 
 
 def test_rows_of_others_stay_where_they_are(pgq_db: Database) -> None:
