@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 import psycopg
 
 from londiste.db import catalog, owner
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
-from londiste.db.queries import translated
+from londiste.db.queries import first, translated
 from londiste.db.relation import hold, shapes
-from londiste.errors import LondisteError, StateError
+from londiste.errors import AccessDenied, LondisteError, StateError
 from londiste.handlers.partitions import END_OF_TIMES, Made, Partitioning
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class Placing:
         Rows without a time, or with one that no partition has, stay in the table; those that are
         older than the retention period are deleted.
 
-        Raises LockTimeout at its begin.
+        Raises LockTimeout at its begin, AccessDenied for a partition of another owner.
         """
         table, parts = self.rows.table, self.parts
         if self.rows.by is None:
@@ -120,6 +120,8 @@ class Placing:
                 if made is Made.TOO_OLD:
                     continue
                 part = parts.of(table, time)
+                if made is Made.THERE:
+                    _require_rights(conn, table, part)
                 count = owner.run(
                     conn,
                     part,
@@ -222,6 +224,20 @@ class Placing:
                 f"create index {quote(name)} on only {table.quoted} ({quote(self.column)})".encode()
             )
         return TableName(table.schema, name).quoted
+
+
+def _require_rights(conn: Connection, table: TableName, part: TableName) -> None:
+    """Raises AccessDenied if the owner of a partition may not read the rows that it gets."""
+    lacking = first(conn, "part_may_read", relation=table.quoted, part=part.quoted)
+    if lacking is None:
+        return
+    role, other, schema = lacking
+    raise AccessDenied(
+        f"partition {part}: its owner {role} may not read table {table} of {other}",
+        detail="copied rows are moved into a partition with the rights of its owner",
+        hint=f"as an administrator of {describe_dsn(conn.info.dsn)}: grant usage on schema"
+        f" {quote(schema)} to {role}; grant select on {table.quoted} to {role}",
+    )
 
 
 @contextlib.contextmanager

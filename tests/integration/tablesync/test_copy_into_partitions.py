@@ -13,13 +13,14 @@ from londiste.cascade.model import NodeType
 from londiste.copy.setup import whole_tables
 from londiste.db.names import TableName
 from londiste.db.session_role import use_replica_role
-from londiste.errors import StateError
+from londiste.errors import AccessDenied, StateError
 from londiste.handlers.partitions import CREATE_PARTITION, Partitioning, Period
 from londiste.handlers.placing import CopiedRows, Placing
 from londiste.replication.model import encode_attrs
 from tests.fixtures.cluster import Database
 from tests.fixtures.copies import A, B, Nodes
 from tests.fixtures.line import Line
+from tests.fixtures.owners import OWNER, make_owner
 from tests.integration.forwarding.test_filtered_branch import in_step, run
 from tests.support.waiting import wait_for
 
@@ -234,6 +235,19 @@ def test_a_text_that_is_no_time_is_an_error_with_its_column(text: str, pgq_db: D
     with pytest.raises(StateError, match=r"column at of table public\.t is no time") as caught:
         place(pgq_db, rows(TableName("public", "t")), "at")
     assert text not in str(caught.value)
+
+
+def test_a_partition_of_an_owner_who_may_not_read_the_table_is_named(pgq_db: Database) -> None:
+    make_owner(pgq_db)
+    pgq_db.execute(
+        "create table t (id int primary key, at date); insert into t values (1, '2024-02-03');"
+        f" create table t_2024_02 () inherits (t); alter table t_2024_02 owner to {OWNER}"
+    )
+    with pytest.raises(AccessDenied, match=f"its owner {OWNER} may not read table") as caught:
+        place(pgq_db, rows(TableName("public", "t")), "at")
+    pgq_db.execute("grant" + caught.value.hint.partition(": grant")[2])
+    place(pgq_db, rows(TableName("public", "t")), "at")
+    assert parts(pgq_db, "t") == [(1, "t_2024_02")]
 
 
 def test_rows_of_others_stay_where_they_are(pgq_db: Database) -> None:
