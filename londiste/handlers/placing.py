@@ -74,6 +74,9 @@ class Placing:
                 self._times[time] = self.parts.make(
                     conn, rows.table, part, time, rows.key, self.column
                 )
+        made = list(self._times.values()).count(Made.NOW)
+        if made:
+            log.info("table %s: created %d partitions for copied rows", rows.table, made)
 
     def make_ahead(
         self, conn: Connection, source: Connection, there: catalog.TableInfo, column: str
@@ -115,6 +118,7 @@ class Placing:
         names = ", ".join(quote(column.name) for column in columns)
         find = self._condition(columns)
         indexed = self._index(conn, columns)
+        moved = 0
         with translated(conn):
             for time, made in self._times.items():
                 if made is Made.TOO_OLD:
@@ -129,7 +133,8 @@ class Placing:
                     f" select {names} from only {table.quoted}"
                     f" where {find(*parts.bounds(time)) if self.column else find()}",
                 )
-                log.info("table %s: %d copied rows are in partition %s", table, count, part)
+                moved += count
+                log.debug("table %s: %d copied rows are in partition %s", table, count, part)
             if indexed:
                 conn.execute(f"drop index {indexed}".encode())
             left = self._left(conn, find)
@@ -138,6 +143,7 @@ class Placing:
                 owner.run(conn, table, gone)
             else:
                 owner.truncate(conn, table, tree=False)
+        log.info("table %s: %d copied rows are in %d partitions", table, moved, len(self._times))
         if left:
             log.warning(
                 "table %s: %d copied rows stay in the table itself: column %s has no time of the"

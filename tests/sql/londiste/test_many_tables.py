@@ -39,3 +39,26 @@ def test_tables_are_held_against_each_other_only_where_several_fill_one(pgq_db: 
             "select calls from pg_stat_xact_user_functions where funcname = '_coordinate_copy'"
         ).fetchall()
     assert called == []
+
+
+def test_a_partition_is_created_without_looking_at_those_that_exist(pgq_db: Database) -> None:
+    make_root(pgq_db)
+    pgq_db.execute("create table t (id int primary key, at timestamptz)")
+    pgq_db.value("select londiste.create_capture('q', 't', array['deny'])")
+    pgq_db.execute("create table c (like t including all)")
+    pgq_db.value("select londiste.create_capture('q', 'c')")
+    calls = []
+    for day in range(1, 7):
+        with psycopg.connect(pgq_db.dsn) as conn:
+            conn.execute("set local track_functions = 'all'")
+            for table in ("t", "c"):
+                conn.execute(
+                    "select londiste.create_partition(%s, %s, '', 'at', %s, 'day')",
+                    [table, f"{table}_{day}", f"2024-01-{day}"],
+                )
+            calls += conn.execute(
+                "select sum(calls) from pg_stat_xact_user_functions"
+                " where funcname in ('_trigger_args', '_capture_body')"
+            ).fetchall()
+    # The first one changes the capture of its parent.
+    assert len(set(calls[1:])) == 1

@@ -13,10 +13,9 @@ as $$
 declare
     v_capture record;
 begin
-    select c.args
+    select c.args, londiste._is_stale_capture(c.relid, c.function_id, c.args) as is_stale
         into v_capture
-    from londiste._captures(i_queue_name) as c
-    where c.relid = londiste._capture_relation(i_table_name);
+    from londiste._captures(i_queue_name, array[londiste._capture_relation(i_table_name)]) as c;
     if not found then
         raise exception using
             errcode = 'LD004',
@@ -25,10 +24,7 @@ begin
             hint = format('create it: select londiste.create_capture(%L, %L)',
                 i_queue_name, i_table_name);
     end if;
-    if not exists (
-        select from londiste.stale_captures(i_queue_name) as s
-        where s.table_name = londiste._full_name(i_table_name))
-    then
+    if not v_capture.is_stale then
         return false;
     end if;
     perform londiste.create_capture(i_queue_name, i_table_name,

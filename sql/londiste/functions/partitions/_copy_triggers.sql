@@ -19,7 +19,7 @@ declare
     v_at int;
 begin
     for v_trigger in
-        select c.args from londiste._captures(null::text) c where c.relid = i_from
+        select c.args from londiste._captures(null::text, array[i_from]) c
     loop
         -- A parent that had no partition before may be captured by statement, rows of
         -- partitions included, which would then be captured twice.

@@ -16,27 +16,12 @@ as $$
  * All kinds except the last still work.  Changed tables are captured by statements that each session
  * builds again.  Captures of an older version of this schema work as that version did.  The last
  * kind are functions that remained after DROP TABLE.
- *
- * A new index for the same key, as after a copy, is no difference: only the mark of _capture_changed()
- * is another one then.
  */
 select c.table_name,
     'the table or this schema has changed: select londiste.refresh_capture('
         || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')'
 from londiste._captures(i_queue_name) as c
-    join pg_proc as p on p.oid = c.function_id
-    cross join (values (
-        $re$londiste\._capture_mark\([^)]*\) operator\(pg_catalog\.<>\) +E?'([^']|'')*'$re$)) as m (mark)
-where regexp_replace(p.prosrc, m.mark, '', 'g')
-        <> regexp_replace(londiste._capture_body(c.relid, c.args, p.proowner), m.mark, '', 'g')
-    or p.proname <> londiste._capture_name(c.args[1], c.table_name)
-    or p.pronamespace <> 'londiste_capture'::regnamespace
-    or exists (
-        select from londiste._capture_triggers(c.relid, c.args, p.proowner) as w
-        where w.deferred
-            and not exists (
-                select from pg_trigger as t
-                where t.tgrelid = c.relid and t.tgfoid = p.oid and t.tgname = w.name and t.tgdeferrable))
+where londiste._is_stale_capture(c.relid, c.function_id, c.args)
 union all
 select d.value ->> 'table',
     'the table was dropped: select londiste.drop_capture('
