@@ -62,3 +62,16 @@ def test_a_partition_is_created_without_looking_at_those_that_exist(pgq_db: Data
             ).fetchall()
     # The first one changes the capture of its parent.
     assert len(set(calls[1:])) == 1
+
+
+def test_views_are_refused_without_reading_all_settings(pgq_db: Database) -> None:
+    setting = "restrict_nonsystem_relation_kind"
+    has = pgq_db.value("select exists (select from pg_settings where name = %s)", setting)
+    with psycopg.connect(pgq_db.dsn) as conn:
+        conn.execute("select londiste._refuse_views()")
+        refused, read = conn.execute(
+            "select current_setting(%s, true) is not distinct from 'view', exists (select from"
+            " pg_locks where pid = pg_backend_pid() and relation = 'pg_settings'::regclass)",
+            [setting],
+        ).fetchone() or (None, None)
+    assert (refused, read) == (has, False)

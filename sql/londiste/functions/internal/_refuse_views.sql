@@ -10,7 +10,8 @@ as $$
  * name could have been renamed, and a view given its name, while this session waited for it.
  */
 begin
-    if exists (select from pg_settings where name = 'restrict_nonsystem_relation_kind') then
+    -- Not from pg_settings, which reads all settings: this may run for thousands of tables.
+    if current_setting('restrict_nonsystem_relation_kind', true) is not null then
         perform set_config('restrict_nonsystem_relation_kind', 'view', true);
     end if;
 end;
