@@ -276,6 +276,23 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
             assert operation_log.find(sites.at(node.dsn), QUEUE) is None
 
 
+def plain(old: NodeAddress, new: NodeAddress, branch: Node) -> switchover.Switchover:
+    """A switchover of nobody else, to a branch that is in step."""
+    ticket = Ticket()
+    return switchover.Switchover(
+        before=[
+            Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket)
+            for at in (old, new)
+        ],
+        closing=[CloseRoot(old, QUEUE, ticket)],
+        promoting=Promote(new, QUEUE, ticket, lambda: int(branch.db.value(POSITION))),
+        after=(),
+        undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+        begun=False,
+        block=0.2,
+    )
+
+
 def test_a_root_whose_answer_is_lost_when_it_closes_is_opened_soon(
     nodes_of: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,19 +309,7 @@ def test_a_root_whose_answer_is_lost_when_it_closes_is_opened_soon(
             return real(*args)
 
         monkeypatch.setattr(operation_log, "close_root", deafened)
-        old, new = NodeAddress("root", line.dsn), NodeAddress("branch", branch.dsn)
-        ticket = Ticket()
-        switch = switchover.Switchover(
-            before=[
-                Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket)
-                for at in (old, new)
-            ],
-            closing=[CloseRoot(old, QUEUE, ticket)],
-            promoting=Promote(new, QUEUE, ticket, lambda: 1),
-            after=(),
-            undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
-            begun=False,
-        )
+        switch = plain(NodeAddress("root", line.dsn), NodeAddress("branch", branch.dsn), branch)
         with pytest.raises(NodeUnreachable, match=r"has not responded for 2\.2 s") as told:
             switchover.execute(switch, sites)
         assert "the old root takes events again" in told.value.detail
@@ -325,20 +330,7 @@ def test_a_promotion_whose_answer_is_lost_is_looked_up_in_a_new_session(
             real(*args)
 
         monkeypatch.setattr(operation_log, "promote", deafened)
-        old, new = NodeAddress("root", root.dsn), NodeAddress("branch", line.dsn)
-        ticket = Ticket()
-        switch = switchover.Switchover(
-            before=[
-                Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket)
-                for at in (old, new)
-            ],
-            closing=[CloseRoot(old, QUEUE, ticket)],
-            promoting=Promote(new, QUEUE, ticket, lambda: int(branch.db.value(POSITION))),
-            after=(),
-            undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
-            begun=False,
-            block=0.2,
-        )
+        switch = plain(NodeAddress("root", root.dsn), NodeAddress("branch", line.dsn), branch)
         began = time.monotonic()
         switchover.execute(switch, sites)
         assert time.monotonic() - began < 20
