@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Callable
+
+import psycopg
 
 from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
@@ -116,25 +119,24 @@ def test_a_worker_that_is_registered_again_behind_its_back_says_so_while_nothing
     worker = line.start(leaf)
     write(line, root, 2)
     line.wait_position(leaf, line.tick())
-    states = (
-        "select state from pg_stat_activity where datname = current_database()"
-        " and state is not null and pid <> pg_backend_pid()"
-    )
+    rows = itertools.count(3)
 
-    def stopped() -> bool:
-        """Stopped between two transactions: in one it would keep its locks."""
+    def replaced() -> bool:
+        """Registered again while it stands still; in a transaction it would keep its locks."""
         worker.send(signal.SIGSTOP)
-        if all(state == "idle" for (state,) in root.database.execute(states)):
-            return True
-        worker.send(signal.SIGCONT)
-        return False
+        newest = write(line, root, next(rows))
+        try:
+            root.database.execute(
+                "set lock_timeout = '1s';"
+                f"select pgq.unregister_consumer('{QUEUE}', 'leaf_worker');"
+                f"select pgq_node.register_subscriber('{QUEUE}', 'leaf', 'leaf_worker', {newest})"
+            )
+        except psycopg.errors.LockNotAvailable:
+            worker.send(signal.SIGCONT)
+            return False
+        return True
 
-    line.wait(stopped, "a worker that stands still and holds nothing")
-    newest = write(line, root, 3)
-    root.database.execute(
-        f"select pgq.unregister_consumer('{QUEUE}', 'leaf_worker');"
-        f"select pgq_node.register_subscriber('{QUEUE}', 'leaf', 'leaf_worker', {newest})"
-    )
+    line.wait(replaced, "a worker that stands still and holds nothing")
     worker.send(signal.SIGCONT)
     line.wait(lambda: line.error(leaf), "an error without another tick")
     line.wait(lambda: "has lost its position" in worker.said(), "that it stays")
@@ -143,7 +145,7 @@ def test_a_worker_that_is_registered_again_behind_its_back_says_so_while_nothing
     worker.stop()
     assert line.run(leaf, "worker", "--rewind").code == 0
     line.once(leaf)
-    assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,)]
+    assert leaf.database.execute(CONTENTS) == [(number,) for number in range(1, next(rows))]
 
 
 def test_a_worker_goes_on_after_a_rebase_where_the_dump_has_its_tick(line: Line) -> None:
