@@ -42,7 +42,10 @@ def refusal(
 
 def collect(table: ReplicatedTable, node: str) -> str:
     """How the rows get into the table of a root."""
+    dest = table.dest.quoted
     return (
-        f"on node {node}, in a session with: set session_replication_role = replica, move the rows"
-        f" of the partitions into {table.dest} itself and drop the partitions"
+        f"on node {node}, as the owner of the table, who may set session_replication_role: begin;"
+        " set local session_replication_role = replica;"
+        f" create temporary table kept on commit drop as table {dest}; truncate {dest};"
+        f" insert into {dest} table kept; commit; then drop its partitions, which are empty"
     )
