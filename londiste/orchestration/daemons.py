@@ -20,6 +20,7 @@ from typing import Any
 import psycopg
 
 from londiste.daemon.child import Child
+from londiste.daemon.waiting import wait_until
 from londiste.db.advisory_lock import job_holder
 from londiste.db.connection import Connection
 from londiste.db.queries import first
@@ -37,6 +38,8 @@ PERIOD = 1.0
 _START_SECONDS, _BUSY_SECONDS = 30.0, 300.0
 #: Seconds for the end of a command that stays: its children have five each before they are killed.
 STOP_SECONDS = 20.0
+#: Seconds in which workers notice that their nodes are dropped.
+_QUIET_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -243,6 +246,19 @@ class Daemons:
         for child in self._children.values():
             child.terminate()
         self._children.clear()
+
+
+def still_running(asked: Callable[[], Found]) -> set[str]:
+    """The workers that have not ended half a minute after their nodes were dropped.
+
+    asked -- as for ``Daemons``.  Raises the error of a database that does not answer.
+    """
+
+    def left() -> set[str]:
+        return asked().certain() - {TICKER}
+
+    wait_until(lambda: not left(), _QUIET_SECONDS)
+    return left()
 
 
 @contextlib.contextmanager

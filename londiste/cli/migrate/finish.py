@@ -15,11 +15,9 @@ from londiste.migrate import finish as ending
 from londiste.migrate.databases import Pair
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.daemons import TICKER, ticker_runs
+from londiste.orchestration.daemons import still_running, ticker_runs
 from londiste.orchestration.steps import Step
 
-#: Seconds in which daemons notice that their nodes are dropped.
-_QUIET_SECONDS = 30.0
 #: Seconds for the ticker that ends with them.
 _TICKER_SECONDS = 5.0
 
@@ -85,15 +83,10 @@ def finish(
     )
 
 
-def _workers(sites: Connections, pair: Pair) -> set[str]:
-    return daemons.ask(sites, pair).certain() - {TICKER}
-
-
 def _wait_for_quiet(sites: Connections, pair: Pair) -> None:
     """Waits until the daemons of the nodes have ended; warns about those that have not."""
     conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
-    wait_until(lambda: not _workers(sites, pair), _QUIET_SECONDS)
-    if left := _workers(sites, pair):
+    if left := still_running(lambda: daemons.ask(sites, pair)):
         output.warning(f"still running: {', '.join(sorted(left))}; stop them")
     # The ticker of the migration ends with them, and would miss its SQL; another one stays.
     wait_until(lambda: not any(map(ticker_runs, conn.values())), _TICKER_SECONDS)

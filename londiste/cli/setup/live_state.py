@@ -30,8 +30,6 @@ from londiste.replicate.databases import NAME, ReplicateSettings, Replication, c
 _PERIOD = 0.5
 #: Seconds that compare waits for a worker.
 _COMPARE_SECONDS = 60.0
-#: Seconds in which workers notice that their nodes are dropped.
-_QUIET_SECONDS = 30.0
 #: Tables that one line names.
 _NAMED = 5
 
@@ -178,13 +176,9 @@ def status_without_source(settings: ReplicateSettings, source: str, targets: Seq
 
 def wait_for_quiet(sites: Connections, replications: Sequence[Replication]) -> None:
     """Waits until the workers of dropped nodes have ended; warns about those that have not."""
-    deadline = time.monotonic() + _QUIET_SECONDS
     with contextlib.suppress(psycopg.Error, LondisteError):
-        while left := ours.ask(sites, replications).certain() - {daemons.TICKER}:
-            if time.monotonic() >= deadline:
-                output.warning(f"still running: {', '.join(sorted(left))}; stop them")
-                return
-            time.sleep(0.2)
+        if left := daemons.still_running(lambda: ours.ask(sites, replications)):
+            output.warning(f"still running: {', '.join(sorted(left))}; stop them")
 
 
 def _print(found: Sequence[state.NodeState]) -> None:
