@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause as pausing
-from londiste.cascade.switching import operation_log, switchover
+from londiste.cascade.switching import operation_log, switchover, switchover_records
 from londiste.cascade.switching.cluster_lock import lock
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.steps.notes import one_at_a_time
@@ -208,7 +208,7 @@ def _dead_retry(place: Place, values: Mapping[str, str]) -> Ready:
 def _prepared(
     sites: Connections, scene: ClusterState, node: str, warn: Callable[[str], None]
 ) -> switchover.Switchover | None:
-    away = switchover.begun_away_from(scene, node)
+    away = switchover_records.begun_away_from(scene, node)
     if away is not None:
         raise StateError(
             f"{away.describe()} is not finished",

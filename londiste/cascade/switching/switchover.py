@@ -40,7 +40,11 @@ from londiste.cascade.switching.steps.roots import (
     ReopenRoot,
 )
 from londiste.cascade.switching.steps.waits import CatchUp, WaitTick
-from londiste.cascade.switching.switchover_records import noted_switchover, refuse_overtaken
+from londiste.cascade.switching.switchover_records import (
+    begun_away_from,
+    noted_switchover,
+    refuse_overtaken,
+)
 from londiste.db.names import word
 from londiste.errors import (
     Deadlock,
@@ -266,14 +270,6 @@ def _is_unknown(error: LondisteError) -> bool:
 
 def _then(hint: str, more: str) -> str:
     return "; then ".join(filter(None, [hint, more]))
-
-
-def begun_away_from(scene: ClusterState, root: str) -> Operation | None:
-    """The unfinished switchover that replaces node ``root``, recorded at either node."""
-    for found in scene.operations.values():
-        if found.kind is OperationKind.SWITCHOVER and found.node == root:
-            return found
-    return None
 
 
 def _refuse_closed(sites: Connections, scene: ClusterState, root: NodeInfo) -> None:

@@ -20,6 +20,14 @@ def noted_switchover(scene: ClusterState, new: str) -> Operation | None:
     return None
 
 
+def begun_away_from(scene: ClusterState, root: str) -> Operation | None:
+    """The unfinished switchover that replaces node ``root``, recorded at either node."""
+    for found in scene.operations.values():
+        if found.kind is OperationKind.SWITCHOVER and found.node == root:
+            return found
+    return None
+
+
 def rollback(scene: ClusterState, new: str) -> list[Step]:
     """The steps that undo an unfinished switchover to ``new``.
 

@@ -88,7 +88,7 @@ def switch_over(
     allow_data_loss: bool,
     how: options.Execution,
 ) -> None:
-    away = switchover.begun_away_from(scene, new)
+    away = switchover_records.begun_away_from(scene, new)
     if away is not None:
         # The old root is wanted as root, so the switchover away from it is rolled back.
         switchover_records.refuse_overtaken(scene, away)
