@@ -79,6 +79,9 @@ def test_what_policies_decide_is_done_and_counted_once(
     points = {way: POINTS[way] * rounds for way in ways}
     for number in range(max(map(len, points.values()))):
         for policy in POLICIES:
+            if number == 0:
+                # Six conflicts whatever the seed is: the leaves lack every fourth row.
+                root.database.execute(f"update {policy} set n = n + 1 where id % 4 = 0 and id < 25")
             root.database.execute(transaction(chance, policy, 8, keys=False))
             root.database.execute(transaction(chance, policy, 4, keys=True))
         tick = line.tick()
