@@ -268,7 +268,7 @@ def _require_read(root: Connection, queue: str, name: TableName) -> None:
             f"table {name}: the root has its rows in partitions",
             detail=f"its handler there is {there.attrs.get('handler')}; a comparison reads the"
             " table itself",
-            hint=f"exclude it; or {child_rows.collect(there, 'root')}",
+            hint=f"exclude it; or {child_rows.collect(root, there, 'root')}",
         )
 
 

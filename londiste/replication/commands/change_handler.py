@@ -101,7 +101,7 @@ def plan(
                 f"table {name} has its rows in partitions",
                 detail="they are of the time when this node was a branch; copies are refused as"
                 " long as the handler says so; nothing was changed",
-                hint=child_rows.collect(table, node.name),
+                hint=child_rows.collect(local, table, node.name),
             )
         again = not root and _other_rows(table, wants)
         if not root and table.state not in {None, "ok"}:

@@ -7,7 +7,9 @@ child tables decide, whatever the node is.
 from __future__ import annotations
 
 from londiste.cascade import sqlapi as nodes
+from londiste.db import catalog
 from londiste.db.connection import Connection
+from londiste.db.names import quote
 from londiste.db.queries import tuples
 from londiste.errors import StateError
 from londiste.replication.model import ReplicatedTable
@@ -36,16 +38,19 @@ def refusal(
     return StateError(
         f"table {table.name} of node {node} has its rows in partitions",
         detail=f"its handler there is {table.attrs.get('handler')}; a copy reads the table itself",
-        hint=collect(table, node) if root else hint,
+        hint=collect(conn, table, node) if root else hint,
     )
 
 
-def collect(table: ReplicatedTable, node: str) -> str:
+def collect(conn: Connection, table: ReplicatedTable, node: str) -> str:
     """How the rows get into the table of a root."""
     dest = table.dest.quoted
+    written = (c for c in catalog.columns(conn, table.dest) if not c.generated)
+    names = ", ".join(quote(column.name) for column in written)
     return (
-        f"on node {node}, as the owner of the table, who may set session_replication_role: begin;"
+        f"on node {node}, as the owner of the table, who may set session_replication_role: begin;"  # noqa: S608
         " set local session_replication_role = replica;"
-        f" create temporary table kept on commit drop as table {dest}; truncate {dest};"
-        f" insert into {dest} table kept; commit; then drop its partitions, which are empty"
+        f" create temporary table kept on commit drop as select {names} from {dest};"
+        f" truncate {dest}; insert into {dest} ({names}) overriding system value"
+        f" select {names} from kept; commit; then drop its partitions, which are empty"
     )
