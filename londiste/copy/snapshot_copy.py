@@ -18,6 +18,7 @@ from londiste.copy.chunking.source_snapshot import exported_snapshot
 from londiste.copy.columns import Pairing
 from londiste.copy.mode import CACHED, RESUMABLE, CopyMode, ModeFacts, choose, reads_by_key
 from londiste.copy.prepare import is_tree, key_index, prepare
+from londiste.copy.progress import all_done
 from londiste.copy.resumable_copy import ResumableCopy
 from londiste.copy.sessions import CopySessions
 from londiste.copy.sqlapi import attempts
@@ -268,10 +269,15 @@ class SnapshotCopy:
                 self.sides, table, attempt, seen, lambda conn: parts.drop_old(conn, table.dest)
             )
             return
+        step = (self.job.queue, table.name, step_timings.PARTITIONS)
+        tally = all_done(node, self.job.queue, table.name, attempt)
+        step_timings.copy_step_end(node, self.job.queue, table.name, step_timings.LOAD, tally)
+        step_timings.copy_step_start(node, *step)
         placing.make_partitions(node)
 
         def place(conn: Connection) -> None:
-            placing.move(conn)
+            moved = placing.move(conn)
+            step_timings.copy_step_end(conn, *step, step_timings.Tally(rows=moved))
             crash.point("copy.placed")
 
         while True:

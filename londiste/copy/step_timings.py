@@ -21,8 +21,9 @@ from londiste.replication.tablesync.copy_steps import copy_step_end as copy_step
 from londiste.replication.tablesync.copy_steps import copy_step_start as copy_step_start
 from londiste.replication.tablesync.copy_steps import copy_step_waits as copy_step_waits
 
-LOAD, KEY, STATES, INDEXES, KEYS, ANALYZE, CATCH_UP, HAND_OVER = (
+LOAD, PARTITIONS, KEY, STATES, INDEXES, KEYS, ANALYZE, CATCH_UP, HAND_OVER = (
     "load",
+    "partitions",
     "key",
     "states",
     "indexes",

@@ -102,8 +102,9 @@ class Placing:
                     raise
                 log.info("table %s: another partition has rows of %s", table, part)
 
-    def move(self, conn: Connection) -> None:
-        """Moves the rows, in the open transaction; drops expired partitions.
+    def move(self, conn: Connection) -> int:
+        """Moves the rows, in the open transaction, and returns their number; drops expired
+        partitions.
 
         Rows without a time, or with one that no partition has, stay in the table; those that are
         older than the retention period are deleted.
@@ -154,6 +155,7 @@ class Placing:
             )
         if Made.NOW in self._times.values():
             parts.drop_old(conn, table)
+        return moved
 
     def _starts(self, conn: Connection) -> list[datetime]:
         """The start of each period that has rows."""

@@ -73,7 +73,7 @@ def entries(items: Sequence[TableStatus]) -> list[DisplayedCopy]:
                     f"{item.table}: analyze", min(1.0, done / total) if total else None, phase
                 )
             )
-        if item.step in ("states", "catch-up", "hand-over"):
+        if item.step in ("partitions", "states", "catch-up", "hand-over"):
             seconds = f"{item.seconds or 0:.0f} s so far"
             behind = item.behind
             lag = f", {behind.ticks} ticks, {behind.events or 0} events behind" if behind else ""

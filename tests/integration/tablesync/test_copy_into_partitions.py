@@ -37,6 +37,10 @@ FILL = (
 )
 MONTHLY = ("--handler", "monthly_field", "--handler-arg", "part_field=made")
 DAILY = ("--handler", "daily_field", "--handler-arg", "part_field=made")
+STEPS = (
+    "select step, rows from londiste.copy_step where step in ('load', 'partitions')"
+    " and seconds is not null order by started_at"
+)
 CHANGES = "update {0} set v = 'later' where id = 1; delete from {0} where id = 2"
 
 
@@ -75,6 +79,7 @@ def test_another_copy_empties_the_partitions(nodes: Nodes) -> None:
         assert nodes.state(A) == "ok", nodes.error(A)
         there = {1: "a_2024_01", 2: "a_2024_01", 3: "a_2024_02"}
         assert parts(nodes.leaf, "a") == [(key, there[key]) for key in wanted]
+        assert nodes.leaf.execute(STEPS) == [("load", len(wanted)), ("partitions", len(wanted))]
         nodes.root.execute("delete from a where id = 2")
     nodes.add(B)
     nodes.leaf.execute(

@@ -30,6 +30,7 @@ ITEMS = [
     TableStatus("public.c", "catching-up", "analyze", analyze=("acquiring sample rows", 1, 4)),
     TableStatus("public.d", "catching-up", "catch-up", 12.0, behind=CopyLag(3, 400)),
     TableStatus("public.e", None),
+    TableStatus("public.f", "in-copy", "partitions", 7.0, load=LOAD),
 ]
 
 
@@ -46,6 +47,7 @@ def test_every_step_has_its_words() -> None:
         ),
         DisplayedCopy("public.c: analyze", 0.25, "acquiring sample rows"),
         DisplayedCopy("public.d: catch-up", None, "12 s so far, 3 ticks, 400 events behind"),
+        DisplayedCopy("public.f: partitions", None, "7 s so far"),
     ]
 
 

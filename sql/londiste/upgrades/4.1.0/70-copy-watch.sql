@@ -23,7 +23,7 @@ comment on table londiste.copy_step is
 comment on column londiste.copy_step.queue_name is 'Queue of the replicated table';
 comment on column londiste.copy_step.table_name is 'Name of the table in the queue';
 comment on column londiste.copy_step.step is
-    'load, key, states, indexes, keys, analyze, catch-up, hand-over or foreign-keys';
+    'load, partitions, key, states, indexes, keys, analyze, catch-up, hand-over or foreign-keys';
 comment on column londiste.copy_step.started_at is 'When it began';
 comment on column londiste.copy_step.seconds is
     'From start to end, with pauses and restarts; NULL until it is finished';
