@@ -124,6 +124,10 @@ class GroupSpec:
     members: tuple[Member, ...]
     answer_seconds: float | None = None
 
+    def __str__(self) -> str:
+        first, more = self.members[0].table_name, len(self.members) - 1
+        return f"copy of {first}" + (f" and {more} more tables" if more else "")
+
 
 @dataclass(frozen=True)
 class MemberDone:

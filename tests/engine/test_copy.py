@@ -297,13 +297,22 @@ def test_another_column_behind_a_name_is_not_read(carrier: Engine, pair: Pair, c
 
 
 @LOCAL_FIRST
-def test_an_unreachable_target_is_reported(carrier: Engine, pair: Pair) -> None:
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_an_unreachable_target_is_reported(
+    carrier: Engine, pair: Pair, chunks: int, caplog: pytest.LogCaptureFixture
+) -> None:
     with_rows(pair, 10)
     spec = replace(pair.spec(TABLE), target="host=/nonexistent dbname=x")
+    spec = replace(spec, chunks=tuple(replace(spec.chunks[0], number=n) for n in range(chunks)))
+    caplog.set_level("INFO")
     with pytest.raises(LondisteError) as caught:
         list(carrier.copy(spec, 2))
     assert caught.value.retry
     assert "\n" not in caught.value.message
+    if carrier.name == "local":
+        said = [r.getMessage() for r in caplog.records if "again" in r.getMessage()]
+        line = "chunk 0 of public.t is tried again, attempt {}: " + caught.value.message
+        assert [one for one in said if "chunk 0" in one] == [line.format(n) for n in (2, 3, 4)]
 
 
 @LOCAL_FIRST

@@ -92,7 +92,7 @@ def test_tasks_of_a_lost_process_are_told_in_one_line(
     items = [once.format(str(tmp_path / name)) for name in ("a", "b")]
     assert list(jobs.run(spark.sparkContext, eval, items, 2)) == [True, True]
     (line,) = [r.getMessage() for r in caplog.records if "lost" in r.getMessage()]
-    assert line.startswith("Spark: 2 tasks were lost")
+    assert line.startswith("Spark: 2 tasks were lost") and items[1][:100] in line
 
 
 @pytest.mark.spark

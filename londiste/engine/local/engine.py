@@ -11,6 +11,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import gc
+import logging
 import multiprocessing
 import os
 import sys
@@ -36,7 +37,9 @@ from londiste.engine.spec import (
     GroupSpec,
     MemberDone,
 )
-from londiste.errors import TransientError
+from londiste.errors import LondisteError, TransientError
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -129,16 +132,23 @@ class LocalEngine:
         more: Callable[[], bool],
     ) -> Iterator[R]:
         pool = self._started(parallel)
-        running: set[Future[R]] = set()
+        #: Task and number of its attempt.
+        running: dict[Future[R], tuple[T, int]] = {}
         try:
             while True:
                 while todo and len(running) < parallel and more():
-                    running.add(pool.submit(_patiently, task, todo.popleft()))
+                    item = todo.popleft()
+                    running[pool.submit(_attempt, task, item)] = (item, 1)
                 if not running:
                     return
-                done, running = concurrent.futures.wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
+                for future in concurrent.futures.wait(running, return_when=FIRST_COMPLETED).done:
+                    item, attempt = running.pop(future)
+                    pause = _again(future.exception(), item, attempt)
+                    if pause is None:
+                        yield future.result()
+                    else:
+                        again = pool.submit(_attempt, task, item, pause)
+                        running[again] = (item, attempt + 1)
         except (BrokenProcessPool, RuntimeError) as error:
             if not isinstance(error, BrokenProcessPool) and "shutdown" not in str(error):
                 raise
@@ -216,16 +226,32 @@ def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
 
 
 def _patiently(task: Callable[[T], R], item: T) -> R:
-    attempt = 1
+    attempt, pause = 1, 0.0
     while True:
         try:
-            return task(item)
-        except Exception as error:
-            ours = tasks.failed(error, item)
-            if attempt == ATTEMPTS or not ours.retry:
-                raise ours from error
-            time.sleep(_PAUSE * attempt)
-            attempt += 1
+            return _attempt(task, item, pause)
+        except LondisteError as error:
+            again = _again(error, item, attempt)
+            if again is None:
+                raise
+            attempt, pause = attempt + 1, again
+
+
+def _attempt(task: Callable[[T], R], item: T, pause: float = 0.0) -> R:
+    """One attempt, after a pause.  Raises only errors of Londiste."""
+    time.sleep(pause)
+    try:
+        return task(item)
+    except Exception as error:
+        raise tasks.failed(error, item) from error
+
+
+def _again(error: BaseException | None, item: object, attempt: int) -> float | None:
+    """Seconds until a task that failed is tried again, which is logged; None: it is not."""
+    if not isinstance(error, LondisteError) or not error.retry or attempt == ATTEMPTS:
+        return None
+    log.info("%s is tried again, attempt %d: %s", tasks.label(item), attempt + 1, error)
+    return _PAUSE * attempt
 
 
 def _kill(pool: ProcessPoolExecutor) -> None:

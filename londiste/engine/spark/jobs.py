@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 #: So many objects are looked through in 2 ms.
 _MANY_OBJECTS = 5000
+#: So many tasks that ran again are named.
+_NAMED = 5
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -65,7 +67,8 @@ def run(carrier: Any, task: Callable[[T], R], items: Sequence[T], parallel: int)
             raise unusable(problem)
     answers = [pickle.loads(bytes(answer)) for answer, _ in rows]
     # First of all: who has what he wants from the tasks takes no results any more.
-    _tell_lost([attempt for _, _, attempt in answers if attempt])
+    again = [(group, answer[2]) for group, answer in zip(groups, answers, strict=True) if answer[2]]
+    _tell_lost([tasks.label(item) for group, _ in again for item in group], [n for _, n in again])
     for results, failure, _ in answers:
         yield from results
         if failure is not None:
@@ -88,16 +91,22 @@ def _unpacked(payload: bytes) -> tuple[Callable[[Any], Any], list[list[Any]]]:
     return task, groups
 
 
-def _tell_lost(attempts: Sequence[int]) -> None:
-    """One line for all tasks that ran again: an executor that is killed takes several along."""
+def _tell_lost(names: Sequence[str], attempts: Sequence[int]) -> None:
+    """One line for all tasks that ran again: an executor that is killed takes several along.
+
+    Why each of them ran again is known to its executor only, which may be gone.
+    """
     if not attempts:
         return
     many = f"{len(attempts)} tasks were" if len(attempts) > 1 else "a task was"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     log.warning(
         "Spark: %s lost, up to %d times, and ran again: a process or executor was killed, or a"
-        " connection was lost",
+        " connection was lost: %s%s",
         many,
         max(attempts),
+        ", ".join(names[:_NAMED]),
+        more,
     )
 
 
