@@ -8,7 +8,7 @@ because a table is not replicated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import psycopg
@@ -19,6 +19,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import first, records, translated
 from londiste.errors import LondisteError, StateError, UnknownTable
+from londiste.handlers.base import literal
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
@@ -26,12 +27,16 @@ from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import PendingForeignKey
 from londiste.replication.patterns import table_meant
+from londiste.replication.tablesync import child_rows
 from londiste.replication.tablesync.add_foreign_key import add_foreign_key
 
 
 @dataclass(frozen=True)
 class KeyFacts:
-    """The stored facts of one key; fields as in ``foreign_key_states``."""
+    """The stored facts of one key; fields as in ``foreign_key_states``.
+
+    to_in_children -- a handler stores the rows of the referenced table in child tables.
+    """
 
     from_table: str
     to_table: str
@@ -47,6 +52,7 @@ class KeyFacts:
     from_states: Sequence[str] = ()
     to_states: Sequence[str] = ()
     checking_since: datetime | None = None
+    to_in_children: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ def judge(one: KeyFacts) -> KeyState:
         return KeyState("active")
     if one.there and one.checking_since is not None:
         return KeyState("checking", "its rows are being validated")
+    if one.to_in_children:
+        return _never(one)
     if one.there and not one.pending:
         table = TableName.parse(one.from_table).quoted
         return KeyState(
@@ -100,6 +108,27 @@ def judge(one: KeyFacts) -> KeyState:
     return KeyState("pending", "the worker restores it next", mend, by_hand=True)
 
 
+def _never(one: KeyFacts) -> KeyState:
+    """The state of a key that is not valid as long as the referenced rows are in child tables."""
+    why = child_rows.no_reference(one.to_table)
+    table = TableName.parse(one.from_table).quoted
+    ends = []
+    if one.there:
+        ends.append(f"alter table {table} drop constraint {quote(one.name)}")
+    if one.pending:
+        ends.append(
+            f"delete from londiste.pending_fkeys where from_table = {literal(one.from_table)}"  # noqa: S608
+            f" and fkey_name = {literal(one.name)}"
+        )
+    state = "pending" if not one.there else "unchecked" if one.pending else "not valid"
+    return KeyState(
+        state,
+        why,
+        "store them in the table itself: londiste change-handler; or give up the key: "
+        + "; ".join(ends),
+    )
+
+
 def _reasons(one: KeyFacts) -> list[str]:
     """Why it cannot be restored now."""
     reasons = []
@@ -120,6 +149,8 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     Raises UnknownTable for a name that has no key and is no local table.
     """
     found = records(conn, KeyFacts, "foreign_key_states", queue=queue)
+    spread = {str(name) for name in child_rows.unreferable(conn)}
+    found = [replace(one, to_in_children=one.to_table in spread) for one in found]
     if not names:
         return found
     known = {str(t.dest) for t in tables.get_table_list(conn, queue) if t.local}
@@ -172,11 +203,12 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
 def plan_end(sites: Connections, node: str, dsn: str, queue: str) -> list[Step]:
     """The steps that restore all keys before the node is dropped; no worker restores them later.
 
-    Includes keys that the worker is validating.  Keys of tables in copy are left to ``DropNode``.
+    Includes keys that the worker is validating.  Keys of tables in copy, and those that never
+    become valid, are left to ``DropNode``.
     """
     steps: list[Step] = []
     for one in collect(sites.at(dsn), queue):
-        if one.pending and not _reasons(one):
+        if one.pending and not one.to_in_children and not _reasons(one):
             key = (node, dsn, TableName.parse(one.from_table), one.name)
             steps += [MakeKey(*key), CheckKey(*key)]
     return steps

@@ -9,10 +9,10 @@ from __future__ import annotations
 from londiste.cascade import sqlapi as nodes
 from londiste.db import catalog
 from londiste.db.connection import Connection
-from londiste.db.names import quote
-from londiste.db.queries import tuples
+from londiste.db.names import TableName, quote
+from londiste.db.queries import fetch, tuples
 from londiste.errors import StateError
-from londiste.replication.model import ReplicatedTable
+from londiste.replication.model import ReplicatedTable, decode_attrs
 
 
 def has_some(conn: Connection, table: ReplicatedTable, *, root: bool) -> bool:
@@ -23,6 +23,25 @@ def has_some(conn: Connection, table: ReplicatedTable, *, root: bool) -> bool:
     if not table.in_children:
         return False
     return not root or bool(tuples(conn, "has_children", relation=table.dest.quoted)[0][0])
+
+
+def no_reference(name: object) -> str:
+    """Why no foreign key to a table of ``unreferable`` is valid."""
+    return (
+        f"the rows of table {name} are in partitions, where PostgreSQL does not look for referenced"
+        " rows"
+    )
+
+
+def unreferable(conn: Connection) -> frozenset[TableName]:
+    """Tables of this node whose rows are in child tables, by their names in this database."""
+    found = set()
+    for row in fetch(conn, "tables_of_handlers"):
+        name = TableName.parse(row["name"])
+        table = ReplicatedTable(name, name, local=True, attrs=decode_attrs(row["attrs"]))
+        if table.in_children and (row["children"] or not row["root"]):
+            found.add(name)
+    return frozenset(found)
 
 
 def refusal(

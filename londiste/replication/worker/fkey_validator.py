@@ -24,7 +24,7 @@ from londiste.db.connection import Connection, session
 from londiste.errors import AccessDenied, LondisteError, from_database
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import PendingForeignKey, ReplicatedTable
-from londiste.replication.tablesync import states
+from londiste.replication.tablesync import child_rows, states
 from londiste.replication.tablesync.add_foreign_key import add_foreign_key
 from londiste.replication.tablesync.copy_steps import (
     FOREIGN_KEYS,
@@ -70,6 +70,8 @@ class ForeignKeys:
         self._lock_timeout = lock_timeout
         self._answer_seconds = answer_seconds
         self._ok: frozenset[str] = frozenset()
+        #: Keys that never become valid, which were told.
+        self._never: set[PendingForeignKey] = set()
         self._next = 0.0
         self._thread: threading.Thread | None = None
         self._conn: Connection | None = None
@@ -114,7 +116,16 @@ class ForeignKeys:
         """Adds the keys that can be added.  Returns those still to be validated."""
         by_dest = {table.dest: table for table in known}
         result = []
-        for key in tables.get_valid_pending_fkeys(conn, self._queue):
+        keys = tables.get_valid_pending_fkeys(conn, self._queue)
+        spread = child_rows.unreferable(conn) if keys else frozenset()
+        told, self._never = self._never, {key for key in keys if key.to_table in spread}
+        for key in keys:
+            if key in self._never:
+                if key not in told:
+                    why = child_rows.no_reference(key.to_table)
+                    where = key.from_table
+                    log.warning("table %s: foreign key %s stays dropped: %s", where, key.name, why)
+                continue
             try:
                 while statement := tables.restore_table_fkey(
                     conn, key.from_table, key.name, lazy=True

@@ -8,7 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.replication.commands.fkeys import KeyFacts, judge
+from londiste.orchestration.connections import Connections
+from londiste.replication import sqlapi
+from londiste.replication.commands.fkeys import KeyFacts, judge, plan_end
+from londiste.replication.model import encode_attrs
+from londiste.replication.worker.fkey_validator import ForeignKeys
 from tests.fixtures.cascade import CommandLine, Node, Nodes
 from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.waiting import wait_for
@@ -96,6 +100,35 @@ def test_a_key_without_replication_is_named_kept_and_made_on_request(
     assert londiste(leaf.db, "fkeys", "--restore", "--dry-run").out == "nothing to do\n"
 
 
+def test_a_key_to_a_table_in_partitions_is_told_once_and_not_tried(
+    leaf: Node, londiste: CommandLine, caplog: pytest.LogCaptureFixture
+) -> None:
+    take_off(leaf, "public.b", "B's a")
+    leaf.db.execute("create table a_2024 () inherits (a)")
+    leaf.db.execute(
+        "update londiste.table_info set table_attrs = %s where table_name = 'public.a'",
+        encode_attrs({"handler": "yearly_field(part_field=n n)"}),
+    )
+    keys = ForeignKeys(leaf.dsn, "q", lock_timeout=10)
+    with leaf.connect(autocommit=True, replica=True) as conn:
+        known = sqlapi.get_table_list(conn, "q")
+        # The worker looks again when the set of tables in sync is another one.
+        for some in (known, known[:1], known):
+            keys.look_after(conn, some)
+    assert not keys.busy
+    (said,) = [r.getMessage() for r in caplog.records if "B's a" in r.getMessage()]
+    row = states(leaf, londiste)["B's a"]
+    assert row["state"] == "pending"
+    assert row["why"] in said and "the rows of table public.a are in partitions" in row["why"]
+    assert row["do"] in londiste(leaf.db, "check").out
+    done = londiste(leaf.db, "fkeys", "--restore")
+    assert done.code == 0 and row["why"] in done.err
+    with Connections(name="tests") as sites:
+        assert plan_end(sites, "leaf", leaf.dsn, "q") == []
+    leaf.db.execute(row["do"].rpartition(": ")[2])
+    assert "B's a" not in states(leaf, londiste)
+
+
 def test_a_locked_table_is_waited_for_within_the_limit(leaf: Node, londiste: CommandLine) -> None:
     take_off(leaf, "public.b", "B's a")
     with psycopg.connect(leaf.dsn) as writer:
@@ -137,6 +170,13 @@ def test_every_state_says_why_and_what_helps() -> None:
     gone = judge(KeyFacts("s.a", "s.b", "k", there=False, valid=False, pending=True,
                           to_exists=False, to_replicated=False))  # fmt: skip
     assert (gone.why, gone.by_hand) == ("table s.b does not exist", False)
+    parts = judge(KeyFacts("s.a", "s.b", "k'", there=False, valid=False, pending=True,
+                           to_in_children=True))  # fmt: skip
+    assert (parts.state, parts.by_hand) == ("pending", False)
+    assert parts.do.endswith("where from_table = 's.a' and fkey_name = 'k'''")
+    made = KeyFacts("s.a", "s.b", "k", valid=False, to_in_children=True)
+    assert judge(made).state == "not valid"
+    assert judge(made).do.endswith(': alter table "s"."a" drop constraint "k"')
     alone = judge(KeyFacts("s.a", "s.b", "k", there=False, valid=False, pending=True,
                            to_replicated=False))  # fmt: skip
     assert alone.by_hand
