@@ -29,13 +29,7 @@ def source_table(sides: CopySessions) -> TableName | None:
     """The table on the provider; None while the provider's own copy is not complete."""
     for found in tables.get_table_list(sides.provider, sides.queue):
         if found.name == sides.name:
-            refused = child_rows.refusal(
-                sides.provider,
-                sides.queue,
-                found,
-                sides.source_node,
-                f"londiste resync {argument(sides.name)} --find-copy-node",
-            )
+            refused = child_rows.copy_refusal(sides.provider, sides.queue, found, sides.source_node)
             if refused is not None:
                 raise refused
             ready = found.local and states.from_text(found.state) == states.Ok()

@@ -37,7 +37,7 @@ from londiste.replication.model import (
     with_trigger,
 )
 from londiste.replication.patterns import Pattern, select, unknown_table
-from londiste.replication.tablesync import child_rows, copied_rows
+from londiste.replication.tablesync import child_rows, copied_rows, copy_source
 from londiste.replication.tablesync.cancel import CopiedBelow, CopyAgain, copy_error
 
 _LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
@@ -115,6 +115,7 @@ def plan(
             )
         if again:
             filter_checks.refuse_shared(sites, node, dsn, name, table.dest, wants)
+            copy_source.require_rows(sites.at, sites.reach, node, table)
         if again and not wants.whole:
             provider = sites.reach(node.provider_location, node.provider)
             theirs = tables.get_table(sites.at(provider), queue, name)

@@ -73,8 +73,7 @@ def plan(
                 hint=f"londiste change-handler {argument(name)}",
             )
         copied_rows.require_known(local, queue, mine[name])
-        if copy_node:
-            copy_source.find(sites.at, sites.reach, node.provider_location, queue, name, copy_node)
+        copy_source.require_rows(sites.at, sites.reach, node, mine[name], copy_node)
     steps: list[Step] = [
         Resync(node.name, dsn, queue, name, copy_mode, copy_node, mine[name].dest)
         for name in picked.chosen

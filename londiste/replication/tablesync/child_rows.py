@@ -9,7 +9,7 @@ from __future__ import annotations
 from londiste.cascade import sqlapi as nodes
 from londiste.db import catalog
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import fetch, tuples
 from londiste.errors import StateError
 from londiste.replication.model import ReplicatedTable, decode_attrs
@@ -59,6 +59,14 @@ def refusal(
         detail=f"its handler there is {table.attrs.get('handler')}; a copy reads the table itself",
         hint=collect(conn, table, node) if root else hint,
     )
+
+
+def copy_refusal(
+    conn: Connection, queue: str, table: ReplicatedTable, node: str
+) -> StateError | None:
+    """The ``refusal`` of a table that is to be copied again."""
+    hint = f"londiste resync {argument(table.name)} --find-copy-node"
+    return refusal(conn, queue, table, node, hint)
 
 
 def collect(conn: Connection, table: ReplicatedTable, node: str) -> str:

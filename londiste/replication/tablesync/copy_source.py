@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import NodeType
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.errors import BadOption, StateError
+from londiste.errors import BadOption, NodeUnreachable, StateError
 from londiste.handlers.base import TableRules
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
@@ -115,6 +115,34 @@ def find(
         if info.type is NodeType.ROOT:
             raise _none(table, wanted, passed)
         location = info.provider_location
+
+
+def require_rows(
+    at: Callable[[str], Connection],
+    reach: Callable[[str], str],
+    node: NodeInfo,
+    table: ReplicatedTable,
+    wanted: str = "",
+) -> None:
+    """Raises StateError where another copy of a table of ``node`` would find no rows.
+
+    at, reach -- as in ``find``.
+    wanted -- its source from now on.  '': the one that it has, which need not respond now.
+    """
+    source = wanted or table.attrs.get(ATTR, "")
+    try:
+        if wanted or source not in ("", node.provider):
+            find(at, reach, node.provider_location, node.queue, table.name, source)
+            return
+        conn = at(reach(node.provider_location))
+        theirs = tables.get_table(conn, node.queue, table.name)
+    except NodeUnreachable:
+        if wanted:
+            raise
+        return
+    refused = child_rows.copy_refusal(conn, node.queue, theirs, node.provider) if theirs else None
+    if refused is not None:
+        raise refused
 
 
 def _none(table: TableName, wanted: str, passed: list[str]) -> StateError:

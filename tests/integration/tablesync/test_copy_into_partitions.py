@@ -117,6 +117,11 @@ def test_a_root_that_was_a_branch_with_partitions_is_no_source(line: Line) -> No
     assert "rows in partitions" in line.here(leaf, "add-table", "t").err
     run(line, leaf, "add-table", "t", "--expect-sync")
     leaf.database.execute("update londiste.table_info set merge_state = 'ok'")
+    for command in (("resync",), ("change-handler", "--where", "id > 0")):
+        done = line.here(leaf, *command, "t")
+        assert done.code != 0 and "table public.t of node root has its rows" in done.err, str(done)
+    state = "select merge_state from londiste.table_info"
+    assert leaf.database.value(state) == "ok"
     done = line.here(leaf, "compare", "t")
     assert done.code != 0 and "the root has its rows in partitions" in done.err, str(done)
     done = line.here(root, "change-handler", "t")
@@ -131,6 +136,12 @@ def test_a_root_that_was_a_branch_with_partitions_is_no_source(line: Line) -> No
     root.database.execute("drop table t_2024_01")
     assert whole_tables(conn, "line") == {name: name}
     conn.close()
+    run(line, leaf, "resync", "t")
+    # A provider that does not respond is what the copy waits for.
+    leaf.database.execute("update londiste.table_info set merge_state = 'ok'")
+    leaf.database.execute("update pgq_node.node_location set node_location = 'host=/nonexistent'")
+    run(line, leaf, "resync", "t")
+    assert leaf.database.value(state) is None
 
 
 def test_a_copy_from_such_a_root_keeps_what_is_there(nodes: Nodes) -> None:
