@@ -27,9 +27,8 @@ from londiste.replication.tablesync.states import described
 _SHOWN = 5
 #: Removes a blocker that ends by itself.
 WAIT = "wait-sync"
-_CHOICES = frozenset(
-    {table_rules.HANDLER, table_rules.WHERE, table_rules.COLUMNS, table_rules.SKIP_COLUMNS}
-)
+_FILTERS = frozenset({table_rules.WHERE, table_rules.COLUMNS, table_rules.SKIP_COLUMNS})
+_CHOICES = _FILTERS | {table_rules.HANDLER}
 
 
 @dataclass(frozen=True)
@@ -86,22 +85,16 @@ def findings(
                     f"table {table.name} is not in sync: it {described(here.state)}", "wait-sync"
                 )
             )
-        elif _holds_less(here, theirs.get(table.name)):
-            found.append(
-                PromotionBlocker(
-                    f"{node} replicates only a subset of table {table.name}",
-                    f"change-handler {argument(table.name)} --where '' --columns ''"
-                    " --skip-columns ''",
-                )
-            )
         elif here.in_children:
             found.append(
                 PromotionBlocker(
                     f"table {table.name} of {node} has its rows in partitions, which neither"
                     " capture nor copies of the other nodes read",
-                    f"change-handler {argument(table.name)}",
+                    _whole(here),
                 )
             )
+        elif other := _other_rows(node, here, theirs.get(table.name)):
+            found.append(PromotionBlocker(other, _whole(here)))
         elif table.name in above:
             found.append(
                 PromotionBlocker(
@@ -283,12 +276,34 @@ def _require_captures(here: Connection, name: str, *, force: bool, warn: Warn) -
         raise replication_role.refusal(one, what, name, then)
 
 
-def _holds_less(here: ReplicatedTable, there: ReplicatedTable | None) -> bool:
-    """Whether the node replicates less than the root has."""
-    if there is not None and here.attrs == there.attrs:
-        return False
+def _other_rows(node: str, here: ReplicatedTable, there: ReplicatedTable | None) -> str:
+    """Pure: why the rows of a table are not those of the root; '' where they are.
+
+    there -- the table of the root.  Equal attributes mean equal rows, but for a handler that takes
+        every event: on the root it has no effect.
+    """
+    less = f"{node} replicates only a subset of table {here.name}"
+    same = there is not None and here.attrs == there.attrs
     try:
-        return not here.holds.whole
+        rules = here.holds
     except BadOption:
         # A handler that is not known to this process: what it holds cannot be said.
-        return True
+        return "" if same else less
+    if same and rules.events is None:
+        return ""
+    if not rules.whole:
+        return less
+    if rules.incomparable:
+        return (
+            f"table {here.name} of {node} does not have the rows of the root: {rules.incomparable}"
+        )
+    return ""
+
+
+def _whole(table: ReplicatedTable) -> str:
+    """The command, without its first ``londiste``, that makes a table equal to that of the root."""
+    change = f"change-handler {argument(table.name)}"
+    if not table.attrs.keys() & _FILTERS:
+        return change
+    handler = " --handler londiste" if table_rules.HANDLER in table.attrs else ""
+    return f"{change}{handler} --where '' --columns '' --skip-columns ''"

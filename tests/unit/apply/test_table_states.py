@@ -357,3 +357,35 @@ def test_a_node_with_a_table_in_partitions_is_not_ready_to_be_the_root() -> None
         [blocker] = readiness.findings("branch", [old], [new], None, (), {}, {})
         assert "has its rows in partitions" in blocker.problem
         assert blocker.mend == "change-handler public.orders"
+
+
+@pytest.mark.parametrize(
+    ("handler", "problem"),
+    [
+        ("direct(skip_fields=secret)", "branch replicates only a subset of table public.orders"),
+        (
+            "direct(event_types=I,U)",
+            "table public.orders of branch does not have the rows of the root: it writes I, U"
+            " events only",
+        ),
+        (
+            "applyfn(func_name=public.f)",
+            "table public.orders of branch does not have the rows of the root: a function applies"
+            " its events",
+        ),
+        ("qsplitter(queue=other)", "branch replicates only a subset of table public.orders"),
+        ("direct(row_mode=keep_latest)", ""),
+        ("multimaster(timefield=at)", ""),
+        ("nop", ""),
+    ],
+)
+def test_a_handler_whose_rows_are_others_is_no_root(handler: str, problem: str) -> None:
+    name = TableName("public", "orders")
+    new = ReplicatedTable(name, name, local=True, state="ok", attrs={"handler": handler})
+    # With the same handler, which has no effect on the root, it is not another.
+    found = readiness.findings("branch", [new], [new], None, (), {}, {})
+    assert [one.problem for one in found] == [problem] * bool(problem)
+    if problem:
+        other = readiness.findings("branch", [replace(new, attrs={})], [new], None, (), {}, {})
+        assert other == found
+        assert found[0].mend == "change-handler public.orders"
