@@ -368,7 +368,7 @@ class CopyProcess:
                             extra={"error": failure},
                         )
                 with contextlib.suppress(LondisteError, psycopg.Error):
-                    copy.note_error(failure)
+                    copy.note_error(failure, trouble.same)
                 took = time.monotonic() - began
                 self._waiting.add(name)
                 # A table that has not begun yet takes the place at once.

@@ -39,7 +39,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.sqlapi import StateMove
-from londiste.replication.tablesync import copied_rows, states
+from londiste.replication.tablesync import copied_rows, states, stopped
 from londiste.replication.tablesync.states import (
     By,
     CatchingUp,
@@ -98,10 +98,13 @@ class TableCopy:
         finally:
             self.sides.close()
 
-    def note_error(self, error: LondisteError) -> None:
-        """Stores why the copy does not continue, for status."""
+    def note_error(self, error: LondisteError, times: int) -> None:
+        """Stores why the copy does not continue, for status.
+
+        times -- how often in a row.
+        """
         hint = error.hint or "correct it; the copy then continues automatically"
-        text = f"{stored_error(error)}; {hint}"
+        text = stopped.stored(stored_error(error), hint, error, times)
         self._noted = True
         with session(
             self.job.db,

@@ -51,9 +51,13 @@ def pause(failures: int, *, longest: float = LONGEST_PAUSE, chance: float = 1.0)
 
 @dataclass
 class Trouble:
-    """Failures in a row: number, start, and the last message."""
+    """Failures in a row: number, start, and the last message.
+
+    same -- how many of the last ones in a row have that message.
+    """
 
     failures: int = 0
+    same: int = 0
     since: datetime | None = None
     message: str = ""
 
@@ -64,6 +68,7 @@ class Trouble:
         """
         same = error.message == self.message
         self.failures += 1
+        self.same = self.same + 1 if same else 1
         self.since = self.since or datetime.now().astimezone()
         self.message = error.message
         return not same or self.failures & (self.failures - 1) == 0

@@ -12,12 +12,17 @@ from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
 from londiste.copy.status import TableStatus
 from londiste.copy.status import collect as copies_of
+from londiste.errors import StateError
 from londiste.monitor import lag
 from londiste.monitor.lag import Position
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.daemons import worker_runs
 from londiste.pgq import queues
 from londiste.replicate.databases import Replication, node_of
 from londiste.replication import sqlapi as tables
+from londiste.replication.tablesync import wait
+from londiste.replication.tablesync.states import By, from_text, may_take_batch
+from londiste.replication.tablesync.stopped import remedy
 
 #: Seconds after the longest time until a tick after which its lack is reported.
 _TICK_PATIENCE = 10.0
@@ -35,6 +40,7 @@ class NodeState:
     tick_age -- seconds since the newest; no_ticker -- the ticker has ended, or hangs.
     copies -- the tables that are not in sync.
     errors -- of its worker and its copies.
+    halted -- its worker has stopped at an event, and waits for a decision: which one.
     """
 
     name: str
@@ -49,6 +55,7 @@ class NodeState:
     no_ticker: bool = False
     errors: tuple[str, ...] = ()
     copies: tuple[TableStatus, ...] = ()
+    halted: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -60,6 +67,21 @@ class NodeState:
         """Whether all tables are in sync, and no event waits."""
         caught_up = self.root or (self.ticks is not None and self.ticks <= 1 and self.events == 0)
         return caught_up and not self.waiting and self.ok == self.tables and not self.errors
+
+    @property
+    def stopped(self) -> dict[str, tuple[str, str]]:
+        """The tables whose copy an operator has to continue: the reason and the remedy."""
+        found = {copy.table: remedy(copy.error) for copy in self.copies}
+        return {table: why for table, why in found.items() if why is not None}
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing more gets in sync until an operator acts."""
+        held = any(
+            copy.table in self.stopped and not may_take_batch(By.MAIN, from_text(copy.state))
+            for copy in self.copies
+        )
+        return bool(self.halted) or held or 0 < len(self.stopped) == self.tables - self.ok
 
 
 def line(state: NodeState, *, lag_known: bool = True) -> str:
@@ -104,6 +126,31 @@ def _of_ticks(state: NodeState) -> str:
     if state.seconds is not None:
         parts.append(f"{state.seconds:.1f} s")
     return f"behind by {', '.join(parts)}"
+
+
+def stop_waiting(found: Sequence[NodeState], again: str) -> StateError | None:
+    """Pure: why the nodes do not get in sync, if all that are not wait for an operator.
+
+    again -- the command that continues.
+    """
+    late = [one for one in found if not one.in_sync]
+    if not late or not all(one.at_rest for one in late):
+        return None
+    what, why, do = [], [], []
+    for one in late:
+        if one.halted:
+            what.append(f"the worker of {one.name}")
+            why.append(f"{one.name}: {one.halted}")
+            do.append("londiste events show")
+        for table, (reason, hint) in one.stopped.items():
+            what.append(f"the copy of table {table} to {one.name}")
+            why.append(reason)
+            do.append(hint)
+    return StateError(
+        f"an operator has to continue {', '.join(what)}",
+        detail="; ".join(dict.fromkeys(why)),
+        hint=f"{'; '.join(dict.fromkeys(do))}; then {again}",
+    )
 
 
 def overdue(waiting: int, age: float, max_lag: float, ticker: Life) -> bool:
@@ -196,6 +243,7 @@ def _total(states: Sequence[NodeState]) -> NodeState:
         tick_age=max(one.tick_age for one in states),
         no_ticker=any(one.no_ticker for one in states),
         errors=tuple(text for one in states for text in one.errors),
+        halted=next((one.halted for one in states if one.halted), ""),
         copies=tuple(copy for one in states for copy in one.copies),
     )
 
@@ -254,14 +302,30 @@ def look_at_target(sites: Connections, target: Endpoint, queue: str) -> NodeStat
     """Asks a target alone; its lag is unknown."""
     conn = sites.at(target.dsn)
     mine = [t for t in tables.get_table_list(conn, queue) if t.local]
-    errors = tuple(
-        c.cur_error.splitlines()[0] for c in nodes.get_consumer_info(conn, queue) if c.cur_error
-    )
+    failing = {c.name: c.cur_error for c in nodes.get_consumer_info(conn, queue) if c.cur_error}
+    why = wait.find(conn, queue) if target.worker in failing else None
     return NodeState(
         name=target.name,
         root=False,
         tables=len(mine),
         ok=sum(t.state == "ok" for t in mine),
-        errors=errors,
+        errors=tuple(text.splitlines()[0] for text in failing.values()),
         copies=tuple(copies_of(conn, queue, target.worker, lag=False).tables),
+        halted=why.reason if why is not None and why.state == "halted" else "",
     )
+
+
+def forget_errors(sites: Connections, replications: Sequence[Replication]) -> None:
+    """Deletes errors of earlier processes: who repeats the command may have removed their cause.
+
+    A worker that runs stores its error once, and deletes it; a copy stores it each time.
+    """
+    for one in replications:
+        for target in one.targets:
+            conn = sites.at(target.dsn)
+            for consumer in nodes.get_consumer_info(conn, one.queue):
+                stale = remedy(consumer.cur_error or "") is not None or (
+                    consumer.name == target.worker and not worker_runs(conn, one.queue)
+                )
+                if consumer.cur_error and stale:
+                    nodes.set_consumer_error(conn, one.queue, consumer.name, None)

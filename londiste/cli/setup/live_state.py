@@ -40,13 +40,15 @@ def stay(
     children: Daemons,
     view: SyncView,
     *,
-    until_sync: bool,
+    until_sync: str,
 ) -> bool:
     """Keeps the daemons running and shows the nodes; False when the nodes are gone.
 
-    until_sync -- returns when all nodes are in sync.
+    until_sync -- returns when all nodes are in sync: the command that does; '' for never.
+
+    Raises StateError when they do not get in sync without an operator.
     """
-    failing, next_watch = "", 0.0
+    failing, next_watch, forgotten = "", 0.0, not until_sync
     sites = replications[0].sites()
     try:
         while not signals.stopping:
@@ -54,6 +56,9 @@ def stay(
                 children.look()
                 next_watch = time.monotonic() + daemons.PERIOD
             try:
+                if not forgotten:
+                    state.forget_errors(sites, replications)
+                    forgotten = True
                 found = state.by_queue(replications, state.look_at_all(sites, replications))
                 failing = ""
             except (LondisteError, psycopg.Error) as error:
@@ -68,6 +73,8 @@ def stay(
                 view(*shown(found))
                 if until_sync and all(one.in_sync for one in found):
                     return True
+                if until_sync and (stopped := state.stop_waiting(found, until_sync)):
+                    raise stopped
             signals.wait(_PERIOD)
         return True
     finally:

@@ -266,8 +266,13 @@ def _run(
         ) as signals,
         daemons.kept(ours.children(replications, verbose=_verbose(context))) as children,
     ):
-        with sync_view(quiet=context.quiet) as view:
-            reached = live_state.stay(replications, signals, children, view, until_sync=once)
+        again = asked.repeated("--once") if once else ""
+        try:
+            with sync_view(quiet=context.quiet) as view:
+                reached = live_state.stay(replications, signals, children, view, until_sync=again)
+        except StateError:
+            _name_the_file(asked)
+            raise
         if not reached:
             output.message("the replication was removed")
             return 0

@@ -7,6 +7,7 @@ import pytest
 from londiste.copy import progress
 from londiste.daemon.signals import Signals
 from londiste.errors import NodeBusy, StateError, UnknownTable
+from londiste.replication.tablesync.stopped import remedy
 from tests.fixtures.copies import ROWS, A, B, Nodes, fill, held, same
 from tests.fixtures.nodes import ret
 from tests.support.waiting import wait_for
@@ -86,7 +87,8 @@ def test_tables_without_a_common_column_are_not_taken_for_copied(nodes: Nodes) -
     )
     nodes.add(A)
     nodes.start()
-    assert "no column in common" in wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    why = wait_for(lambda: remedy(nodes.error(A)), what="the copy to be known as stopped")
+    assert "no column in common" in why[0] and why[1].startswith("make the two definitions match")
     assert nodes.state(A) == "in-copy"
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.cli.setup import live_state
+from londiste.daemon.signals import Signals
+from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.daemons import Daemons, Found
 from londiste.orchestration.steps import execute
+from londiste.replicate.databases import ReplicateSettings, identify
 from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
+from londiste.replication.tablesync.stopped import stored
 from tests.fixtures.cascade import QUEUE, Node, Nodes
 from tests.support.servers.kept_nodes import kept_nodes
 
@@ -63,6 +71,43 @@ def test_a_set_up_that_works_is_not_refused_because_of_its_tables_or_others(
     # Where no selected table is replicated it is a first set-up.
     code, _, said = dry(pair, capsys, "b")
     assert code == 3 and "replication cannot start: tables of the target" in said
+
+
+def test_a_copy_that_only_an_operator_continues_ends_the_wait(
+    pair: tuple[Node, Node], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, leaf = pair
+    settings = ReplicateSettings(queue_name=QUEUE)
+    found = identify(settings, root.dsn, [leaf.dsn])
+    worker = found.targets[0].worker
+    text = stored("no key", "create one", StateError("no key"), 2)
+    leaf.db.execute("update londiste.table_info set merge_state = 'in-copy'")
+
+    def fails() -> None:
+        leaf.db.execute(
+            "insert into pgq_node.local_state (queue_name, consumer_name, provider_node,"
+            " last_tick_id, cur_error) values (%s, %s, 'root', 1, %s)"
+            " on conflict (queue_name, consumer_name) do update set cur_error = %s",
+            *(QUEUE, f"{worker}.copy.public.a", text, text),
+        )
+
+    # The cause of an error of before may be removed: it is not reported until it comes again.
+    fails()
+    looks = 0
+
+    def view(copies: object, lines: object) -> None:
+        nonlocal looks
+        looks += 1
+        if looks > 1:
+            fails()
+
+    children = Daemons([], Found, hint="")
+    with contextlib.closing(Signals()) as signals, pytest.raises(StateError) as error:
+        live_state.stay([found], signals, children, view, until_sync="again")
+    # The look after it came again.
+    assert looks == 3
+    assert error.value.message == "an operator has to continue the copy of table public.a to leaf"
+    assert error.value.hint == "create one; then again"
 
 
 def test_a_dry_run_shows_what_remains(

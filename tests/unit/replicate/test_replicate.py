@@ -12,8 +12,16 @@ import pytest
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
 from londiste.cli.setup import replicate
+from londiste.copy.status import TableStatus
 from londiste.db.names import TableName
-from londiste.errors import BadOption, UnknownTable
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    NodeUnreachable,
+    StateError,
+    TableChanged,
+    UnknownTable,
+)
 from londiste.replicate import save
 from londiste.replicate.asked import Asked
 from londiste.replicate.created import drop_statements
@@ -25,8 +33,9 @@ from londiste.replicate.databases import (
     state_file,
 )
 from londiste.replicate.setup import Selection
-from londiste.replicate.state import NodeState, line, overdue
+from londiste.replicate.state import NodeState, line, overdue, stop_waiting
 from londiste.replication.patterns import matches
+from londiste.replication.tablesync.stopped import remedy, stored
 
 NAMES = [TableName("public", "a"), TableName("public", "log_1"), TableName('S "x"', "B c")]
 
@@ -101,6 +110,48 @@ def test_in_sync_means_all_tables_no_event_and_no_error() -> None:
         NodeState("b", False, 1, 1, 0, 0, None, 1, 65.0),
     ):
         assert not other.in_sync
+
+
+def test_the_wait_ends_when_every_node_waits_for_an_operator() -> None:
+    def copy(table: str, failed: bool, state: str = "in-copy") -> TableStatus:
+        error = (
+            stored("no key", "create one", StateError("no key"), 2) if failed else "no key; wait"
+        )
+        return TableStatus(table, state, error=error)
+
+    def node(ok: int, *copies: TableStatus, halted: str = "") -> NodeState:
+        return NodeState("b", False, 3, ok, 0, 0, copies=copies, errors=("e",), halted=halted)
+
+    root, synced = NodeState("a", True, 3, 3), NodeState("c", False, 3, 3, 0, 0)
+    for going in (
+        [synced],
+        [node(2, copy("s.t", False))],
+        # Another table is being copied, or another node gets in sync.
+        [node(1, copy("s.t", True), copy("s.u", False))],
+        [node(2, copy("s.t", True)), node(2, copy("s.t", False))],
+    ):
+        assert stop_waiting([root, *going], "again") is None
+    for ended in (
+        [synced, node(2, copy("s.t", True))],
+        # The worker waits at the hand-over tick of this copy.
+        [node(1, copy("s.t", True, "do-sync:7"), copy("s.u", False, "catching-up"))],
+    ):
+        error = stop_waiting([root, *ended], "again")
+        assert error is not None and error.exit_code == 3
+        assert error.message == "an operator has to continue the copy of table s.t to b"
+        assert (error.detail, error.hint) == ("no key", "create one; then again")
+    halted = stop_waiting([node(3, halted="halted at event 7 of s.t")], "again")
+    assert halted is not None and halted.hint == "londiste events show; then again"
+    assert halted.detail == "b: halted at event 7 of s.t"
+
+
+def test_an_error_stops_a_copy_if_it_comes_again_and_does_not_pass() -> None:
+    def stops(error: LondisteError, times: int) -> bool:
+        return remedy(stored("what", "do it", error, times)) == ("what", "do it")
+
+    assert stops(StateError("x"), 2)
+    assert not stops(StateError("x"), 1)
+    assert not stops(NodeUnreachable("x"), 9) and not stops(TableChanged("x"), 9)
 
 
 @pytest.mark.parametrize(
