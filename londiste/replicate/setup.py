@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from londiste.cascade.commands import create_node, install_sql
@@ -187,25 +187,43 @@ def left_out(
         for kind, schema, name, why in tuples(conn, "left_out")
         if kind == "r"
     ]
-    return [
-        (name, why)
-        for name, why in rows
-        if name not in known
-        and (not selection.patterns or matches(name, selection.patterns))
-        and selection.wants(name)
-    ]
+    wanted = _selected((name for name, _ in rows), selection) - known
+    return [(name, why) for name, why in rows if name in wanted]
 
 
 def not_replicated(
-    conn: Connection, queues: Sequence[str], selection: Selection
-) -> list[TableName]:
-    """The selected tables of the source that its node does not replicate, for whatever reason."""
+    sites: Connections, replications: Sequence[Replication], selection: Selection
+) -> list[str]:
+    """The selected tables of the source that it, or the named target, does not replicate."""
+    queues = [one.queue for one in replications]
+    conn = sites.at(replications[0].source.dsn)
     known = replicated(conn, queues)
-    there = candidates(conn, queues)
-    if selection.patterns:
-        there = [name for name in there if matches(name, selection.patterns)]
-    others = [name for name in there if name not in known and selection.wants(name)]
-    return sorted({*others, *(name for name, _ in left_out(conn, queues, selection))})
+    others = _selected(candidates(conn, queues), selection) - known
+    others |= {name for name, _ in left_out(conn, queues, selection)}
+    below = lacking(sites, replications, selection)
+    return [*map(str, sorted(others)), *(f"{name} on {target}" for name, target in below)]
+
+
+def lacking(
+    sites: Connections, replications: Sequence[Replication], selection: Selection
+) -> list[tuple[TableName, str]]:
+    """The selected tables that the source replicates and a target does not, with that target."""
+    queues, first = [one.queue for one in replications], replications[0]
+    wanted = _selected(replicated(sites.at(first.source.dsn), queues), selection)
+    return [
+        (name, target.name)
+        for target in first.targets
+        for name in sorted(wanted - replicated(sites.at(target.dsn), queues))
+    ]
+
+
+def _selected(names: Iterable[TableName], selection: Selection) -> set[TableName]:
+    """Pure: those of the tables that the selection names; a pattern may match none."""
+    return {
+        name
+        for name in names
+        if (not selection.patterns or matches(name, selection.patterns)) and selection.wants(name)
+    }
 
 
 def require_condition(conn: Connection, names: Sequence[TableName], where: str) -> None:

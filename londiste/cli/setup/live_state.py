@@ -105,9 +105,7 @@ def compare(replications: Sequence[Replication], selection: setup.Selection) -> 
         output.message(f"tables that differ: {different}")
         return EXIT_DIFFERENT
     with replications[0].sites() as sites:
-        queues = [one.queue for one in replications]
-        conn = sites.at(source.dsn)
-        left = [str(name) for name in setup.not_replicated(conn, queues, selection)]
+        left = setup.not_replicated(sites, replications, selection)
     if left:
         many = "1 table is" if len(left) == 1 else f"{len(left)} tables are"
         output.message(

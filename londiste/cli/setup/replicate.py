@@ -207,6 +207,8 @@ def _status(settings: ReplicateSettings, asked: Asked) -> None:
         )
         with found[0].sites() as sites:
             _warn_left_out(sites, found, asked.selection)
+            for name, below in setup.lacking(sites, found, asked.selection):
+                output.warning(f"table {name} is not replicated on {below}")
     for error in silent.values():
         raise error
 

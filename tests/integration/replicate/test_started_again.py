@@ -15,6 +15,7 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons, Found
 from londiste.orchestration.steps import execute
 from londiste.replicate.databases import ReplicateSettings, identify
+from londiste.replicate.setup import Selection, not_replicated
 from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from londiste.replication.tablesync.stopped import stored
@@ -71,6 +72,19 @@ def test_a_set_up_that_works_is_not_refused_because_of_its_tables_or_others(
     # Where no selected table is replicated it is a first set-up.
     code, _, said = dry(pair, capsys, "b")
     assert code == 3 and "replication cannot start: tables of the target" in said
+
+
+def test_a_table_that_the_target_alone_lacks_is_named(
+    pair: tuple[Node, Node], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, leaf = pair
+    found = identify(ReplicateSettings(queue_name=QUEUE), root.dsn, [leaf.dsn])
+    with found.sites() as sites:
+        assert not_replicated(sites, [found], Selection()) == ["public.b on leaf"]
+        assert not_replicated(sites, [found], Selection(exclude=("b",))) == []
+        assert not_replicated(sites, [found], Selection(patterns=("a",))) == []
+    assert run(cli, ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE, "--status"]) == 0
+    assert "warning: table public.b is not replicated on leaf\n" in capsys.readouterr().err
 
 
 def test_a_copy_that_only_an_operator_continues_ends_the_wait(
