@@ -7,7 +7,6 @@ more than its own timeout.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -19,6 +18,7 @@ from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.connstr.locations import reach, with_parameters
 from londiste.errors import LondisteError, UnknownNode, from_database
+from londiste.orchestration.connections import side_by_side
 
 T = TypeVar("T")
 
@@ -192,7 +192,4 @@ def ask(
             return from_database(error, where=describe_dsn(dsn))
 
     chosen = list(members)
-    if not chosen:
-        return {}
-    with ThreadPoolExecutor(max_workers=min(16, len(chosen))) as pool:
-        return dict(zip((m.name for m in chosen), pool.map(one, chosen), strict=True))
+    return dict(zip((m.name for m in chosen), side_by_side(one, chosen), strict=True))

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -25,6 +26,7 @@ from londiste.db.advisory_lock import job_holder
 from londiste.db.connection import Connection
 from londiste.db.queries import first
 from londiste.errors import LondisteError, TransientError, from_database
+from londiste.orchestration.connections import side_by_side
 
 log = logging.getLogger(__name__)
 
@@ -80,19 +82,31 @@ class Found:
 def ask(questions: Iterable[Question], at: Callable[[str], Connection]) -> Found:
     """Asks each database on its own: one that does not answer conceals nothing about others.
 
-    at -- the connection for a connection string.
+    at -- the connection for a connection string; used by a thread for each string.
     """
-    silent: dict[str, LondisteError] = {}
-    answers: dict[str, list[bool | LondisteError]] = {}
+    of_database: dict[str, list[Question]] = {}
     for one in questions:
-        answer: bool | LondisteError | None = silent.get(one.dsn)
-        if answer is None:
-            try:
-                answer = one.runs(at(one.dsn))
-            except (LondisteError, psycopg.Error) as error:
-                answer = silent[one.dsn] = from_database(error)
-        answers.setdefault(one.daemon, []).append(answer)
+        of_database.setdefault(one.dsn, []).append(one)
+    answers: dict[str, list[bool | LondisteError]] = {}
+    for given in side_by_side(partial(_answers, at=at), list(of_database.values())):
+        for daemon, answer in given:
+            answers.setdefault(daemon, []).append(answer)
     return concluded(answers)
+
+
+def _answers(
+    questions: Iterable[Question], at: Callable[[str], Connection]
+) -> list[tuple[str, bool | LondisteError]]:
+    """The answers of one database, each with its daemon; after an error it is not asked again."""
+    silent: LondisteError | None = None
+    found: list[tuple[str, bool | LondisteError]] = []
+    for one in questions:
+        try:
+            found.append((one.daemon, silent or one.runs(at(one.dsn))))
+        except (LondisteError, psycopg.Error) as error:
+            silent = from_database(error)
+            found.append((one.daemon, silent))
+    return found
 
 
 def concluded(answers: Mapping[str, Sequence[bool | LondisteError]]) -> Found:

@@ -29,7 +29,7 @@ from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.connstr.locations import reach
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, BadOption, LondisteError, NodeUnreachable, StateError
-from londiste.orchestration.connections import Connections
+from londiste.orchestration.connections import Connections, side_by_side
 from londiste.pgq import queues
 from londiste.settings import WorkerSettings
 
@@ -172,15 +172,18 @@ def identify(
 
 def unreachable(settings: ReplicateSettings, dsns: Sequence[str]) -> dict[str, NodeUnreachable]:
     """The databases that do not answer, each with its error."""
-    found: dict[str, NodeUnreachable] = {}
-    for dsn in dsns:
-        parameters(dsn)
+
+    def silence(dsn: str) -> NodeUnreachable | None:
         try:
             with session(dsn, name=NAME, answer_seconds=settings.answer_seconds):
-                pass
+                return None
         except NodeUnreachable as error:
-            found[dsn] = error
-    return found
+            return error
+
+    for dsn in dsns:
+        parameters(dsn)
+    answers = zip(dsns, side_by_side(silence, dsns), strict=True)
+    return {dsn: error for dsn, error in answers if error is not None}
 
 
 def _may_work(dsn: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -14,7 +13,7 @@ from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
 from londiste.errors import InstallError, LondisteError
-from londiste.orchestration.connections import reach
+from londiste.orchestration.connections import reach, side_by_side
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import StatementTiming
@@ -179,8 +178,7 @@ def ask(
         except LondisteError as error:
             return member.name, f"no response: {error.message}"
 
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        return list(pool.map(one, members))
+    return side_by_side(one, members)
 
 
 def _members(dsn: str, queue: str) -> list[Member]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
@@ -13,11 +14,12 @@ from psycopg import conninfo
 from londiste.cascade.commands.endpoint import endpoint
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.db.connection import Connection
 from londiste.errors import NodeUnreachable
 from londiste.migrate import daemons as of_migration
 from londiste.migrate.databases import MigrateSettings, pair
 from londiste.orchestration import daemons
-from londiste.orchestration.daemons import TICKER, Daemons
+from londiste.orchestration.daemons import TICKER, Daemons, Question, ticker_runs
 from londiste.replicate import daemons as of_replication
 from londiste.replicate.databases import ReplicateSettings, Replication
 from tests.fixtures.cascade import QUEUE, Nodes
@@ -70,6 +72,26 @@ def test_a_silent_target_stops_no_restart_elsewhere(
             children.wait()
     (said,) = (one.getMessage() for one in caplog.records if "not monitored" in one.getMessage())
     assert said.startswith("replicate_away: not monitored: node away does not answer")
+
+
+def test_no_database_waits_for_the_answer_of_another(pgq_db: Database) -> None:
+    # Nobody passes it alone.
+    together = threading.Barrier(2, timeout=30)
+
+    def at(dsn: str) -> Connection:
+        together.wait()
+        if dsn == NOWHERE:
+            raise NodeUnreachable("away")
+        return conn
+
+    with pgq_db.connect() as conn:
+        asked = [
+            Question("a", NOWHERE, ticker_runs),
+            Question("b", pgq_db.dsn, ticker_runs),
+            Question("c", NOWHERE, ticker_runs),
+        ]
+        found = daemons.ask(asked, at)
+    assert list(found.unknown) == ["a", "c"] and found.running == set()
 
 
 def test_a_silent_old_database_keeps_the_ticker_of_the_new_one(
