@@ -6,12 +6,14 @@ and uses them for every connection to a node.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from londiste.cascade.commands.endpoint import Endpoint, connections, endpoint, worker_settings
+from londiste.dsn import with_environment
 from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections
 from londiste.settings import WorkerSettings
@@ -94,4 +96,4 @@ def pair(settings: MigrateSettings) -> Pair:
 
 
 def _side(name: str, dsn: str) -> Side:
-    return endpoint(name, dsn, f"migrate_{name}")
+    return endpoint(name, with_environment(dsn, os.environ), f"migrate_{name}")

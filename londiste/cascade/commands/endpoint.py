@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from psycopg import conninfo
 
 from londiste.cascade.commands import location_check
-from londiste.dsn import PLACE_PARAMETERS, parsed, with_environment
+from londiste.dsn import PLACE_PARAMETERS, parsed
 from londiste.orchestration.connections import Connections
 from londiste.settings import WorkerSettings
 
@@ -96,9 +95,10 @@ def public(dsn: str, **more: str) -> str:
 
 
 def endpoint(name: str, dsn: str, worker: str, **more: str) -> Endpoint:
-    """The database of a connection string and the environment.  Raises BadOption.
+    """The database of a connection string, which names its place (``dsn.with_environment``).
+
+    Raises BadOption.
 
     more -- parameters that the stored location needs besides those of the string.
     """
-    dsn = with_environment(dsn, os.environ)
     return Endpoint(name, dsn, location_check.check_location(public(dsn, **more)), worker)

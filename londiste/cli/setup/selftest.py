@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shlex
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from londiste.cli.setup import preflight
 from londiste.daemon.files import write_atomically
 from londiste.daemon.signals import EXIT_INTERRUPTED, Signals
 from londiste.db.names import TableName
-from londiste.dsn import without_secrets
+from londiste.dsn import with_environment, without_secrets
 from londiste.errors import BadOption, TransientError
 from londiste.orchestration.connections import Connections
 from londiste.replicate.databases import ReplicateSettings, Replication
@@ -91,6 +92,7 @@ def selftest(
                 hint=f"create it: mkdir -p {shlex.quote(str(path.parent))}",
             )
     settings = context.settings(SelftestSettings, queue_name=databases.QUEUE)
+    source, target = (with_environment(dsn, os.environ) for dsn in (source, target))
     pair = databases.identify(settings, source, target)
     command = " ".join(
         ["londiste selftest", *(shlex.quote(without_secrets(d)) for d in (source, target))]

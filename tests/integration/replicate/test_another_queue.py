@@ -143,7 +143,7 @@ def test_the_place_that_the_environment_names_is_stored_and_printed(
     assert run(cli, ["replicate", *short, "--status"]) == 0
     words = shlex.split(capsys.readouterr().err.partition("start: ")[2])
     assert [conninfo.conninfo_to_dict(one) for one in words[2:4]] == places
-    found = identify(ReplicateSettings(), short[0], short[1:])
+    found = identify(ReplicateSettings(), words[2], words[3:4])
     assert [conninfo.conninfo_to_dict(one.location) for one in found.all] == places
     nodes = tomllib.loads(save.text(found, Selection()))["nodes"].values()
     assert [conninfo.conninfo_to_dict(one["db"]) for one in nodes] == places

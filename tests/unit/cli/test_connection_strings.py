@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from psycopg import conninfo, pq
 
-from londiste.cascade.commands.endpoint import parameters
+from londiste.cascade.commands.endpoint import endpoint, parameters
 from londiste.cascade.commands.location_check import check_location
 from londiste.cli.daemons.ticker import base_database
 from londiste.daemon.loop import describe
@@ -28,6 +28,7 @@ from londiste.dsn import (
 from londiste.errors import BadOption, LondisteError
 from londiste.lake.settings import LakeSettings
 from londiste.lake.source import options
+from londiste.migrate.databases import MigrateSettings, pair
 
 T = TableName("public", "t")
 # Letters that occur nowhere else in the strings, so that finding one of them is a leak.
@@ -173,3 +174,15 @@ def test_what_the_environment_says_of_the_place_is_in_the_string(dsn: str, compl
     assert with_environment(dsn, ENVIRONMENT) == complete
     assert with_environment(dsn, {}) == dsn
     assert with_environment(dsn, {**ENVIRONMENT, "PGSERVICE": "s"}) == dsn
+
+
+def test_the_environment_is_read_once_where_a_command_gets_its_strings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert endpoint("n", "dbname=x", "w").dsn == "dbname=x"
+    both = pair(MigrateSettings(from_db="dbname=x", to_db="host=b dbname=y"))
+    own = {"port": "6", "user": "u"}
+    assert parameters(both.old.location) == {"dbname": "x", "host": "h", **own}
+    assert parameters(both.new.location) == {"dbname": "y", "host": "b", **own}
