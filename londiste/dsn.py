@@ -138,6 +138,23 @@ def as_location(dsn: str) -> str:
 _VARIABLES = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
 
 
+#: Parameters of a connection string that say which database it is.
+PLACE = ("service", "host", "port", "dbname")
+
+
+def place(dsn: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Pure: which database a connection string means, to compare it with another one.
+
+    Raises BadOption.
+    """
+    found, usual = parsed(dsn), {"port": "5432"}
+    variables = {"service": "PGSERVICE", **_VARIABLES}
+    return tuple(
+        str(found.get(key) or environment.get(variables[key]) or usual.get(key, ""))
+        for key in PLACE
+    )
+
+
 def with_environment(dsn: str, environment: Mapping[str, str]) -> str:
     """Pure: a connection string with the place that libpq takes from the environment.
 

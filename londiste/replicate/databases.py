@@ -28,6 +28,7 @@ from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.connstr.locations import reach
 from londiste.db.queries import tuples
+from londiste.dsn import PLACE
 from londiste.errors import AccessDenied, BadOption, LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections, side_by_side
 from londiste.pgq import queues
@@ -37,8 +38,6 @@ NAME = "londiste replicate"
 _NAME_LENGTH = 40
 #: Each queue is a worker for each node.
 MAX_QUEUES = 32
-#: Parameters of a connection string that say which database it is.
-PLACE = ("service", "host", "port", "dbname")
 
 
 class ReplicateSettings(WorkerSettings):

@@ -6,12 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from londiste.cascade.commands.endpoint import parameters
 from londiste.configfile import toml_value
 from londiste.db.names import TableName
-from londiste.dsn import without_secrets
+from londiste.dsn import place, without_secrets
 from londiste.errors import BadOption
-from londiste.replicate.databases import PLACE, Replication
+from londiste.replicate.databases import Replication
 from londiste.replicate.setup import Selection, Share
 from londiste.replication.patterns import escaped, matches
 
@@ -72,14 +71,8 @@ def concerns(databases: Sequence[str], dsns: Sequence[str]) -> bool:
 
     databases -- those of the file; one that names none is about any.
     """
-    places = [_place(dsn) for dsn in databases]
-    return not places or all(_place(dsn) in places for dsn in dsns)
-
-
-def _place(dsn: str) -> list[str]:
-    found, usual = parameters(dsn), {"port": "5432"}
-    variables = {key: f"PG{key.upper().replace('DBNAME', 'DATABASE')}" for key in PLACE}
-    return [found.get(key) or os.environ.get(variables[key]) or usual.get(key, "") for key in PLACE]
+    places = [place(dsn, os.environ) for dsn in databases]
+    return not places or all(place(dsn, os.environ) in places for dsn in dsns)
 
 
 def require_free(path: Path, content: str) -> None:

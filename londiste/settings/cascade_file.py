@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
 import re
 import stat
 from collections.abc import Collection, Iterator, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from londiste import configfile, wording
-from londiste.dsn import as_location
+from londiste.dsn import as_location, place
 from londiste.errors import BadOption
 from londiste.settings.cascade_keys import (
     CREATE,
@@ -122,6 +123,14 @@ class CascadeFile:
     @property
     def root(self) -> NodeSection:
         return next(node for node in self.nodes.values() if node.role == "root")
+
+    def at(self, dsn: str) -> str | None:
+        """The name of the node in the database of a connection string; None if there is none."""
+        wanted = place(dsn, os.environ)
+        for node in self.nodes.values():
+            if wanted in (place(node.db, os.environ), place(node.location, os.environ)):
+                return node.name
+        return None
 
     def chosen(self, name: str | None, *, section: str, anywhere: bool) -> str:
         """The node, or the job of this kind of program, that a command is about.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypedDict
 
 import click
@@ -18,7 +19,7 @@ from londiste.monitor.doctor.examine import examine
 from londiste.monitor.doctor.fix_script import fix_script
 from londiste.monitor.queues.model import Finding
 from londiste.monitor.queues.rules import worst
-from londiste.settings import WorkerSettings
+from londiste.settings import WorkerSettings, cascade_file
 
 
 class DoctorFinding(TypedDict):
@@ -97,6 +98,8 @@ def doctor(
         )
     settings = None
     if source is None or context.config is not None:
+        if source is not None:
+            context = _of_node(context, target or source)
         settings = context.settings(WorkerSettings, engine=engine)
         engine = settings.engine
     if source is None:
@@ -125,6 +128,14 @@ def doctor(
         output.findings(found, ids=True)
         output.message(_summary(found))
     return int(worst(found))
+
+
+def _of_node(context: options.Context, dsn: str) -> options.Context:
+    """The context of the node in this database, if a cascade's file has it and none is named."""
+    file = cascade_file.read(context.config) if context.config is not None else None
+    if file is None or context.node is not None:
+        return context
+    return replace(context, node=file.at(dsn))
 
 
 def _of_the_settings(settings: WorkerSettings) -> tuple[str, str | None]:

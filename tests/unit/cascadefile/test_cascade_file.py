@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from londiste.cli import cli
+from londiste.cli.errors import run
 from londiste.cli.options import Context, DaemonCall
 from londiste.errors import BadOption
 from londiste.lake.settings import LakeSettings
+from londiste.monitor.queues.model import Finding
 from londiste.settings import (
     DatabaseSettings,
     NodeSettings,
@@ -237,3 +240,29 @@ def test_files_of_a_daemon_are_named_after_file_node_and_program(file: Path) -> 
     found = of.in_background(of.settings(WorkerSettings), DaemonCall(True, False, False, False))
     assert found.pidfile == file.with_name("leaf.pid")
     assert str(found.logfile) == "/var/log/l"
+
+
+def test_doctor_of_two_databases_has_the_settings_of_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cascade.toml"
+    path.write_text(
+        '[queue]\nname = "q"\n[nodes.a]\nrole = "root"\nengine = "spark"\ndb = "host=h dbname=a"\n'
+        '[nodes.b]\nrole = "leaf"\nprovider = "a"\nengine = "local"\ndb = "host=h dbname=b"\n'
+    )
+    engines = []
+
+    def examined(*_: object, engine: str, **more: object) -> list[Finding]:
+        engines.append(engine)
+        return []
+
+    monkeypatch.setattr("londiste.cli.setup.doctor.examine", examined)
+    source, target = "postgresql://h/a", "postgresql://u@h:5432/b"
+    for call in (
+        ["doctor", source, target],
+        ["doctor", target, source],
+        ["--node", "a", "doctor", source, target],
+        ["doctor", source, target, "--engine", "spark"],
+    ):
+        assert run(cli, ["-c", str(path), *call]) == 0
+    assert engines == ["local", "spark", "spark", "spark"]
