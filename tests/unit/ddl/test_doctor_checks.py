@@ -49,6 +49,40 @@ def test_healthy_facts_give_no_finding() -> None:
     assert kinds(Situation(FACTS)) == set()
 
 
+def test_a_replicated_table_of_the_source_is_changed_on_all_nodes() -> None:
+    more, key = replace(T, columns=(*T.columns, ColumnFacts("c d"))), ColumnFacts("id", key=1)
+    for other, add, before in (
+        (more, 'add column {}"c d" integer', ""),
+        (replace(T, columns=(key,)), 'add primary key ("id")', "drop the primary key; then, "),
+    ):
+        statement = f'alter table "public"."t" {add}'
+        pair = replace(HEALTHY, target=changed(FACTS, tables=(other,)))
+        (plain,) = run_checks(pair)
+        assert plain.do.endswith(f"source database: {statement.format('')}")
+        pair = replace(pair, source=changed(FACTS, replicated=frozenset({T.name})))
+        (found,) = (one for one in run_checks(pair) if one.kind == "structure")
+        assert not found.sql and before in found.do
+        command = f"londiste execute --sql '{statement.format('if not exists ')}'"
+        assert found.do.endswith(f": {command}") and "settings of the root" in found.do
+
+
+def test_a_fix_of_a_structure_names_its_side() -> None:
+    for mine, theirs in (
+        (ColumnFacts("c", "bigint"), ColumnFacts("c", "integer")),
+        (ColumnFacts("c", "text"), ColumnFacts("c", "json")),
+        (ColumnFacts("c"), ColumnFacts("c", generated="s")),
+        (ColumnFacts("c", generated="s"), ColumnFacts("c")),
+        (ColumnFacts("c"), ColumnFacts("d", required=True)),
+        (ColumnFacts("c", key=1), ColumnFacts("c")),
+    ):
+        source, target = (
+            changed(FACTS, tables=(replace(T, columns=(c,)),)) for c in (mine, theirs)
+        )
+        found = [one for one in run_checks(Situation(source, target)) if one.kind == "structure"]
+        assert found and all("in the target database: " in one.do for one in found), found
+        assert {one.side for one in found} == {"target"}
+
+
 BOTH = ("source", "target")
 
 

@@ -6,7 +6,8 @@ be silent loss, so these differences are found before the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 
 from londiste.db.names import quote
 from londiste.monitor.doctor.facts import ColumnFacts, Table
@@ -23,15 +24,20 @@ def check(pair: Situation) -> Iterator[Finding]:
         # A copy restores the keys at its end.
         copying = pair.target.more.copying
         there = [table for table in pair.target.tables if table.name not in copying]
-        yield from differing(pair.wanted, there, pair.names)
+        yield from differing(pair.wanted, there, pair.names, pair.source.replicates)
 
 
 def differing(
-    old: Sequence[Table], new: Sequence[Table], names: tuple[str, str] = ("old", "new")
+    old: Sequence[Table],
+    new: Sequence[Table],
+    names: tuple[str, str] = ("old", "new"),
+    replicated: Callable[[Table], bool] = lambda table: False,
 ) -> Iterator[Finding]:
     """Findings about tables that differ; critical where rows would be lost.
 
     names -- of the source database and of the target database.
+    replicated -- whether the source has the table in a queue: ``londiste execute`` changes it, as
+        other nodes have it, too.
     """
     source, target = names
     there = {table.name: table for table in new}
@@ -45,11 +51,10 @@ def differing(
                 table,
                 f"is unlogged in the {target} database",
                 "a crash would empty it",
-                f"there: alter table {table.name.quoted} set logged",
                 side=target,
                 sql=[f"alter table {table.name.quoted} set logged"],
             )
-        yield from _columns(table, other, names)
+        yield from _columns(table, other, names, replicated=replicated(table))
         ours, theirs = other.key, table.key
         if ours != theirs:
             yield _bad(
@@ -57,13 +62,30 @@ def differing(
                 f"has the primary key {_words(theirs)} in the {source} database, {_words(ours)} in"
                 f" the {target} one",
                 "replication finds rows by the primary key, in both directions",
-                "create the same primary key in both databases",
+                _same_key(table, other, names, replicated=replicated(table)),
                 side=target,
                 sql=[_add_key(table)] if theirs and not ours else [],
             )
 
 
-def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Finding]:
+def _same_key(table: Table, other: Table, names: tuple[str, str], *, replicated: bool) -> str:
+    """What to do about different primary keys; '' where a statement in the target says it."""
+    source, target = names
+    if table.key and other.key:
+        return f"in the {target} database: create the primary key {_words(table.key)} instead"
+    if table.key:
+        return ""
+    if not replicated:
+        return f"in the {source} database: {_add_key(other)}"
+    return (
+        f"in the {target} database: drop the primary key; then, with the settings of the root,"
+        f" create it on all nodes: {_execute(_add_key(other))}"
+    )
+
+
+def _columns(
+    table: Table, other: Table, names: tuple[str, str], *, replicated: bool
+) -> Iterator[Finding]:
     source, target = names
     here = {column.name: column for column in other.columns}
     known = {column.name for column in table.columns}
@@ -75,9 +97,8 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
                     table,
                     f"has no column {column.name} in the {target} database",
                     "its values would be lost",
-                    f"there: {(statement := _add_column(table, column))}",
                     side=target,
-                    sql=[statement],
+                    sql=[_add_column(table, column)],
                 )
         elif bool(mine.generated) != bool(column.generated):
             where = target if mine.generated else source
@@ -85,8 +106,8 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
                 table,
                 f"has a column {column.name} that is generated in the {where} database only",
                 "a generated column is not replicated and cannot be written",
-                "change it to be the same in both databases",
-                side=where,
+                f"in the {target} database: change it to be as in the {source} database",
+                side=target,
                 sql=[
                     f"alter table {table.name.quoted} alter column {quote(column.name)}"
                     " drop expression"
@@ -117,22 +138,29 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
                 table,
                 f"has a mandatory column {mine.name} in the {target} database alone",
                 "it is NOT NULL and has no default: no row could be written there",
-                f"there: alter table {table.name.quoted} alter column {quote(mine.name)}"
-                " set default …, or drop the column, or its not null",
+                f"in the {target} database: alter table {table.name.quoted} alter column"
+                f" {quote(mine.name)} set default …, or drop the column, or its not null",
                 side=target,
                 sql=[
                     f"alter table {table.name.quoted} alter column {quote(mine.name)} drop not null"
                 ],
             )
         else:
+            command = _execute(_add_column(table, mine, "if not exists")) if replicated else ""
             yield warning(
                 "structure",
                 f"table {table.name} has a column {mine.name} in the {target} database alone",
                 "it gets its default; values written after the switch are not replicated back",
-                f"accept it, or add the column to the {source} database",
+                "accept it, or add the column "
+                + (
+                    f"to all nodes, with the settings of the root: {command}"
+                    if command
+                    else f"to the {source} database: {_add_column(table, mine)}"
+                ),
                 side=source,
                 object=str(table.name),
-                sql=[_add_column(table, mine)],
+                sql=[] if command else [_add_column(table, mine)],
+                command=command,
             )
 
 
@@ -151,7 +179,6 @@ def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> 
             table,
             what,
             f"not every value fits: {lost}",
-            f"there: {statement}",
             side=target,
             sql=[statement],
         )
@@ -163,15 +190,21 @@ def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> 
         "a value that is invalid there stops the copy or the worker"
         + (f"; of valid values {part}" if part else "")
         + (f"; after a switch: {back}" if back else ""),
-        "use the same type, or check that all values are valid in both",
+        f"check that all values are valid in both, or in the {target} database: {statement}",
         side=target,
         object=str(table.name),
         sql=[statement],
     )
 
 
-def _add_column(table: Table, column: ColumnFacts) -> str:
-    return f"alter table {table.name.quoted} add column {quote(column.name)} {column.type}"
+def _execute(statement: str) -> str:
+    """The command that changes a replicated table on all nodes, in order with its rows."""
+    return f"londiste execute --sql {shlex.quote(statement)}"
+
+
+def _add_column(table: Table, column: ColumnFacts, more: str = "") -> str:
+    words = " ".join(filter(None, ["add column", more, quote(column.name), column.type]))
+    return f"alter table {table.name.quoted} {words}"
 
 
 def _add_key(table: Table) -> str:
@@ -184,7 +217,7 @@ def _words(key: tuple[str, ...]) -> str:
 
 
 def _bad(
-    table: Table, what: str, why: str, do: str, *, side: str = "", sql: Sequence[str] = ()
+    table: Table, what: str, why: str, do: str = "", *, side: str, sql: Sequence[str] = ()
 ) -> Finding:
     return critical(
         "structure",
