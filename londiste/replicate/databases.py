@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.connstr.locations import reach
 from londiste.db.queries import tuples
-from londiste.dsn import PLACE
+from londiste.dsn import PLACE, without_secrets
 from londiste.errors import AccessDenied, BadOption, LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections, side_by_side
 from londiste.pgq import queues
@@ -248,9 +249,28 @@ def _target(
         raise StateError(
             f"{describe_dsn(dsn)} is node {found.name} of queue {queue} already, and does not read"
             f" from {describe_dsn(source.dsn)}",
-            hint="choose another name for the queue: --queue NAME",
+            hint=_instead(found, source, dsn, queue),
         )
     return _endpoint(conn, dsn, found.name, found.worker)
+
+
+def _instead(found: NodeInfo, source: Endpoint, dsn: str, queue: str) -> str:
+    """Pure: what to do about a target that is another node of the queue, or has another provider.
+
+    A provider of the same name as the source is probably the source at an address of before.
+    """
+    other = "choose another name for the queue: --queue NAME"
+    if found.type is NodeType.ROOT:
+        return other
+    if found.provider == source.name:
+        settings = [
+            f"--set={key}={value}"
+            for key, value in (("db", source.location), ("queue_name", queue))
+        ]
+        words = ["londiste", *settings, "move-node", found.provider, source.location]
+        return f"if node {found.provider} has another address now: {shlex.join(words)}; or {other}"
+    words = ["londiste", "replicate", found.provider_location, without_secrets(dsn)]
+    return f"{shlex.join([*words, '--queue', queue])}; or, for another replication, {other}"
 
 
 def connecting_queues(sites: Connections, replications: Sequence[Replication]) -> list[str]:

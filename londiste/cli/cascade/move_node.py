@@ -7,6 +7,7 @@ import click
 from londiste.cascade.commands import move_node as moving
 from londiste.cli import options, output
 from londiste.cli.cascade.common import finish
+from londiste.cli.cascade.restart import restart
 from londiste.cli.plan_output import sites
 from londiste.settings import NodeSettings
 
@@ -39,5 +40,8 @@ def move_node(context: options.Context, node: str, connection: str, how: options
             f"node {node} has its new connection string",
             f"all nodes that answer have the connection string of node {node}, nothing to do",
         )
+        again = restart(where.at(where.reach(connection)), settings.queue_name, connection)
+    if again and not how.explain:
+        output.message(f"workers with the old string: end them, then, for the same tables: {again}")
     if not how.explain:
         moving.refuse_silent(move, node, connection)

@@ -127,6 +127,36 @@ def test_a_table_of_another_queue_is_refused_before_the_first_step(
     said = capsys.readouterr().err
     assert f"table public.t is not added: it is filled from queue {QUEUE} already" in said
     assert "exclude it: --exclude public.t" in said
+    # Its workers have the strings of the command: who moves a node starts them with new ones.
+    front = [f"--set=db={root.dsn}", f"--set=queue_name={replication.queue}"]
+    for one in replication.all:
+        assert run(cli, [*front, "move-node", one.name, one.location]) == 0
+        words = shlex.split(capsys.readouterr().err.partition("for the same tables: ")[2])
+        assert words[2:] == [*(side.location for side in replication.all), "--queue", root.db.name]
+
+
+def test_a_new_address_of_a_provider_is_followed_by_commands_that_are_printed(
+    pair: tuple[Node, Node],
+    new_database: Callable[..., Database],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root, leaf = pair
+    # The target reads from another node.
+    assert run(cli, ["replicate", new_database(pgq=False).dsn, leaf.dsn, "--queue", QUEUE]) == 3
+    words = shlex.split(capsys.readouterr().err.partition("hint: ")[2].partition(";")[0])
+    given = [conninfo.conninfo_to_dict(one) for one in words[2:4]]
+    assert given == [conninfo.conninfo_to_dict(node.dsn) for node in pair]
+    assert [*words[:2], *words[4:]] == ["londiste", "replicate", "--queue", QUEUE]
+    # It knows an address of before.
+    gone = "host=127.0.0.1 port=1 dbname=gone"
+    leaf.db.execute(
+        "update pgq_node.node_location set node_location = %s where node_name = %s", gone, root.name
+    )
+    assert run(cli, ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE]) == 3
+    words = shlex.split(capsys.readouterr().err.partition(" now: londiste ")[2].partition(";")[0])
+    assert run(cli, words) == 0
+    assert "with the old string" not in capsys.readouterr().err
+    assert run(cli, ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE, "--dry-run"]) == 0
 
 
 def test_the_place_that_the_environment_names_is_stored_and_printed(
