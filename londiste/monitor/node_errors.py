@@ -90,10 +90,17 @@ def collect(
     return tuple(errors)
 
 
+def has_queue(conn: Connection, queue: str, info: NodeInfo) -> bool:
+    """Whether a node has its queue: a leaf needs none, that of others may be lost."""
+    return info.type is not NodeType.LEAF and bool(queues.get_queue_info(conn, queue))
+
+
 def unregistered(conn: Connection, queue: str, info: NodeInfo) -> list[tuple[str, str]]:
-    """Errors of a node whose subscribers include one that is no consumer of the queue any more."""
+    """Errors of a node whose queue is lost, or has a subscriber that is no consumer any more."""
     if info.type is NodeType.LEAF:
         return []
+    if not has_queue(conn, queue, info):
+        return [(f"queue {queue}", subscriptions.lost_queue(queue, info))]
     before = nodes.get_subscriber_info(conn, queue)
     consumers = {one.consumer_name for one in queues.get_consumer_info(conn, queue)}
     found = list(subscriptions.unregistered(info.name, before, consumers))

@@ -268,7 +268,8 @@ def collect(
         paused = copies_paused(conn, queue, missing)
         keeper = None
         below: list[Subscriber] = []
-        if info.type is not NodeType.LEAF:
+        has_queue = node_errors.has_queue(conn, queue, info)
+        if has_queue:
             below = nodes.get_subscriber_info(conn, queue)
             keeper = held(queues.get_consumer_info(conn, queue), below)
         seen = consumers.of_node(conn, queue)
@@ -279,7 +280,6 @@ def collect(
         covered = coverage.of_node(conn, queue, listed or ()) if is_audited else []
         if limits is not None:
             differing = {one.table_name: one.differing for one in covered}
-            has_queue = info.type is not NodeType.LEAF
             facts = known(
                 missing,
                 lambda: collect_facts(

@@ -1,4 +1,4 @@
-"""Subscriptions without a reader, which keep events, and readers without a registration."""
+"""Subscriptions without a reader, which keep events; readers without a registration or a queue."""
 
 from __future__ import annotations
 
@@ -53,3 +53,20 @@ def unregistered(
                 f" node {one.name} gets nothing; hint: londiste change-provider --node"
                 f" {argument(one.name)} --provider {argument(node)}",
             )
+
+
+def lost_queue(queue: str, node: NodeInfo) -> str:
+    """Pure: the error of a root or branch that has no queue any more."""
+    if node.type is NodeType.ROOT:
+        drop = f"select pgq_node.drop_node({literal(queue)}, {literal(node.name)})"
+        return (
+            "it does not exist any more: writes to replicated tables may fail, and no node gets"
+            " events;"
+            f" hint: in the database of node {node.name}: {drop}; then create all nodes again,"
+            " first: londiste create-root"
+        )
+    return (
+        "it does not exist any more: the worker fails, and nodes below get no events;"
+        f" hint: londiste drop-node {argument(node.name)}; then create the node again:"
+        " londiste create-branch"
+    )

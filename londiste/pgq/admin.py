@@ -110,8 +110,14 @@ def creating(
 
 
 def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[QueueChange]:
-    """Drops queues.  StateError if consumers or data would be lost and ``force`` is not given."""
+    """Drops queues.
+
+    StateError for the queue of a node, and if consumers or data would be lost and ``force`` is not
+    given.
+    """
     found = [find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
+    for name in found:
+        _refuse_node(conn, name)
     lost = [line for name in found for line in losses(conn, name)]
     if lost and not force:
         raise StateError(
@@ -306,9 +312,6 @@ def workers(conn: Connection, queue: str, consumer: str) -> list[str]:
 def losses(conn: Connection, queue: str) -> list[str]:
     """What is lost when a queue is dropped, one sentence each; empty if nothing is."""
     lost: list[str] = []
-    node = _node(conn, queue)
-    if node is not None:
-        lost.append(f"queue {queue} belongs to node {node[0]} ({node[1]}) of a cascade")
     for consumer in counting.consumers(conn, queue):
         lost.append(
             f"consumer {consumer.consumer_name} is registered, with"
@@ -366,6 +369,17 @@ def _node(conn: Connection, queue: str) -> tuple[str, str] | None:
         return None
     row = first(conn, "queue_node", queue=queue)
     return None if row is None else (str(row[0]), str(row[1]))
+
+
+def _refuse_node(conn: Connection, queue: str) -> None:
+    """Raises StateError for the queue of a node, as ``pgq.drop_queue`` does at the end."""
+    node = _node(conn, queue)
+    if node is not None and node[1] != "leaf":
+        raise StateError(
+            f"queue {queue} belongs to {node[1]} {node[0]} of a cascade",
+            detail="without it writes to replicated tables fail, and nodes below get no events",
+            hint=f"drop the node, and its queue with it: londiste drop-node {argument(node[0])}",
+        )
 
 
 def _require_open(conn: Connection, queue: str, parameter: str) -> None:

@@ -69,7 +69,7 @@ def create(
 @_some
 @options.flag(
     "--drop-consumers",
-    "Proceed even if the queue has consumers or belongs to a node; they are dropped, too.",
+    "Proceed even if the queue has consumers, sinks or delayed events; they are dropped, too.",
     earlier="--force",
 )
 @options.database
@@ -84,7 +84,8 @@ def drop(
 ) -> None:
     """Drop queues with their events, in one transaction.
 
-    A queue with consumers, or of a node, requires --drop-consumers. Prints what is lost.
+    A queue with consumers requires --drop-consumers. Prints what is lost. The queue of a root or
+    branch is dropped with its node: londiste drop-node.
     """
     with opened(ctx, db) as conn:
         changes = admin.dropping(conn, names, force=drop_consumers or how.explain)

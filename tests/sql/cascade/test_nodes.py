@@ -9,6 +9,7 @@ import pytest
 
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_branch, make_leaf, make_root, ret
+from tests.support.queue_steps import refused
 
 
 def info(db: Database, queue: str = "q") -> dict[str, Any]:
@@ -135,6 +136,13 @@ def test_dropping_the_local_node_takes_its_queue_along(pgq_db: Database) -> None
     for table in ("node_info", "local_state", "subscriber_info", "node_location"):
         assert pgq_db.value(f"select count(*) from pgq_node.{table}") == 0
     assert pgq_db.value("select count(*) from pgq.queue") == 0
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_the_queue_of_a_node_is_dropped_with_the_node_only(pgq_db: Database, force: bool) -> None:
+    make_root(pgq_db)
+    with refused("LD100", "queue q belongs to node n1 of a cascade"):
+        pgq_db.execute("select pgq.drop_queue('q', %s)", force)
 
 
 def test_dropping_another_node_ends_its_subscription(pgq_db: Database) -> None:

@@ -10,10 +10,13 @@ as $$
  * x_force -- true: unregister the consumers of the queue first.  false or null: a queue that has
  *     consumers is an error (LD104).
  *
+ * The queue of a root or branch is an error (LD100): captures write into it.  drop_node() drops it.
+ *
  * Waits for transactions that are writing to the queue.
  */
 declare
     v_queue pgq.queue;
+    v_node text;
     v_consumer text;
     v_consumers text[];
     v_table text;
@@ -21,6 +24,18 @@ begin
     select * into v_queue from pgq.queue where queue_name = x_queue_name for update;
     if not found then
         perform pgq._raise_no_queue('No such event queue', x_queue_name);
+    end if;
+    if to_regclass('pgq_node.node_info') is not null then
+        execute 'select n.node_name from pgq_node.node_info n'
+            ' where n.queue_name = $1 and n.node_type in (''root'', ''branch'')'
+            into v_node using x_queue_name;
+    end if;
+    if v_node is not null then
+        raise exception using
+            errcode = 'LD100',
+            message = format('queue %s belongs to node %s of a cascade', x_queue_name, v_node),
+            detail = 'without it writes to replicated tables fail, and nodes below get no events',
+            hint = 'drop the node, and its queue with it: londiste drop-node NODE';
     end if;
 
     select array_agg(c.co_name order by c.co_name)
