@@ -17,6 +17,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.errors import InstallError, StateError, Superseded, UnknownTable, UsageError
 from londiste.pgq import batches, queues
+from londiste.replication import lost_rows
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import child_rows, states
@@ -43,10 +44,10 @@ def require_captured(sides: CopySessions, source_name: TableName) -> None:
     For instance after DROP and CREATE TABLE: a copy of it would become ok and never change again,
     or would spread the loss of a branch.
     """
-    if sides.name in _replaced(sides):
+    if lacks := _lacking(sides).get(sides.name):
         raise StateError(
-            f"table {source_name} of the provider is not the table that was copied there",
-            detail="rows of before are missing in it",
+            f"table {source_name} of the provider {lacks}",
+            detail="rows are missing in it",
             hint="with the settings of the provider: londiste resync"
             f" {argument(sides.name)}; the copy then restarts automatically",
         )
@@ -70,15 +71,15 @@ def lost_captures(sides: CopySessions) -> frozenset[TableName]:
         lost = frozenset(name for name, _ in tables.lost_captures(sides.provider, sides.queue))
     except InstallError:
         lost = frozenset()
-    return lost | _replaced(sides)
+    return lost | _lacking(sides).keys()
 
 
-def _replaced(sides: CopySessions) -> frozenset[TableName]:
+def _lacking(sides: CopySessions) -> dict[TableName, str]:
     try:
-        return frozenset(tables.replaced_tables(sides.provider, sides.queue))
+        return lost_rows.find(sides.provider, sides.queue)
     except InstallError:
         # An older node, which does not watch them.
-        return frozenset()
+        return {}
 
 
 def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]:

@@ -122,11 +122,6 @@ def rewritten_tables(conn: Connection, queue: str) -> list[TableName]:
     return [table for table, _ in rows]
 
 
-def replaced_tables(conn: Connection, queue: str) -> list[TableName]:
-    """Tables that are others than those which were copied to this node: rows are missing."""
-    return [t for t, _ in call.records(conn, _named(_pair), "londiste.replaced_tables", queue)]
-
-
 def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
     """Local tables whose changes are no longer captured, and why."""
     return call.records(conn, _named(_pair), "londiste.lost_captures", queue)

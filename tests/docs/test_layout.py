@@ -26,6 +26,7 @@ REPLICATION = (
         "patterns",
         "registration_filter",
         "coverage",
+        "lost_rows",
         "notifications",
         "renamed_tables",
         "replication_role",

@@ -6,8 +6,9 @@ cascade.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
@@ -17,7 +18,7 @@ from londiste.db.names import TableName, argument, word
 from londiste.errors import BadOption, StateError
 from londiste.handlers import table_rules
 from londiste.orchestration.connections import Connections
-from londiste.replication import replication_role
+from londiste.replication import lost_rows, replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.triggers import rows_first
 from londiste.replication.failover import reroute
@@ -56,7 +57,7 @@ def findings(
     new_sequences: Iterable[ReplicatedSequence],
     lost: Mapping[TableName, str],
     above: reroute.Feed,
-    replaced: Collection[TableName] = (),
+    lacking: Mapping[TableName, str] = MappingProxyType({}),
 ) -> list[PromotionBlocker]:
     """Pure: the blockers of ``node`` as the root.
 
@@ -64,7 +65,7 @@ def findings(
         the queue is used.
     lost -- tables of the node that are not captured, and why.
     above -- filters of the branches that it reads from.
-    replaced -- its tables that are others than those which were copied.
+    lacking -- its tables without some rows of the queue, and why.
     """
     found = []
     counted = [t for t in (old if old is not None else new) if t.local or old is None]
@@ -104,11 +105,10 @@ def findings(
                     " unfiltered branch)",
                 )
             )
-        elif table.name in replaced:
+        elif table.name in lacking:
             found.append(
                 PromotionBlocker(
-                    f"table {table.name} of {node} is not the table that was copied, rows are"
-                    " missing",
+                    f"table {table.name} of {node} {lacking[table.name]}, rows are missing",
                     f"resync {argument(table.name)}",
                 )
             )
@@ -238,7 +238,7 @@ def check(
         tables.get_seq_list(here, queue),
         dict(tables.lost_captures(here, queue)),
         above,
-        tables.replaced_tables(here, queue),
+        lost_rows.find(here, queue),
     )
     if there is not None:
         found += _all_parts(here, there, queue, new.name)

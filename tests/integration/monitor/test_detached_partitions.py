@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from londiste.cascade.model import NodeType
-from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from londiste.copy import setup
+from londiste.db.names import TableName
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes, silent
 from tests.support.suite.slow import first
 
 DDL = """
@@ -97,3 +101,26 @@ def test_the_root_has_its_own_finding(nodes_of: Nodes, below: Node) -> None:
     root = nodes_of.nodes["root"]
     root.db.execute(DETACH)
     assert detached(root) == []
+
+
+@pytest.mark.parametrize("below", [NodeType.BRANCH], indirect=True)
+def test_a_branch_without_the_partition_does_not_become_the_root_unasked(
+    nodes_of: Nodes, below: Node, londiste: CommandLine
+) -> None:
+    below.db.execute(DETACH)
+    root = nodes_of.nodes["root"]
+    commands = (
+        ("switchover", "--to", "below", "--dry-run"),
+        ("takeover", "root", "--failover", "--dry-run"),
+    )
+    for command in commands:
+        with contextlib.ExitStack() as stack:
+            if command[0] == "takeover":
+                stack.enter_context(silent(root))
+            refused = londiste(below.db, *command)
+        assert refused.code == 3
+        assert "table public.m of below has lost its partition public.m1" in refused.err
+        assert "londiste resync public.m" in refused.err
+    sides: Any = SimpleNamespace(provider=below.connect(), queue=QUEUE)
+    with sides.provider:
+        assert setup.lost_captures(sides) == {TableName("public", "m")}

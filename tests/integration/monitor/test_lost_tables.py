@@ -81,7 +81,7 @@ def test_a_branch_that_lost_a_capture_is_a_warning(below: Node, londiste: Comman
 def test_rows_that_are_missing_block_a_promotion() -> None:
     name = TableName("public", "fruit")
     mine = [ReplicatedTable(name, name, True, "ok")]
-    (blocker,) = readiness.findings("branch", mine, mine, None, [], {}, {}, [name])
+    (blocker,) = readiness.findings("branch", mine, mine, None, [], {}, {}, {name: "was replaced"})
     assert blocker.mend == "resync public.fruit"
     assert "rows are missing" in blocker.problem
 
@@ -99,7 +99,7 @@ def test_a_copy_waits_until_the_provider_has_its_own_rows(
     name = TableName("public", "fruit")
     with branch.connect() as conn:
         sides: Any = SimpleNamespace(provider=conn, queue=QUEUE, name=name)
-        with pytest.raises(StateError, match="is not the table that was copied there") as caught:
+        with pytest.raises(StateError, match="is not the table that was copied") as caught:
             setup.require_captured(sides, name)
         assert "londiste resync public.fruit" in caught.value.hint
         assert setup.lost_captures(sides) == {name}

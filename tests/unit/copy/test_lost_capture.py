@@ -16,7 +16,7 @@ def test_the_hint_restores_the_capture_with_its_options(monkeypatch: pytest.Monk
     name = TableName("public", "my t")
     sides: Any = SimpleNamespace(provider=None, queue="q", name=name)
     monkeypatch.setattr(setup.tables, "lost_capture", lambda *_: "has lost its trigger")
-    monkeypatch.setattr(setup.tables, "replaced_tables", lambda *_: [])
+    monkeypatch.setattr(setup.lost_rows, "find", lambda *_: {})
     with pytest.raises(StateError, match=r"table public\.there of the provider") as caught:
         setup.require_captured(sides, TableName("public", "there"))
     assert caught.value.hint == (
