@@ -154,10 +154,10 @@ grant execute on function pgq.first_refused_event(text, text[], text[]) to pgq_a
 
 -- producers: what insert_event() and its like call for them
 grant execute on function
-    pgq._produce(text, text, text, text, text, text, text),
-    pgq._produce_at(text, timestamptz, text, text, text, text, text, text),
-    pgq._produce_once(text, text, text, text, text, text, text, text),
-    pgq._produce_events(text, text[], text[], text[], text[], text[], text[]),
+    pgq._produce(text, text, text, text, text, text, text, name),
+    pgq._produce_at(text, timestamptz, text, text, text, text, text, text, name),
+    pgq._produce_once(text, text, text, text, text, text, text, text, name),
+    pgq._produce_events(text, text[], text[], text[], text[], text[], text[], name),
     pgq.cancel_delayed_event(text, int8)
 to pgq_writer;
 
@@ -266,7 +266,7 @@ begin
             and a.grantee <> p.proowner
     loop
         execute format(
-            'grant execute on function pgq._produce(text, text, text, text, text, text, text) to %s',
+            'grant execute on function pgq._produce(text, text, text, text, text, text, text, name) to %s',
             v_role);
     end loop;
 end;

@@ -32,8 +32,8 @@ CASCADE = {
 }
 #: What takes every producer for entitled.
 HOLE = (
-    "create or replace function pgq._require_producer(i_queue_name text, i_type text, i_table text)"
-    " returns void language sql as 'select'"
+    "create or replace function pgq._require_producer(i_queue_name text, i_type text, i_table text,"
+    " i_role name) returns void language sql as 'select'"
 )
 TYPES = ("EXECUTE", "pgq.location-info", "londiste.add-table")
 #: Leaves only what batches may have.
@@ -115,6 +115,20 @@ def test_rows_and_other_types_are_not_noted(root: Connection) -> None:
     for kind in ("R", "I:id", "app", "execute", "EXECUTE ", "xpgq.x", "pgq", "londiste"):
         root.execute("select pgq.insert_event('q', %s, 'd')", [kind])
     assert root.execute("select * from pgq.control_event").fetchall() == before
+
+
+@pytest.mark.parametrize("call", [one for one in ENTITLED if one != "insert_event_raw"])
+def test_the_hint_names_the_role_whose_rights_were_looked_at(
+    root: Connection, forger: str, call: str
+) -> None:
+    root.execute(f"grant create on schema public to {forger}; set role {forger}")
+    body = ENTITLED[call].format("'EXECUTE'")
+    made = f"create function put() returns void language sql security definer as $${body}$$"
+    root.execute(made.encode())
+    root.execute("set role pgq_reader")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege) as caught:
+        root.execute("select put()")
+    assert f"grant londiste_writer to {forger};" in str(caught.value.diag.message_hint)
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -6,7 +6,8 @@ create or replace function pgq._produce_at(
     ev_extra1 text,
     ev_extra2 text,
     ev_extra3 text,
-    ev_extra4 text
+    ev_extra4 text,
+    i_role name
 )
 returns int8
 language plpgsql
@@ -25,7 +26,7 @@ begin
     v_id := pgq._insert_event_at(
         queue_name, send_at, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     );
-    perform pgq._require_producer(queue_name, ev_type, ev_extra1);
+    perform pgq._require_producer(queue_name, ev_type, ev_extra1, i_role);
     return v_id;
 end;
 $$;

@@ -5,7 +5,8 @@ create or replace function pgq._produce_events(
     ev_extra1s text[],
     ev_extra2s text[],
     ev_extra3s text[],
-    ev_extra4s text[]
+    ev_extra4s text[],
+    i_role name
 )
 returns int8
 language plpgsql
@@ -30,7 +31,7 @@ begin
     v_count := pgq._insert_events(
         queue_name, ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s
     );
-    perform pgq._require_producer(queue_name, e.type, e.extra1)
+    perform pgq._require_producer(queue_name, e.type, e.extra1, i_role)
     from (
         select distinct u.type, u.extra1
         from unnest(ev_types, ev_extra1s) as u (type, extra1)

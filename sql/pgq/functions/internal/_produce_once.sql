@@ -7,6 +7,7 @@ create or replace function pgq._produce_once(
     ev_extra2 text,
     ev_extra3 text,
     ev_extra4 text,
+    i_role name,
     out ev_id int8,
     out is_new boolean
 )
@@ -27,6 +28,6 @@ begin
     from pgq._insert_event_once(
         queue_name, event_key, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     ) as o;
-    perform pgq._require_producer(queue_name, ev_type, ev_extra1);
+    perform pgq._require_producer(queue_name, ev_type, ev_extra1, i_role);
 end;
 $$;

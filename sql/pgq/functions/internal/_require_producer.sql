@@ -1,7 +1,8 @@
 create or replace function pgq._require_producer(
     i_queue_name text,
     i_type text,
-    i_table text
+    i_table text,
+    i_role name
 )
 returns void
 language plpgsql
@@ -16,7 +17,8 @@ as $$
  * run with the rights of the table's writer.  So their events are accepted if this transaction
  * has changed that table (_changed_here).
  *
- * i_table -- ev_extra1.
+ * i_table -- ev_extra1.  i_role -- the producer, whom the hint names: in a function that runs with the
+ *     rights of its owner that is the owner, not the session.
  */
 declare
     v_queue pgq.queue;
@@ -47,6 +49,6 @@ begin
         hint = format('to replicate tables, as an administrator: grant londiste_writer to %I;'
             ' for events of an application use another event type, or a queue of its own: '
             'select pgq.create_queue(''app''), pgq.grant_produce(''app'', %L)',
-            pgq._session_role(), pgq._session_role());
+            i_role, i_role);
 end;
 $$;

@@ -42,11 +42,12 @@ begin
             queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
         );
     elsif pg_catalog.has_function_privilege(
-        'pgq._produce(text,text,text,text,text,text,text)'::pg_catalog.regprocedure::pg_catalog.oid,
+        'pgq._produce(text,text,text,text,text,text,text,name)'::pg_catalog.regprocedure::pg_catalog.oid,
         'execute'::pg_catalog.text)
     then
         return pgq._produce(
-            queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+            queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4,
+            current_user
         );
     end if;
     return pgq.insert_event_raw(

@@ -36,7 +36,8 @@ begin
         return v_id;
     else
         return pgq._produce_at(
-            queue_name, send_at, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+            queue_name, send_at, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4,
+            current_user
         );
     end if;
 end;

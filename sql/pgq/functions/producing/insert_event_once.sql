@@ -43,7 +43,8 @@ begin
         select o.ev_id, o.is_new
         into ev_id, is_new
         from pgq._produce_once(
-            queue_name, event_key, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+            queue_name, event_key, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4,
+            current_user
         ) as o;
     end if;
 end;

@@ -44,14 +44,15 @@ begin
     end if;
     if pg_has_role('pgq_admin', 'usage')
         or not has_function_privilege(
-            'pgq._produce_events(text,text[],text[],text[],text[],text[],text[])', 'execute')
+            'pgq._produce_events(text,text[],text[],text[],text[],text[],text[],name)', 'execute')
     then
         return pgq._insert_events(
             queue_name, ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s
         );
     end if;
     return pgq._produce_events(
-        queue_name, ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s
+        queue_name, ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s,
+        current_user
     );
 end;
 $$;
