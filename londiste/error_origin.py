@@ -68,6 +68,20 @@ def as_hint(text: str) -> str:
     return text.strip().removesuffix(".")
 
 
+_RESTRICTED = re.compile(r"access to non-system (?:view|foreign table) \S+ is restricted")
+#: They restrict it themselves, and read no view of ours.
+_RESTRICTING = re.compile(r"\blondiste\._(?:count_rows|has_rows|seq_state)\(")
+
+
+def restricted_hint(error: psycopg.Error) -> str:
+    """The hint where the server refuses views, as Londiste's schemas have; '' for other errors."""
+    message, context = error.diag.message_primary or "", error.diag.context or ""
+    if not _RESTRICTED.fullmatch(message) or _RESTRICTING.search(context):
+        return ""
+    setting = "restrict_nonsystem_relation_kind"
+    return f"as the user of this session: alter role current_user set {setting} = ''"
+
+
 #: The server writes the first name without quotes, and no schema.
 _NOT_OWNER = re.compile(r"must be owner of ((?:[a-z]+ )+)(\w+)")
 _SCHEMA = re.compile(r"permission denied for schema (.+)")

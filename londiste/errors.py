@@ -20,7 +20,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
-from londiste.error_origin import in_owner_code, raised_by_code, rights_hint, server_hint
+from londiste.error_origin import (
+    in_owner_code,
+    raised_by_code,
+    restricted_hint,
+    rights_hint,
+    server_hint,
+)
 from londiste.wording import connection_hint, first_line, refused_login
 
 if TYPE_CHECKING:
@@ -341,7 +347,7 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
     diag = error.diag
     message = (diag.message_primary or first_line(str(error))).strip() or type(error).__name__
     detail = diag.message_detail or ""
-    hint = server_hint(error)
+    hint = server_hint(error) or restricted_hint(error)
     if in_owner_code(error):
         detail = detail or f"SQLSTATE {state}"
         if state == "42501":

@@ -321,3 +321,17 @@ def test_waiting_ends_with_the_reason(nodes_of: Nodes, londiste: CommandLine) ->
     answer = londiste(leaf.db, "wait-provider", "--timeout", "0.1")
     assert answer.code == 6
     assert "did not reach tick 2 of branch" in answer.err
+
+
+def test_a_server_that_refuses_views_is_told_how_to_allow_them(
+    new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    setting = "restrict_nonsystem_relation_kind"
+    database = new_database(pgq=True)
+    if not database.value("select exists (select from pg_settings where name = %s)", setting):
+        pytest.skip("this server has no such setting")
+    database.execute(f"alter database {database.name} set {setting} = 'view'")
+    refused = londiste(database, "create-root", "root", database.dsn)
+    assert refused.code == 1
+    assert 'access to non-system view "subscription" is restricted' in refused.err
+    assert f"alter role current_user set {setting} = ''" in refused.err
