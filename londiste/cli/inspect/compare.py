@@ -17,6 +17,7 @@ from londiste.compare import context as parties
 from londiste.compare import result as found
 from londiste.db.ddl import literal
 from londiste.errors import InstallError, UsageError
+from londiste.replication import lost_rows
 from londiste.replication import sqlapi as tables_of
 from londiste.replication.coverage import Audited
 from londiste.settings import WorkerSettings
@@ -143,7 +144,7 @@ def compare(
 
 
 def _say_how_to_accept(settings: WorkerSettings, result: found.Comparison) -> None:
-    """Names the statement that ends the finding about a rewritten table, if it is equal.
+    """Names the statement that ends the finding about a rewritten or another table, if it is equal.
 
     It is not run: the table may have been rewritten again since it was read, and on the root it
     also says that all other nodes are equal.
@@ -155,13 +156,16 @@ def _say_how_to_accept(settings: WorkerSettings, result: found.Comparison) -> No
     }
     # Before 4.1.0 a node knows none.
     with contextlib.suppress(InstallError), parties.open_session(settings) as conn:
-        for name in tables_of.rewritten_tables(conn, settings.queue_name):
+        rewritten = tables_of.rewritten_tables(conn, settings.queue_name)
+        marked = dict.fromkeys(rewritten, "was rewritten by DDL")
+        marked |= lost_rows.find(conn, settings.queue_name)
+        for name, what in marked.items():
             if str(name) in whole:
                 accept = f"{literal(settings.queue_name)}, {literal(str(name))}"
+                root = "; so it does on the root when all other nodes are equal"
                 output.message(
-                    f"table {name} was rewritten by DDL and is equal: select"
-                    f" londiste.accept_rewrite({accept}) on this node ends the finding; so it does"
-                    " on the root when all other nodes are equal"
+                    f"table {name} {what} and is equal: select londiste.accept_rewrite({accept}) on"
+                    f" this node ends the finding{root if name in rewritten else ''}"
                 )
 
 

@@ -244,6 +244,11 @@ def test_an_equal_table_that_ddl_has_rewritten_names_what_ends_the_finding(
     assert statement, done.err
     leaf.database.execute(statement[0])
     assert not leaf.database.execute("select from londiste.rewritten_tables('line')")
+    leaf.database.execute("create table u as table t; alter table u add primary key (id)")
+    leaf.database.execute("alter table t rename to old; alter table u rename to t")
+    done = line.run(leaf, "compare", "t")
+    assert "is not the table that was copied and is equal: select" in done.err, done.err
+    leaf.database.execute(statement[0])
     assert "accept_rewrite" not in line.run(leaf, "compare", "t").err
 
 
