@@ -56,7 +56,8 @@ class NodeSettings(QueueFields, DatabaseSettings):
     remote_extra_connstr: str = Field(
         "",
         description="Parameters added to the location of every other node: user=,"
-        " sslmode=, …; with dbname=: the whole connection string of one node, for it alone.",
+        " sslmode=, …; with dbname=: the whole connection string of one node, for it alone."
+        " A password needs the server beside it: host=.",
     )
     response_timeout: float = Field(
         20.0,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from londiste.dsn import as_location, is_of_one_node, parsed, secrets_of
+from londiste.dsn import SECRETS, as_location, is_of_one_node, parsed, reduced
 from londiste.errors import BadOption
 
 #: The key of ``--set`` that chooses a database of the pair.
@@ -20,6 +20,10 @@ PROVIDER, SUBSCRIBER = "provider", "subscriber"
 DATABASES = {PROVIDER: "provider_db", SUBSCRIBER: "subscriber_db"}
 #: Settings of generation 2 that have no purpose: the ticker and the worker serve it.
 _GONE = frozenset(("maint_delay", "mirror_queue", "method"))
+
+#: What is added to the location of the provider if its string names no database: its secrets, for
+#: its server.
+_BESIDE = frozenset(("host", "hostaddr", "port", *SECRETS))
 
 
 def is_pair(section: Mapping[str, Any]) -> bool:
@@ -72,7 +76,7 @@ def _of_node(section: Mapping[str, Any], file: Path, side: str) -> dict[str, Any
     if as_location(there) != there:
         # Only for that node: a changed location gets none of its secrets.
         whole = is_of_one_node(parsed(there))
-        keys["remote_extra_connstr"] = there if whole else secrets_of(there)
+        keys["remote_extra_connstr"] = there if whole else reduced(there, _BESIDE.__contains__)
     if side == SUBSCRIBER:
         keys |= {
             "node_name": str(keys.get("job_name") or file.stem),

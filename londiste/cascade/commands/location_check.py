@@ -20,8 +20,7 @@ def check_location(location: str) -> str:
             raise BadOption(
                 f"the public connection string holds a {secret}",
                 detail="the string is stored on every node, readable by other users",
-                hint="use a service (service=…) or a password file (~/.pgpass) instead;"
-                " for all nodes at once: remote_extra_connstr",
+                hint="use a service (service=…) or a password file (~/.pgpass) instead",
             )
     found = refusal(location)
     if found is not None:

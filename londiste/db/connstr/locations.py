@@ -25,7 +25,7 @@ from londiste.dsn import (
     leads_to_same,
     parsed,
 )
-from londiste.errors import StateError
+from londiste.errors import BadOption, StateError
 
 #: The same, and what earlier versions stored: only the server that the string names gets it.
 _READ = PLACE_PARAMETERS | {"password"}
@@ -170,7 +170,20 @@ def _given(parts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _extra(extra: str) -> dict[str, str]:
-    return _given(parsed(extra, "remote_extra_connstr"))
+    """The parameters of ``remote_extra_connstr``.
+
+    Raises BadOption where it is none, or where every server that a location names got its password.
+    """
+    found = _given(parsed(extra, "remote_extra_connstr"))
+    if "password" in found and not found.keys() & {"dbname", "service", "host", "hostaddr"}:
+        raise BadOption(
+            "remote_extra_connstr has a password and names no server",
+            detail="stored locations name it, and administrators of queues can change them",
+            hint="write it into ~/.pgpass: HOST:PORT:DATABASE:USER:PASSWORD; or add host=, or also"
+            " dbname=, to remote_extra_connstr: with both it is the whole connection string of one"
+            " node",
+        )
+    return found
 
 
 def _whose(location: str, node: str) -> str:

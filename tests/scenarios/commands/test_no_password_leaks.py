@@ -171,7 +171,8 @@ def _secured(cascade: Cascade, server: Cluster, secret: str) -> tuple[Node, Node
     for name, schema in (("root", writers.SCHEMA + writers.DATA), ("leaf", writers.SCHEMA)):
         node = cascade.node(name, on=server, schema=schema)
         dsn = conninfo.make_conninfo(node.database.dsn, user="app", password=secret)
-        extra = conninfo.make_conninfo(password=secret)
+        host = conninfo.conninfo_to_dict(dsn)["host"]
+        extra = conninfo.make_conninfo(host=host, password=secret)
         cascade.write_settings(node, dsn, remote_extra_connstr=quoted(extra))
         nodes.append(node)
     with psycopg.connect(server.dsn(), autocommit=True) as conn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,17 @@ def test_the_string_of_one_node_is_used_for_no_other() -> None:
     assert completed("host=db7 port=5433 dbname=x", PROVIDER) == PROVIDER
     # Without a database it is for all nodes.
     assert parts(completed("host=a options=x", "user=u")) == parts("host=a options=x user=u")
-    assert parts(reach(PLACE, "password=geheim"))["password"] == "geheim"
+    assert parts(reach("host=evil dbname=x", "password=geheim host=db7"))["host"] == "db7"
+
+
+@pytest.mark.parametrize("use", [reach, completed])
+def test_a_password_for_whatever_server_a_location_names_is_refused(
+    use: Callable[[str, str], str],
+) -> None:
+    with pytest.raises(BadOption, match="has a password and names no server") as refused:
+        use(PLACE, "user=u password=geheim")
+    assert "~/.pgpass" in refused.value.hint
+    assert "geheim" not in f"{refused.value} {refused.value.detail} {refused.value.hint}"
 
 
 def test_a_worker_that_a_command_starts_has_the_secrets_of_its_provider_for_it_alone() -> None:
