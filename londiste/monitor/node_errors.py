@@ -35,6 +35,8 @@ _LOSSES = {
     "table-replaced": f"{REPLACED}: rows of before are missing",
     "partition-detached": f"{DETACHED} {{}}: its rows are missing",
 }
+#: The source of the error of a node that has lost its list of tables.
+NO_TABLES = "no-tables"
 UNCAPTURED = "changes of such sessions are not captured"
 
 
@@ -84,10 +86,27 @@ def collect(
         errors.append((kind, f"sequence {name} {SEQUENCE_DOUBTS[kind]}: {CHECK}"))
     for followed, why in known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():
         errors.append(("follow", f"{followed} cannot be added: {why}"))
+    if not listed and known(missing, lambda: is_lost(conn, queue, info)):
+        errors.append((NO_TABLES, f"it has lost its list of tables and applies nothing: {CHECK}"))
     for table in listed:
         if COPY_BELOW in table.attrs:
             errors.append(("subscribers", f"table {table.name} {STALE_BELOW}: {CHECK}"))
     return tuple(errors)
+
+
+def is_lost(conn: Connection, queue: str, info: NodeInfo) -> bool:
+    """Whether a node below a root knows no table of the queue, in a database that had tables."""
+    return info.type is not NodeType.ROOT and bool(
+        tuples(conn, "table_list_is_lost", queue=queue)[0][0]
+    )
+
+
+def beside(errors: Sequence[tuple[str, str]], has_tables: bool) -> list[tuple[str, str]]:
+    """Pure: the errors of a node: none for its empty list of tables if there is nothing to list.
+
+    has_tables -- its provider replicates some.
+    """
+    return [one for one in errors if has_tables or one[0] != NO_TABLES]
 
 
 def has_queue(conn: Connection, queue: str, info: NodeInfo) -> bool:

@@ -266,12 +266,9 @@ def collect(
         large = known(missing, lambda: attempts.get_large_batch(conn, queue))
         under_way = known(missing, lambda: operation.find(conn, queue))
         paused = copies_paused(conn, queue, missing)
-        keeper = None
-        below: list[Subscriber] = []
         has_queue = node_errors.has_queue(conn, queue, info)
-        if has_queue:
-            below = nodes.get_subscriber_info(conn, queue)
-            keeper = held(queues.get_consumer_info(conn, queue), below)
+        below = nodes.get_subscriber_info(conn, queue) if has_queue else []
+        keeper = held(queues.get_consumer_info(conn, queue), below) if has_queue else None
         seen = consumers.of_node(conn, queue)
         sessions = exposure.find(conn)
         facts = None
@@ -333,7 +330,7 @@ def collect(
     ]
     settled = [a.info for a in answers.values() if isinstance(a, _Answer) and a.operation is None]
     providers = subscriptions.providers(settled)
-    found = [_node(member, answers[member.name], roots, queue, providers) for member in members]
+    found = [_node(member, answers, roots, queue, providers) for member in members]
     met = [replace(m, name=node.name) for m, node in zip(members, found, strict=True)]
     told = _positions(found, met, dsn, local, queue, extra)
     placed = []
@@ -356,13 +353,13 @@ def count_tables(known: Sequence[ReplicatedTable]) -> TableCounts:
 
 def _node(
     member: Member,
-    answer: _Answer | LondisteError,
+    answers: Mapping[str, _Answer | LondisteError],
     roots: Sequence[str],
     queue: str,
     providers: Mapping[str, str],
 ) -> NodeStatus:
     service = str(conninfo.conninfo_to_dict(member.location).get("service") or "")
-    if isinstance(answer, LondisteError):
+    if isinstance(answer := answers[member.name], LondisteError):
         return NodeStatus(
             member.name,
             "dead",
@@ -374,6 +371,9 @@ def _node(
     info = answer.info
     root = info.type is NodeType.ROOT
     below = answer.below if answer.operation is None else ()
+    above = answers.get(info.provider)
+    counts = above.tables if isinstance(above, _Answer) else None
+    errors = node_errors.beside(answer.errors, bool(counts and counts.ok + counts.half))
     return NodeStatus(
         name=info.name,
         type=info.type.value,
@@ -386,7 +386,7 @@ def _node(
         # Nothing waits for the worker of a root that never ran.
         uptodate=info.uptodate or root,
         attrs=decode_attrs(info.attrs),
-        errors=(*answer.errors, *subscriptions.unused(queue, info.name, below, providers)),
+        errors=(*errors, *subscriptions.unused(queue, info.name, below, providers)),
         tagged_dead=member.dead,
         large=answer.large,
         other_sql=answer.other_sql,

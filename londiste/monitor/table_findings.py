@@ -178,6 +178,11 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "A table or sequence matches auto_add_tables and cannot be added.",
         "Correct the cause; the worker retries. Or name it in auto_add_exclude.",
     ),
+    "no-tables": (
+        "A branch or leaf has lost its list of tables, by hand or by a restore: it applies no"
+        " change of those that its provider has. status and check --all-nodes find it.",
+        "londiste add-table --all on the node: they are copied again.",
+    ),
     "not-kept": (
         "The provider replicates a table that the node does not.",
         "londiste add-table TABLE on the node.",

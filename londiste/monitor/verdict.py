@@ -30,6 +30,7 @@ SOURCES = {
     "subscription": Severity.WARNING,
     "rewritten": Severity.WARNING,
     "follow": Severity.WARNING,
+    "no-tables": Severity.WARNING,
     "sequence-missing": Severity.WARNING,
     "sequence-range": Severity.WARNING,
     "sequence-behind": Severity.WARNING,

@@ -11,7 +11,7 @@ from londiste.db.connection import Connection
 from londiste.db.queries import fetch, tuples
 from londiste.db.relation import shapes
 from londiste.errors import LondisteError
-from londiste.monitor.node_errors import copies_paused, unregistered
+from londiste.monitor.node_errors import copies_paused, is_lost, unregistered
 from londiste.monitor.nodes.rules import NodeFacts
 from londiste.monitor.nodes.table_facts import TableFacts
 from londiste.orchestration.connections import Connections
@@ -87,6 +87,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
         ),
         copies_paused(conn, queue, missing=[]),
         replication_role.find(conn),
+        is_lost(conn, queue, node),
     )
 
 

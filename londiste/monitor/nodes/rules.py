@@ -37,6 +37,7 @@ class NodeFacts:
         the command that finishes it.  worker -- that of the node; None: not asked.
     copies_paused -- by ``copy pause``; None: not known.
     silenced -- settings with which its captures do not fire.
+    is_lost -- its list of tables, which is empty in a database that had some.
     """
 
     name: str
@@ -52,6 +53,7 @@ class NodeFacts:
     worker: Running | None = None
     copies_paused: bool | None = False
     silenced: tuple[RoleSetting, ...] = ()
+    is_lost: bool = False
 
 
 def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Finding]:
@@ -205,6 +207,13 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
     def add(severity: Severity, kind: str, what: str, why: str, do: str) -> None:
         found.append(_finding(severity, kind, node, what, why, do, queue))
 
+    kept = [name for name, theirs in provider.tables.items() if theirs.local]
+    if node.is_lost and kept:
+        what = f"it has lost its list of tables, node {provider.name} has {len(kept)}"
+        why = "it applies no change of them: rows were deleted from londiste.table_info"
+        do = f"with the settings of {node.name}: londiste add-table --all; they are copied again"
+        add(Severity.WARNING, "no-tables", what, why, do)
+        return found
     for name, theirs in provider.tables.items():
         ours = node.tables.get(name)
         if theirs.local and (ours is None or not ours.local):
