@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from psycopg import conninfo
 
+from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
+from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.names import TableName
@@ -157,6 +159,22 @@ def test_a_new_address_of_a_provider_is_followed_by_commands_that_are_printed(
     assert run(cli, words) == 0
     assert "with the old string" not in capsys.readouterr().err
     assert run(cli, ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE, "--dry-run"]) == 0
+
+
+def test_a_new_address_of_a_migrated_database_is_one_of_its_command(
+    new_database: Callable[..., Database], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = (new_database(pgq=True).dsn for _ in range(2))
+    for name, dsn, kind in (("old", old, NodeType.ROOT), ("new", new, NodeType.LEAF)):
+        node = NewNode("migrate", kind, name, dsn, dsn, f"migrate_{name}")
+        with Connections(name="tests") as sites:
+            steps = create_root(sites, node) if dsn == old else create_leaf(sites, node, old)
+            execute(steps, sites)
+    moved = f"{new} connect_timeout=7"
+    call = [f"--set=db={old}", "--set=queue_name=migrate", "move-node", "new", moved]
+    assert run(cli, call) == 0
+    words = shlex.split(capsys.readouterr().err.partition("for the same tables: ")[2])
+    assert words == ["londiste", "migrate", "run", "--from", old, "--to", moved]
 
 
 def test_the_place_that_the_environment_names_is_stored_and_printed(
