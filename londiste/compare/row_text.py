@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from londiste.compare.column_pairing import Pairing, as_stored
 from londiste.compare.diff import Row
-from londiste.db.connection import Connection, describe_dsn
+from londiste.db.connection import Connection, describe_dsn, let_stream
 from londiste.db.ddl import literal
 from londiste.db.queries import translated
 from londiste.engine.tasks import key_hash
@@ -27,11 +27,13 @@ _AS_THEY_ARE = {"text", "uuid", "integer", "bigint", "json"}
 def lines(conn: Connection, dsn: str, statement: str) -> Iterator[bytes]:
     """The lines of a COPY, without their ends; a value's line break is escaped in them."""
     rest = b""
-    with translated(describe_dsn(dsn)), conn.cursor().copy(statement.encode()) as stream:
-        for block in stream:
-            data = rest + bytes(block)
-            *whole, rest = data.split(b"\n")
-            yield from whole
+    with translated(describe_dsn(dsn)):
+        let_stream(conn)
+        with conn.cursor().copy(statement.encode()) as stream:
+            for block in stream:
+                data = rest + bytes(block)
+                *whole, rest = data.split(b"\n")
+                yield from whole
 
 
 def fields(line: bytes) -> Row:

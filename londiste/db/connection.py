@@ -56,7 +56,6 @@ _NETWORK: dict[str, str] = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
 }
 
 #: Seconds for which a session that gives up asks the server, in a session of its own.
@@ -66,7 +65,7 @@ _ASK_SECONDS = 10.0
 _PROBE_SECONDS = 1.0
 
 #: The same the other way round: a server whose client is gone ends the session, and lets its locks
-#: go.  Sessions on a socket of the file system have none of it, and need none.
+#: go, also with an answer on its way.  Sessions on a socket of the file system need none of it.
 _NETWORK_OF_SERVER: dict[str, str] = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
@@ -83,11 +82,6 @@ SILENT_SECONDS = 60.0
 
 #: Limits of the server for whole sessions and transactions, and the release that has them first.
 _LIMITS_SINCE: dict[str, int] = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
-
-
-def without_limits(version: int) -> dict[str, str]:
-    """The settings that let a session wait, and a transaction work, on a server of this version."""
-    return {name: "0" for name, since in _LIMITS_SINCE.items() if version >= since}
 
 
 def limit_answers(conn: Connection, seconds: float | None) -> None:
@@ -110,6 +104,17 @@ def given_up_after(answer_seconds: float) -> float:
     It asks twice (``limit_silence``): whether the server works, and to end its process.
     """
     return answer_seconds + 2 * _ASK_SECONDS
+
+
+def let_stream(conn: Connection) -> None:
+    """Before a stream of rows: the server waits for as long as this process takes none of them.
+
+    tcp_user_timeout also ends a connection whose other side is there and has no room.
+    """
+    if isinstance(conn, _Patient) and not conn.streams:
+        conn.execute("select pg_catalog.set_config('tcp_user_timeout', '0', false)")
+        # What a transaction has set can be rolled back with it.
+        conn.streams = conn.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
 def end_if_silent(conn: Connection, seconds: float, came: Callable[[], bool]) -> bool:
@@ -209,7 +214,7 @@ def connect(
     settings = {
         **TEXT_SETTINGS,
         **_NETWORK_OF_SERVER,
-        **without_limits(conn.info.server_version),
+        **{k: "0" for k, since in _LIMITS_SINCE.items() if conn.info.server_version >= since},
         "lock_timeout": str(lock_timeout_ms),
         "statement_timeout": str(statement_timeout_ms),
         "idle_in_transaction_session_timeout": str(idle_timeout_ms),
@@ -285,7 +290,7 @@ class _Patient(psycopg.Connection[TupleRow]):
 
     limit_seconds -- after them it is given up; with ``unless_busy`` if the server does not work.
     role -- statement for the beginning of each transaction; '' for none.
-    backend -- process id on the server, where a pooler tells another one.
+    backend -- process id on the server, where a pooler tells another one.  streams -- for good.
     """
 
     role: str = ""
@@ -294,6 +299,7 @@ class _Patient(psycopg.Connection[TupleRow]):
     #: What was seen while the server waited for this side, and how often in a row.
     seen: tuple[str, int] = ("", 0)
     backend: int | None = None
+    streams: bool = False
     node: str = ""
     place: str = "lost connection"
     dsn: str = ""

@@ -27,7 +27,7 @@ from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from londiste.db import copy_protocol
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection, let_stream, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import translated
 from londiste.errors import LondisteError, NodeUnreachable, StateError, from_database
@@ -118,6 +118,8 @@ def pipe(
         _close(source)
         raise from_database(error, where=whereabouts(target)) from error
     try:
+        # It also stands still for as long as the target, or ``pace``, takes nothing.
+        let_stream(source)
         pump = _Pump(source, target, stop, pace, block, change)
         moved = pump.run_raw(out) if raw else pump.run(out)
     except (psycopg.Error, copy_protocol.TargetAnswered) as error:

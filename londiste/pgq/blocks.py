@@ -24,7 +24,7 @@ from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
 
 from londiste.db import call
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, let_stream
 from londiste.db.queries import savepoint, translated
 from londiste.errors import ApplyError, EventError
 from londiste.pgq.types import Batch, Event
@@ -243,6 +243,7 @@ def copied(
     Of a form other than text only length, number of lines and ``data`` mean something.
     """
     with translated(conn):
+        let_stream(conn)
         with _undone_together(conn):
             yield from _copy(conn, statement.encode(conn.info.encoding), block_bytes)
 
