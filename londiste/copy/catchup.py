@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import select
 import time
 
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands.upstream import upstream
 from londiste.cascade.progress import NodeProgress
 from londiste.copy.sessions import CopySessions
 from londiste.copy.step_timings import Tally
@@ -14,6 +16,7 @@ from londiste.db.connection import usable
 from londiste.db.notify import Listener
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LondisteError, UnknownConsumer
+from londiste.orchestration.connections import Connections
 from londiste.pgq import batches, queues
 from londiste.pgq.types import Batch
 from londiste.replication.apply.batch import BatchApplier
@@ -21,6 +24,10 @@ from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.tablesync.handover import tick_snapshot
 from londiste.replication.tablesync.wait import TICK_SECONDS
 
+log = logging.getLogger(__name__)
+
+#: Providers from which this process cannot reach their root.
+_unasked: set[str] = set()
 #: Events up to which ticks are taken together while a copy catches up.
 JOIN_EVENTS = 2000
 #: Seconds in which a branch gets a tick of a root whose ticker runs: one of a quiet queue, too.
@@ -135,11 +142,24 @@ class Replay:
 
 
 def ask_for_tick(sides: CopySessions) -> bool:
-    """Forces a tick on the root, even of a queue without events; a branch waits for its provider.
+    """Forces a tick on the root, even of a queue without events, whose ticks become rare.
 
-    Returns whether a tick was forced.
+    Returns whether the provider is the root; a branch gets its ticks from the node above.  A root
+    that cannot be reached from here is not asked again by this process: its next tick comes anyway.
     """
-    if not nodes.is_root_node(sides.provider, sides.queue):
-        return False
-    queues.force_tick(sides.provider, sides.queue)
-    return True
+    if nodes.is_root_node(sides.provider, sides.queue):
+        queues.force_tick(sides.provider, sides.queue)
+        return True
+    if sides.location not in _unasked:
+        try:
+            with Connections(
+                name=sides.session_name,
+                extra=sides.job.remote_extra,
+                answer_seconds=sides.job.answer_seconds,
+            ) as sites:
+                root = upstream(sites, sides.queue, sides.location).root_dsn
+                queues.force_tick(sites.at(root), sides.queue)
+        except LondisteError as error:
+            log.info("the root is not asked for a tick: %s", error)
+            _unasked.add(sides.location)
+    return False

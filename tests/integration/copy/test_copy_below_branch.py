@@ -62,3 +62,21 @@ def test_a_resumable_copy_below_a_branch_takes_a_snapshot_when_events_are_not_wh
     assert whole or "row image is incomplete" in reason
     for node in (branch, leaf):
         assert node.worker is not None and node.worker.stop() == 0
+
+
+def test_a_copy_below_a_branch_asks_the_root_for_a_tick(line: Line) -> None:
+    # Of a quiet queue the next one may come after a minute.
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
+    line.add(root, "public.a")
+    line.start(branch)
+    line.wait_position(branch, line.tick())
+    line.add(branch, "public.a")
+    line.once(leaf)
+    line.add(leaf, "public.a", expect_sync=False)
+    ids = "select pgq.seq_getval(queue_event_seq) from pgq.queue"
+    before = root.database.value(ids)
+    line.start(leaf)
+    line.wait(lambda: root.database.value(ids) > before + 1000, "a question of the copy", 60)
+    ok(line, leaf)
