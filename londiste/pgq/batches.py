@@ -21,7 +21,7 @@ from psycopg import sql
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.queries import savepoint
+from londiste.db.queries import first, savepoint
 from londiste.pgq.blocks import batch_event_sql as batch_event_sql
 from londiste.pgq.blocks import stream as stream
 from londiste.pgq.types import Batch, Event
@@ -294,6 +294,22 @@ def batch_event_spread(conn: Connection, batch_id: int, width: int = 4096) -> li
     One pass over the batch.  Raises StateError if the batch is not open.
     """
     return call.records(conn, BlockRange, "pgq.batch_event_spread", batch_id, width)
+
+
+def id_bounds(conn: Connection, batch: Batch) -> tuple[int, int | None]:
+    """Ids that all events of an open batch are above, and all events of the batches after it.
+
+    Retried events aside, which keep their ids.  The second is None if the transactions that are
+    open at the batch's last tick are so old that the answer would be expensive.
+    """
+    row = first(
+        conn,
+        "batch_id_bounds",
+        queue=batch.queue,
+        from_tick=batch.prev_tick_id,
+        to_tick=batch.tick_id,
+    )
+    return (batch.prev_event_seq, None) if row is None else (row[0], row[1])
 
 
 def batch_page_sql(conn: Connection, batch_id: int, pages: Mapping[str, tuple[int, int]]) -> str:

@@ -55,7 +55,11 @@ class Batch:
 
     @property
     def size_estimate(self) -> int:
-        """Upper limit of the number of events, known before one is read."""
+        """Ids between the two ticks: about the number of events, known before one is read.
+
+        Ids have gaps.  A transaction that was open at the first tick has more events than counted
+        here; ``replication.parallel.size_limit`` has an upper limit.
+        """
         return max(0, self.event_seq - self.prev_event_seq)
 
 

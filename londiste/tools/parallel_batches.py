@@ -26,6 +26,7 @@ from londiste.daemon import crash
 from londiste.db.connection import Connection, session
 from londiste.engine.base import Engine
 from londiste.install import compat
+from londiste.replication.parallel.size_limit import SizeLimits
 from londiste.replication.parallel.slices import S, Slice, StagedSlice, StageTask
 from londiste.replication.parallel.tasks import FallBackToSerial, Jobs, spread
 from londiste.settings import EngineFields
@@ -61,6 +62,7 @@ class ConsumerJobs:
         self.settings = settings
         self._engine: Engine | None = None
         self._failed: dict[int, int] = {}
+        self._limits = SizeLimits()
 
     @property
     def wanted(self) -> bool:
@@ -104,17 +106,18 @@ class ConsumerJobs:
         Raises TransientError when a retry may succeed.
         """
         settings = self.settings
-        if not self.wanted or not 0 < settings.parallel_apply_min_events <= batch.size_estimate:
+        threshold = settings.parallel_apply_min_events
+        if not self.wanted or not self._limits.may_reach(batch, threshold):
             return False
         with session(settings.db, name="londiste job", autocommit=True) as source:
-            stretches = spread(source, batch, settings.parallel_apply_min_events)
+            stretches = spread(source, batch, threshold, self._limits.ask(source, batch))
             text = "" if where is None else where.as_string(source)
         if not stretches:
             return False
         jobs = Jobs(
             self._started,
             settings.engine,
-            settings.parallel_apply_min_events,
+            threshold,
             settings.parallel_apply_tasks,
             f"{batch.queue} for {batch.consumer}",
             _failed=self._failed,

@@ -37,7 +37,7 @@ events -- their number at most.
 @options.json_output(OpenBatch)
 @options.pass_context
 def batch(ctx: options.Context, batch_id: int, db: str | None, as_json: bool) -> None:
-    """Show an open batch: consumer, ticks and maximum number of events."""
+    """Show an open batch: consumer, ticks and approximate number of events."""
     with opened(ctx, db) as conn:
         found = open_batch(conn, batch_id)
     answer: OpenBatch = {

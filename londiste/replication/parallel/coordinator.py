@@ -35,6 +35,7 @@ from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.parallel import slices
 from londiste.replication.parallel.merge import MergeFailed, Merger
+from londiste.replication.parallel.size_limit import SizeLimits
 from londiste.replication.parallel.slices import StagedSlice
 from londiste.replication.parallel.stage_task import ApplySpec, stage
 from londiste.replication.parallel.tasks import FallBackToSerial, Job, Jobs, spread
@@ -76,6 +77,7 @@ class LargeBatches(Jobs):
     flush_bytes: int = FLUSH_BYTES
     standby: StandbyReader | None = None
     answer_seconds: float | None = None
+    limits: SizeLimits = field(default_factory=SizeLimits, kw_only=True)
 
     @contextlib.contextmanager
     def carried(
@@ -95,11 +97,13 @@ class LargeBatches(Jobs):
         forwards -- the node forwards every event, so the worker reads them all anyway.
         """
         started = time.monotonic()
-        reader = None
-        if self.standby is not None and 0 < self.threshold <= batch.size_estimate:
+        reader, limit = None, 0
+        if self.limits.may_reach(batch, self.threshold):
+            limit = self.limits.ask(source, batch)
+        if self.standby is not None and 0 < self.threshold <= limit:
             reader = self.standby.has_open(batch)
         with _lost(self.standby if reader is not None else None):
-            stretches = spread(reader or source, batch, self.threshold)
+            stretches = spread(reader or source, batch, self.threshold, limit)
         if not stretches:
             yield None
             return

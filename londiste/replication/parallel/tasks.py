@@ -39,17 +39,16 @@ class FallBackToSerial(Exception):
     """The batch has to be applied serially; the text gives the reason."""
 
 
-def spread(source: Connection, batch: Batch, threshold: int) -> Sequence[BlockRange]:
+def spread(source: Connection, batch: Batch, threshold: int, limit: int) -> Sequence[BlockRange]:
     """Ranges of the events of a batch; empty when a job is not worthwhile.
 
     threshold -- events from which on it is worthwhile; 0: never.
-
-    The ticks' number of events is an upper bound, and costs nothing; only a batch
-    that may be large is counted.
+    limit -- the largest number of events that it may have (``SizeLimits``); only a batch that may
+        be large is counted.
     """
-    if not 0 < threshold <= batch.size_estimate:
+    if not 0 < threshold <= limit:
         return ()
-    width = max(1, batch.size_estimate // STRETCHES)
+    width = max(1, limit // STRETCHES)
     found = batches.batch_event_spread(source, batch.id, width)
     return found if sum(stretch.events for stretch in found) >= threshold else ()
 

@@ -88,6 +88,29 @@ def test_a_large_batch_is_moved_by_a_job(engine: str, ends: tuple[Database, Data
     assert way(target) == [("job", "")]
 
 
+def test_a_transaction_with_a_tick_inside_is_moved_by_a_job(
+    ends: tuple[Database, Database],
+) -> None:
+    source, target = ends
+    source.execute(f"select pgq.set_queue_config('{SOURCE}', 'ticker_max_lag', '0')")
+    moving = mover(source, target, engine="local", parallel_apply_min_events=100)
+    moving.register()
+    with source.connect(autocommit=False) as large:
+        large.execute(
+            "select pgq.insert_event(%s, 't', n::text, %s, null, null, null)"
+            " from generate_series(1, 150) n",
+            [SOURCE, TARGET],
+        )
+        assert source.value("select pgq.ticker(%s)", SOURCE) is not None
+        moving.run_once()
+    # Not forced: that would skip ids, and the batch seem large.
+    source.execute(f"select pgq.insert_event('{SOURCE}', 't', 'after it')")
+    assert source.value("select pgq.ticker(%s)", SOURCE) is not None
+    moving.run_once()
+    assert len(arrived(target)) == 151
+    assert way(target) == [("job", "")]
+
+
 def test_what_a_setting_leaves_out_the_tasks_leave_out(ends: tuple[Database, Database]) -> None:
     source, target = ends
     moving = mover(
