@@ -50,7 +50,8 @@ class LakeWorker:
     def once(self, stopping: Callable[[], bool] = lambda: False) -> None:
         """Until no table has anything new.  Raises the first error of a table, when all are done.
 
-        What comes while it works may be left for the next time.
+        Then deletes files that were replaced long ago.  What comes while it works may be left for
+        the next time.
         """
         # As a busy queue has always more, the end is where it is now.
         for table in self.tables:
@@ -63,6 +64,7 @@ class LakeWorker:
                     pass
                 if not stopping():
                     table.tidy()
+                    table.vacuum()
             except Exception as error:
                 failures.add(error)
         failures.end()

@@ -27,6 +27,13 @@ class Table:
     def __init__(self, name: str, broken: dict[str, Exception]) -> None:
         self.name, self.broken = name, broken
         self.vacuumed = 0
+        self.driver = self
+
+    def stop_at_newest(self) -> None:
+        """Nothing is read."""
+
+    def tidy(self) -> None:
+        """Nothing is small."""
 
     def work(self) -> bool:
         return self._do("work")
@@ -77,6 +84,19 @@ def test_every_table_is_vacuumed_and_every_error_reported(
     logged = [record.getMessage() for record in caplog.records]
     assert len(logged) == 2
     assert "a cannot be opened" in logged[0] and "b changed its type" in logged[1]
+
+
+def test_a_run_for_cron_deletes_files_of_old_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: dict[str, Exception] = {"b work": StateError("b is damaged")}
+    with (
+        lake(monkeypatch, broken) as made,
+        pytest.raises(StateError, match="b is damaged"),
+    ):
+        made.once()
+    assert [one.vacuumed for one in made.tables] == [1, 0, 1]
+    with lake(monkeypatch, {}) as made:
+        made.once(stopping=lambda: True)
+    assert [one.vacuumed for one in made.tables] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
