@@ -49,6 +49,22 @@ def test_a_password_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        {"service": "shop password=geheim"},
+        {"service": "password=geheim"},
+        {"service": "shop geheim"},
+        {"service": "postgresql://u:geheim@h/d"},
+        {"dsn": "dbname=d service='shop password=geheim'"},
+    ],
+)
+def test_a_connection_string_is_no_service(given: dict[str, str]) -> None:
+    with pytest.raises(BadOption, match="service: not the name of a section") as refused:
+        parse({**given, "queue": "q"})
+    assert "geheim" not in f"{refused.value}{refused.value.detail}{refused.value.hint}"
+
+
+@pytest.mark.parametrize(
     ("options", "stream", "message"),
     [
         ({"queue": "q"}, None, "service, dsn: exactly one"),

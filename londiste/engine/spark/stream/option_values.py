@@ -8,6 +8,7 @@ Spark shows options in its UI and in plans, and redacts only values of options w
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -67,6 +68,7 @@ def read_dsn(options: Mapping[str, str]) -> str:
             " string, .option('dsn', 'host=db1 dbname=shop user=lake')",
         )
     if service:
+        _require_section(service)
         return conninfo.make_conninfo(service=service)
     try:
         parts = conninfo.conninfo_to_dict(dsn)
@@ -83,7 +85,18 @@ def read_dsn(options: Mapping[str, str]) -> str:
                 hint="use a password file (passfile=…, ~/.pgpass), a service, or"
                 " .option('password', …), whose value Spark redacts",
             )
+    _require_section(str(parts.get("service") or ""))
     return dsn
+
+
+def _require_section(service: str) -> None:
+    """Refuses a connection string as a service: it may contain a password."""
+    if re.search(r"[\s=]|://", service):
+        raise BadOption(
+            "service: not the name of a section of pg_service.conf",
+            detail="the value, which contains a space, = or ://, may have a password: not shown",
+            hint="use the name alone, .option('service', 'shop'), and .option('password', …)",
+        )
 
 
 #: Of PostgreSQL's bigint, and of Spark's long.
