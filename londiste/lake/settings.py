@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -40,6 +41,7 @@ class LakeSettings(ReadyFields, DatabaseSettings):
     """A lake: tables of one queue in a directory."""
 
     sections: ClassVar[tuple[str, ...]] = ("lake",)
+    always: ClassVar[Mapping[str, str]] = {"engine": "spark"}
 
     queue_name: str = Field(description="Queue (required).")
     job_name: str = Field(

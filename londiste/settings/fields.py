@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -86,6 +87,8 @@ class Settings(BaseSettings):
         defer_build=True,
     )
     sections: ClassVar[tuple[str, ...]] = ("londiste",)
+    #: Settings of other kinds that this kind does not have, with the value that it behaves by.
+    always: ClassVar[Mapping[str, str]] = {}
 
     logfile: HomePath | None = Field(None, description="Log file, in addition to the terminal.")
     log_config: Path | None = Field(

@@ -93,6 +93,8 @@ def load(
             found[key] = _Value(value, f"--set {key}")
         elif not _known_elsewhere(key):
             raise _not_set(key, kind, others())
+        else:
+            _note_always(kind, key, value, "--set")
     if "job_name" in kind.model_fields and "job_name" not in found and file is not None:
         found["job_name"] = _Value(file.stem, str(file))
     try:
@@ -200,7 +202,7 @@ def _read(
                 instead = f"; use {INSTEAD[key]}" if key in INSTEAD else ""
                 log.warning("%s: setting %s has no effect in this version%s", where, key, instead)
             elif _known_elsewhere(key):
-                continue
+                _note_always(kind, key, value, where)
             else:
                 raise _unknown(key, kind, where)
     if "base_connstr" in kind.model_fields and "pgqd" in sections:
@@ -258,6 +260,15 @@ def _kinds() -> list[type[Settings]]:
         NotifySettings,
         WebSettings,
     ]
+
+
+def _note_always(kind: type[Settings], key: str, value: Any, where: str) -> None:
+    """Logs a warning about a value of another kind's setting that this kind does not follow."""
+    always = kind.always.get(key)
+    if always is not None and str(value) != always:
+        log.warning(
+            "%s: setting %s has no effect: %s always uses %s", where, key, kind.sections[0], always
+        )
 
 
 def _known_elsewhere(key: str) -> bool:
