@@ -55,7 +55,13 @@ class TargetContext:
         return table in self.made or self.to(table) in self.there.relations
 
     def attached_to(self, table: Structure) -> tuple[TableName, ...]:
-        """The parents of the table in the target, by their source names."""
+        """The parents of the table in the target, by their source names.
+
+        A partitioned table that is created gets its partitions whatever the parts are: without
+        them it could store no row.
+        """
+        if table.bound is not None and table.parents[0] in self.made:
+            return table.parents
         if Part.PARENTS not in self.parts or not all(self.has(p) for p in table.parents):
             return ()
         return table.parents

@@ -38,7 +38,7 @@ class Part(StrEnum):
 WHOLE = frozenset(Part)
 #: What a table needs to be written: columns and the primary key; with that go NOT NULL, identity,
 #: generated columns, the types and sequences of columns, and defaults that call no function
-#: outside of PostgreSQL.
+#: outside of PostgreSQL; and of a partitioned table its partitions.
 BARE = frozenset({Part.SEQUENCES, Part.TYPES})
 
 

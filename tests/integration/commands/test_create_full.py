@@ -183,6 +183,30 @@ def test_what_creating_needs_does_not_create_has_a_hint_that_can_be_followed(
     assert ("--create-without" in hint) is ("rules" in hint) is ("log" in error)
 
 
+@pytest.mark.parametrize(
+    "create", [("--create",), ("--create-full", "--create-without", "parents,triggers")]
+)
+def test_a_partitioned_table_is_created_with_its_partitions(
+    root: Node, leaf: Node, londiste: CommandLine, create: tuple[str, ...]
+) -> None:
+    root.db.execute(
+        "create table p (id int, k text, primary key (id, k)) partition by list (k);"
+        "create table pa partition of p for values in ('a') partition by range (id);"
+        "create table pa1 partition of pa for values from (1) to (9);"
+        "create table pd partition of p default"
+    )
+    assert londiste(root.db, "add-table", "p").code == 0
+    answer = londiste(leaf.db, "add-table", "p", *create, "--expect-sync")
+    assert answer.code == 0, answer.err
+    leaf.db.execute(
+        "set session_replication_role = replica; insert into p values (1, 'a'), (1, 'x')"
+    )
+    rows = "select tableoid::regclass::text from p order by 1"
+    assert leaf.db.execute(rows) == [("pa1",), ("pd",)]
+    indexes = "select count(*) from pg_partition_tree('p_pkey')"
+    assert leaf.db.value(indexes) == root.db.value(indexes) == 4
+
+
 def test_parts_are_named_right(root: Node, leaf: Node, londiste: CommandLine) -> None:
     answer = londiste(leaf.db, "add-table", "lines", "--create", "--create-without", "rules")
     assert answer.code == 2
