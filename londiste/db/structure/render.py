@@ -67,7 +67,14 @@ def make(
     created += [f"sequence {target.sequences[one.name]}" for one in target.made_sequences]
     above = {target.to(parent) for table in ordered for parent in target.attached_to(table)}
     parents = sorted(above & target.there.relations)
-    return Made(tuple(result), tuple(pending), tuple(target.notes), tuple(created), tuple(parents))
+    return Made(
+        tuple(result),
+        tuple(pending),
+        tuple(target.notes),
+        tuple(created),
+        tuple(parents),
+        tuple(target.to(table.name) for table in ordered),
+    )
 
 
 def lacking(

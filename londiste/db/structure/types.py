@@ -321,6 +321,7 @@ class Made:
     notes -- what is not as it is there, one sentence each.
     objects -- sequences and types that are created with the tables, as ``type public.mood``.
     parents -- tables that exist, and get a partition or child.
+    tables -- all that are created, also partitions.
     """
 
     statements: tuple[str, ...]
@@ -328,3 +329,4 @@ class Made:
     notes: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     parents: tuple[TableName, ...] = ()
+    tables: tuple[TableName, ...] = ()

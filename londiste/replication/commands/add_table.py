@@ -332,6 +332,7 @@ def _create(
         ddl.objects,
         options.allow_code,
         ddl.parents,
+        ddl.tables,
     )
     return step, ddl.notes
 

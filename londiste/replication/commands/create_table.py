@@ -244,7 +244,10 @@ def known_names(
 
 @dataclass(frozen=True)
 class CreateTables:
-    """Creates tables on one node and adds them, all or none."""
+    """Creates tables on one node and adds them, all or none.
+
+    created -- ``dests`` and their partitions.
+    """
 
     node: str
     dsn: str = field(repr=False)
@@ -255,6 +258,7 @@ class CreateTables:
     objects: tuple[str, ...] = ()
     allow_code: bool = False
     parents: tuple[TableName, ...] = ()
+    created: tuple[TableName, ...] = ()
 
     def describe(self) -> str:
         objects = f" with {listed(self.objects)}" if self.objects else ""
@@ -289,7 +293,7 @@ class CreateTables:
                 raise parent_refused(row)
         self._create(conn)
         if not self.allow_code:
-            names = [name.quoted for name in self.dests]
+            names = [name.quoted for name in self.created]
             found = [f"{row['object']} ({row['code']})" for row in self._code(conn, names)]
             if found:
                 raise code_refused(found, describe_dsn(self.dsn))

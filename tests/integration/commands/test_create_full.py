@@ -207,6 +207,24 @@ def test_a_partitioned_table_is_created_with_its_partitions(
     assert leaf.db.value(indexes) == root.db.value(indexes) == 4
 
 
+def test_code_of_a_created_partition_needs_consent(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    leaf.db.execute("create function note() returns trigger language plpgsql as 'begin end'")
+    root.db.execute(
+        "create table p (id int primary key) partition by list (id);"
+        "create table pa partition of p default;"
+        "create trigger pa_t before insert on pa for each row execute function note();"
+        "alter table pa enable always trigger pa_t"
+    )
+    assert londiste(root.db, "add-table", "p").code == 0
+    refused = londiste(leaf.db, "add-table", "p", "--create-full")
+    assert refused.code == 2
+    assert "trigger pa_t (note())" in refused.err
+    assert leaf.db.value("select to_regclass('p')") is None
+    assert londiste(leaf.db, "add-table", "p", "--create-full", "--allow-code").code == 0
+
+
 def test_parts_are_named_right(root: Node, leaf: Node, londiste: CommandLine) -> None:
     answer = londiste(leaf.db, "add-table", "lines", "--create", "--create-without", "rules")
     assert answer.code == 2
