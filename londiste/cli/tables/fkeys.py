@@ -11,7 +11,7 @@ import click
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
 from londiste.cli.documents import Done, Rows, Steps
-from londiste.cli.plan_output import execute_plan, sites
+from londiste.cli.plan_output import execute_plan, reported, sites
 from londiste.db.connection import session
 from londiste.replication.commands import fkeys as keys
 from londiste.replication.patterns import parsed
@@ -59,7 +59,11 @@ def fkeys(
             plan = keys.plan(reach, settings.db, settings.queue_name, wanted)
             for line in plan.skipped:
                 output.warning(f"{line}, skipped")
-            execute_plan(plan.steps, reach, options.Execution(explain, as_json))
+            if explain:
+                execute_plan(plan.steps, reach, options.Execution(explain, as_json))
+                return
+            with reported(as_json) as report:
+                keys.restore(plan.steps, reach, report)
         return
     with session(settings.db, name="londiste fkeys", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)

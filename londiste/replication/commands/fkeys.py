@@ -7,13 +7,14 @@ because a table is not replicated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import psycopg
 
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument, quote
@@ -23,7 +24,7 @@ from londiste.handlers.base import literal
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import Step, execute
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import PendingForeignKey
 from londiste.replication.patterns import table_meant
@@ -184,12 +185,17 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
     """
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
+    # A root copies no table.
+    copied = node.type is not NodeType.ROOT
+    known = tables.get_table_list(local, queue) if copied else []
+    resync = {str(table.dest): argument(table.name) for table in known if table.local}
     steps: list[Step] = []
     skipped = []
     for one in collect(local, queue, names):
         state = judge(one)
         if state.by_hand:
-            key = (node.name, dsn, TableName.parse(one.from_table), one.name)
+            table = TableName.parse(one.from_table)
+            key = (node.name, dsn, table, one.name, resync.get(one.from_table, ""))
             if not one.there:
                 steps.append(MakeKey(*key))
             steps.append(CheckKey(*key))
@@ -198,6 +204,37 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
                 f"table {one.from_table}: foreign key {one.name} is {state.state}: {state.why}"
             )
     return CommandPlan(tuple(steps), skipped=tuple(skipped))
+
+
+def restore(
+    steps: Sequence[Step], sites: Connections, report: Callable[[Step], None] = lambda step: None
+) -> None:
+    """Executes the steps of ``plan``.  Raises StateError at the end for the keys that rows violate.
+
+    Other errors end it.
+    """
+    violated: dict[tuple[TableName, str], KeyViolated] = {}
+    for step in steps:
+        if isinstance(step, _KeyStep) and (step.table, step.name) in violated:
+            continue
+        try:
+            execute([step], sites, report)
+        except KeyViolated as error:
+            violated[error.table, error.name] = error
+    if violated:
+        raise _together(list(violated.values()))
+
+
+def _together(errors: Sequence[KeyViolated]) -> StateError:
+    """One error for all keys that rows violate."""
+    if len(errors) == 1:
+        return errors[0]
+    names = ", ".join(f"{one.name} of table {one.table}" for one in errors)
+    return StateError(
+        f"rows violate {len(errors)} foreign keys: {names}",
+        detail="; ".join(f"{one.name}: {one.detail}" for one in errors),
+        hint="; ".join([*(one.remedy for one in errors), _AGAIN]),
+    )
 
 
 def plan_end(sites: Connections, node: str, dsn: str, queue: str) -> list[Step]:
@@ -214,14 +251,64 @@ def plan_end(sites: Connections, node: str, dsn: str, queue: str) -> list[Step]:
     return steps
 
 
+_AGAIN = "then run the command again"
+
+
+class KeyViolated(StateError):
+    """Rows violate a key.  remedy -- how to correct them."""
+
+    def __init__(self, table: TableName, name: str, remedy: str, *, detail: str) -> None:
+        super().__init__(
+            f"table {table}: rows violate foreign key {name}",
+            detail=detail,
+            hint=f"{remedy}; {_AGAIN}",
+        )
+        self.table = table
+        self.name = name
+        self.remedy = remedy
+
+
 @dataclass(frozen=True)
 class _KeyStep:
-    """A key, and the node of its table."""
+    """A key, and the node of its table.
+
+    copied -- the table as an argument of ``resync``; '' if no copy writes it here.
+    """
 
     node: str
     dsn: str = field(repr=False)
     table: TableName
     name: str
+    copied: str = ""
+
+    def run(self, sites: Connections) -> None:
+        """Raises LockTimeout, AccessDenied, KeyViolated."""
+        try:
+            with sites.at_length():
+                with_table(sites, self.dsn, self.table, self.node, self.work)
+        except LondisteError as error:
+            if not isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
+                raise
+            raise self._violated(sites.at(self.dsn), error) from error
+
+    def work(self, conn: Connection) -> None:
+        """The statements of the step, in one transaction."""
+        raise NotImplementedError
+
+    def _violated(self, conn: Connection, error: LondisteError) -> KeyViolated:
+        remedy = "correct the rows"
+        found = _violations_of(conn, self.table, self.name)
+        detail = error.detail
+        if found is not None:
+            rows = violations(conn, self.table, self.name)
+            detail = (
+                "the key exists and is enforced for new rows; rows without a referenced row:"
+                f" {', '.join(rows)}{' and others' if len(rows) == 10 else ''}"
+            )
+            remedy += f", which this statement finds: {found.removesuffix(' limit 10')}"
+        if self.copied:
+            remedy += f"; or copy the table again: londiste resync {self.copied}"
+        return KeyViolated(self.table, self.name, remedy, detail=detail)
 
     def pending(self, sites: Connections) -> bool:
         """Whether the definition of the key is stored."""
@@ -249,17 +336,11 @@ class MakeKey(_KeyStep):
             return True
         return _violations_of(sites.at(self.dsn), self.table, self.name) is not None
 
-    def run(self, sites: Connections) -> None:
-        """Raises LockTimeout, AccessDenied."""
-
-        def work(conn: Connection) -> None:
-            key = self.stored(conn)
-            text = tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
-            if key is not None and text and " VALIDATE CONSTRAINT " not in text:
-                add_foreign_key(conn, key, text)
-
-        with sites.at_length():
-            with_table(sites, self.dsn, self.table, self.node, work)
+    def work(self, conn: Connection) -> None:
+        key = self.stored(conn)
+        text = tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
+        if key is not None and text and " VALIDATE CONSTRAINT " not in text:
+            add_foreign_key(conn, key, text)
 
 
 class CheckKey(_KeyStep):
@@ -271,29 +352,11 @@ class CheckKey(_KeyStep):
     def done(self, sites: Connections) -> bool:
         return not self.pending(sites)
 
-    def run(self, sites: Connections) -> None:
-        """Raises LockTimeout, StateError with rows that violate the key."""
-
-        def work(conn: Connection) -> None:
-            text = tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
-            if text:
-                owner.run(conn, self.table, text)
-                tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
-
-        try:
-            with sites.at_length():
-                with_table(sites, self.dsn, self.table, self.node, work)
-        except LondisteError as error:
-            if not isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
-                raise
-            rows = violations(sites.at(self.dsn), self.table, self.name)
-            raise StateError(
-                f"table {self.table}: rows violate foreign key {self.name}",
-                detail="the key exists and is enforced for new rows; rows without a referenced"
-                f" row: {', '.join(rows)}{' and others' if len(rows) == 10 else ''}",
-                hint="correct the rows, or copy the table again: londiste resync; then run the"
-                " command again",
-            ) from error
+    def work(self, conn: Connection) -> None:
+        text = tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
+        if text:
+            owner.run(conn, self.table, text)
+            tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
 
 
 def violations(conn: Connection, table: TableName, name: str) -> list[str]:

@@ -100,6 +100,41 @@ def test_a_key_without_replication_is_named_kept_and_made_on_request(
     assert londiste(leaf.db, "fkeys", "--restore", "--dry-run").out == "nothing to do\n"
 
 
+def test_a_key_that_rows_violate_stops_no_other_and_the_hint_can_be_followed(
+    leaf: Node, londiste: CommandLine
+) -> None:
+    leaf.db.execute(
+        "create table c (id int primary key, b int references b);"
+        "create table d (a int references a); alter table a disable trigger user;"
+        "insert into a values (1, 7)"
+    )
+    for table, key in (("b", "B's a"), ("c", "c_b_fkey"), ("d", "d_a_fkey")):
+        take_off(leaf, f"public.{table}", key)
+    leaf.db.execute(
+        "set session_replication_role = replica;"
+        "insert into b values (1, 8); insert into c values (1, 9); insert into d values (1)"
+    )
+    answer = londiste(leaf.db, "fkeys", "--restore")
+    assert answer.code == 3
+    assert {key: row["state"] for key, row in states(leaf, londiste).items()} == {
+        "B's a": "unchecked",
+        "c_b_fkey": "unchecked",
+        "d_a_fkey": "active",
+        "other_b_fkey": "active",
+    }
+    assert "rows violate 2 foreign keys: B's a of table public.b, c_b_fkey of table public.c" in (
+        answer.err
+    )
+    assert '{"a": 8}' in answer.err and '{"b": 9}' in answer.err
+    hint = answer.err.partition("hint: ")[2]
+    assert "copy the table again: londiste resync public.b;" in hint
+    select = hint.rpartition("which this statement finds: ")[2].partition(";")[0]
+    assert leaf.db.execute(select) == [('{"b": 9}',)]
+    alone = londiste(leaf.db, "fkeys", "--restore", "c").err
+    assert "error: table public.c: rows violate foreign key c_b_fkey\n" in alone
+    assert "resync" not in alone
+
+
 def test_a_key_to_a_table_in_partitions_is_told_once_and_not_tried(
     leaf: Node, londiste: CommandLine, caplog: pytest.LogCaptureFixture
 ) -> None:
