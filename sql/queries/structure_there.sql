@@ -4,7 +4,7 @@
  * %(schemas)s, %(roles)s -- names; %(types)s, %(relations)s -- [[schema, name], ...] as json;
  * %(functions)s -- signatures.
  * kind, schema, name of each that is there; for a role ``detail`` is yes when this session may make
- * it an owner.
+ * it an owner.  A column is the detail of its relation, in the order of columns.
  */
 select 'schema' as kind, null::text as schema, n.nspname::text as name, null::text as detail
 from pg_catalog.pg_namespace n
@@ -25,6 +25,15 @@ select 'relation', n.nspname::text, c.relname::text, c.relkind::text
 from pg_catalog.jsonb_array_elements(%(relations)s::jsonb) w
 join pg_catalog.pg_namespace n on n.nspname = w ->> 0
 join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = w ->> 1
+union all
+(
+    select 'column', n.nspname::text, c.relname::text, a.attname::text
+    from pg_catalog.jsonb_array_elements(%(relations)s::jsonb) w
+    join pg_catalog.pg_namespace n on n.nspname = w ->> 0
+    join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = w ->> 1
+    join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    order by c.oid, a.attnum
+)
 union all
 select 'function', null, w, null
 from pg_catalog.unnest(%(functions)s::text[]) w

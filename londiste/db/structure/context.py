@@ -66,10 +66,24 @@ class TargetContext:
             return ()
         return table.parents
 
+    def columns_of(self, table: TableName) -> tuple[str, ...]:
+        """The columns of a table (by its source name) in the target, or as it is created."""
+        if table in self.made:
+            return tuple(column.name for column in self.made[table].columns)
+        return (self.there.columns or {}).get(self.to(table), ())
+
     def of(self, table: Structure, name: str) -> str:
         """The target's name of a constraint, index, trigger or rule of a table."""
         known = self.names.get((table.name, name))
         return known or follow(name, table.name.name, self.to(table.name).name)
+
+    def of_check(self, table: Structure, name: str) -> str:
+        """The target's name of a check; one of a parent has the same name in its children."""
+        for parent in self.attached_to(table):
+            above = self.made.get(parent)
+            if above and any(one.kind == "c" and one.name == name for one in above.constraints):
+                return self.of_check(above, name)
+        return self.of(table, name)
 
     def elsewhere(self, text: str) -> TableName | None:
         """A table with another name in the target that a definition names."""

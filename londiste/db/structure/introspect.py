@@ -81,6 +81,11 @@ def there(
             if row["kind"] == kind and detail in (None, row["detail"])
         )
 
+    columns: dict[TableName, tuple[str, ...]] = {}
+    for row in rows:
+        if row["kind"] == "column":
+            name = TableName(row["schema"], row["name"])
+            columns[name] = (*columns.get(name, ()), row["detail"])
     return There(
         version=conn.info.server_version,
         schemas=frozenset(row["name"] for row in rows if row["kind"] == "schema"),
@@ -88,6 +93,7 @@ def there(
         types=names("type"),
         functions=frozenset(row["name"] for row in rows if row["kind"] == "function"),
         relations=names("relation"),
+        columns=columns,
         taken=names("taken"),
         free_sequences=names("taken", "free sequence"),
     )

@@ -233,7 +233,7 @@ def comments(target: TargetContext, table: Structure) -> list[str]:
             target, table, one.name
         )
         if made and one.kind != "f" and (one.enforced or target.there.version >= NOT_ENFORCED):
-            name = quote(target.of(table, one.name))
+            name = quote((target.of_check if one.kind == "c" else target.of)(table, one.name))
             result += target.comment(f"constraint {name} on {dest}", one.comment)
     return result
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
 from londiste.db.structure.context import TargetContext, option_list, sequence_options
@@ -39,7 +42,9 @@ def create(target: TargetContext, table: Structure) -> list[str]:
     dest = target.to(table.name)
     parents = target.attached_to(table)
     attached = bool(parents) and table.bound is not None
-    inherits = parents if not attached else ()
+    merged = _merged([target.columns_of(parent) for parent in parents], table)
+    later = parents if not attached and merged != [c.name for c in table.columns] else ()
+    inherits = parents if not attached and not later else ()
     lines, after = [], []
     for column in table.columns:
         if inherits and not column.is_local:
@@ -51,7 +56,7 @@ def create(target: TargetContext, table: Structure) -> list[str]:
     for check in _checks(target, table):
         if inherits and not check.is_local:
             continue
-        text = f"constraint {quote(target.of(table, check.name))} {check.definition}"
+        text = f"constraint {quote(target.of_check(table, check.name))} {check.definition}"
         if check.validated and check.enforced:
             lines.append(text)
         else:
@@ -66,6 +71,7 @@ def create(target: TargetContext, table: Structure) -> list[str]:
     if options:
         statement += f" with {option_list(options)}"
     result = [statement, *after]
+    result += [f"alter table only {dest.quoted} inherit {target.to(p).quoted}" for p in later]
     if Part.PARENTS in target.parts and table.parents and not parents:
         names = ", ".join(str(target.to(p)) for p in table.parents)
         word = "a partition of it" if table.bound else "a child of it"
@@ -85,6 +91,13 @@ def create(target: TargetContext, table: Structure) -> list[str]:
     if table.is_typed:
         target.note(f"table {dest} is created with its own columns, not as a typed table")
     return result
+
+
+def _merged(parents: Sequence[Sequence[str]], table: Structure) -> list[str]:
+    """The columns of a table in the order that INHERITS would give them: those of parents first."""
+    own = [column.name for column in table.columns]
+    names = dict.fromkeys(itertools.chain(*parents, own))
+    return [name for name in names if name in own]
 
 
 def attach(target: TargetContext, table: Structure) -> list[str]:

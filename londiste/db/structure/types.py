@@ -291,6 +291,7 @@ class There:
     """What is in the database that the DDL is for.
 
     roles -- name, and whether this session may make it an owner.
+    columns -- of the relations, in their order.
     taken -- names of relations and statistics by schema; free_sequences -- those of no column.
     """
 
@@ -300,6 +301,7 @@ class There:
     types: frozenset[TableName] = frozenset()
     functions: frozenset[str] = frozenset()
     relations: frozenset[TableName] = frozenset()
+    columns: Mapping[TableName, tuple[str, ...]] | None = None
     taken: frozenset[TableName] = frozenset()
     free_sequences: frozenset[TableName] = frozenset()
 

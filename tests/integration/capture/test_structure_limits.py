@@ -157,6 +157,47 @@ def test_what_cannot_be_made_is_refused(
     assert target.value("select to_regclass('t')") is None
 
 
+COLUMNS = (
+    "select array_agg(attname::text order by attnum) from pg_attribute"
+    " where attrelid = %s::regclass and attnum > 0"
+)
+
+
+@pytest.mark.parametrize("names", [["p", "c", "late"], ["c", "late"]], ids=["both", "child alone"])
+def test_a_child_keeps_the_order_of_its_columns(
+    names: list[str], new_database: Callable[..., Database]
+) -> None:
+    source, target = new_database(), new_database()
+    parent = "create table p (id int primary key, a text, constraint p_id check (id > 0));"
+    source.execute(
+        parent + "create table late (x int) inherits (p); alter table p add z int default 3;"
+        "create table c (a text, id int not null, x int, z int, constraint p_id check (id > 0));"
+        "alter table c inherit p"
+    )
+    if "p" not in names:
+        target.execute(parent + "alter table p add z int")
+    renamed = {TableName("public", "p"): TableName("public", "q")} if "p" in names else {}
+    make_there(source, target, names, renamed)
+    for child in ("c", "late"):
+        assert target.value(COLUMNS, child) == source.value(COLUMNS, child)
+    inherited = "select count(*) from pg_inherits where inhparent = %s::regclass"
+    assert target.value(inherited, "q" if renamed else "p") == 2
+
+
+def test_a_check_of_a_renamed_table_keeps_one_name_in_its_partitions(
+    new_database: Callable[..., Database],
+) -> None:
+    source, target = new_database(), new_database()
+    source.execute(
+        "create table p (id int, constraint p_id check (id > 0)) partition by list (id);"
+        "create table part partition of p default"
+    )
+    make_there(source, target, ["p"], {TableName("public", "p"): TableName("public", "q")})
+    names = "select array_agg(distinct conname::text) from pg_constraint where conrelid <> 0"
+    names += " and contype = 'c'"
+    assert target.value(names) == ["q_id"]
+
+
 def test_parts_can_be_left_out(new_database: Callable[..., Database]) -> None:
     source, target = new_database(), new_database()
     source.execute(FUNCTIONS + SCHEMA)

@@ -220,7 +220,7 @@ def test_code_of_a_created_partition_needs_consent(
     assert londiste(root.db, "add-table", "p").code == 0
     refused = londiste(leaf.db, "add-table", "p", "--create-full")
     assert refused.code == 2
-    assert "trigger pa_t (note())" in refused.err
+    assert "trigger pa_t (public.note())" in refused.err
     assert leaf.db.value("select to_regclass('p')") is None
     assert londiste(leaf.db, "add-table", "p", "--create-full", "--allow-code").code == 0
 
