@@ -1,9 +1,11 @@
 /*
- * Functions that objects of tables call and PostgreSQL does not bring.
+ * Functions that objects of tables call and PostgreSQL does not bring, and collations that they and
+ * columns use.
  *
  * %(oids)s -- the tables.
- * part -- defaults, checks, indexes, triggers, rules, policies or statistics.
- * signature -- as to_regprocedure reads it; extension -- that the function belongs to.
+ * part -- defaults, checks, indexes, triggers, rules, policies or statistics; columns of a collation.
+ * signature -- as to_regprocedure reads it, or the quoted collation; extension -- that the function
+ *     belongs to.  kind -- function or collation.
  */
 with objects as (
     select 'pg_catalog.pg_attrdef'::pg_catalog.regclass as classid, d.oid, d.adrelid as of_table,
@@ -47,7 +49,8 @@ select distinct
     o.part,
     o.object,
     f.oid::pg_catalog.regprocedure::text as signature,
-    x.extname::text as extension
+    x.extname::text as extension,
+    'function' as kind
 from objects o
 join pg_catalog.pg_depend d
     on d.classid = o.classid and d.objid = o.oid
@@ -60,6 +63,28 @@ left join pg_catalog.pg_depend dx
 left join pg_catalog.pg_extension x on x.oid = dx.refobjid
 where n.nspname not in ('pg_catalog', 'pgq', 'londiste', 'londiste_capture')
 union
+-- PostgreSQL records no use of those that every database has: default, C and POSIX.
+select
+    o.of_table::int8,
+    o.part,
+    o.object,
+    pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.collname),
+    null,
+    'collation'
+from (
+    select b.classid, b.oid, null::int4 as place, b.of_table, b.part, b.object from objects b
+    union all
+    select 'pg_catalog.pg_class'::pg_catalog.regclass, a.attrelid, a.attnum, a.attrelid, 'columns',
+        a.attname::text
+    from pg_catalog.pg_attribute a
+    where a.attrelid = any(%(oids)s::oid[]) and a.attnum > 0 and not a.attisdropped
+) o
+join pg_catalog.pg_depend d
+    on d.classid = o.classid and d.objid = o.oid and d.objsubid = coalesce(o.place, d.objsubid)
+        and d.refclassid = 'pg_catalog.pg_collation'::pg_catalog.regclass
+join pg_catalog.pg_collation c on c.oid = d.refobjid
+join pg_catalog.pg_namespace n on n.oid = c.collnamespace
+union
 -- Of an operator class of an extension one function stands for it.
 select distinct
     i.indrelid::int8,
@@ -70,7 +95,8 @@ select distinct
         on d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and d.objid = p.amproc
             and d.refobjid = x.oid and d.deptype = 'e'
      where p.amprocfamily = k.opcfamily),
-    x.extname::text
+    x.extname::text,
+    'function'
 from pg_catalog.pg_index i
 join pg_catalog.pg_class c on c.oid = i.indexrelid
 join pg_catalog.pg_opclass k on k.oid = any(i.indclass::oid[])
@@ -85,4 +111,4 @@ where i.indrelid = any(%(oids)s::oid[])
             on d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and d.objid = p.amproc
                 and d.refobjid = x.oid and d.deptype = 'e'
         where p.amprocfamily = k.opcfamily)
-order by 1, 2, 3, 4
+order by 1, 2, 3, 6, 4

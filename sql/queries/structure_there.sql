@@ -2,7 +2,7 @@
  * Which of the wanted things are in this database.
  *
  * %(schemas)s, %(roles)s -- names; %(types)s, %(relations)s -- [[schema, name], ...] as json;
- * %(functions)s -- signatures.
+ * %(functions)s -- signatures; %(collations)s -- quoted names.
  * kind, schema, name of each that is there; for a role ``detail`` is yes when this session may make
  * it an owner.  A column is the detail of its relation, in the order of columns.
  */
@@ -40,6 +40,17 @@ from pg_catalog.unnest(%(functions)s::text[]) w
 where exists (
     -- to_regprocedure() fails for a type that is missing, before PostgreSQL 16.
     select from pg_catalog.pg_proc f where f.oid::pg_catalog.regprocedure::text = w)
+union all
+select 'collation', null, w.name, null
+from pg_catalog.pg_collation o
+join pg_catalog.pg_namespace n on n.oid = o.collnamespace
+cross join lateral (
+    select pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(o.collname) as name
+) w
+where w.name = any(%(collations)s::text[])
+    and o.collencoding in (-1, (
+        select b.encoding from pg_catalog.pg_database b
+        where b.datname = pg_catalog.current_database()))
 union all
 select 'taken', n.nspname::text, x.name::text, x.detail
 from pg_catalog.pg_namespace n

@@ -129,7 +129,23 @@ select
                 from pg_catalog.pg_constraint k where k.contypid = t.oid)
             and fn.nspname <> 'pg_catalog'
             and t.typtype in ('d', 'r')
-    ) as needs
+    ) as needs,
+    array(
+        select distinct pg_catalog.quote_ident(cn.nspname) || '.'
+            || pg_catalog.quote_ident(co.collname)
+        from pg_catalog.pg_depend cd
+        join pg_catalog.pg_collation co
+            on cd.refclassid = 'pg_catalog.pg_collation'::pg_catalog.regclass and co.oid = cd.refobjid
+        join pg_catalog.pg_namespace cn on cn.oid = co.collnamespace
+        where (cd.classid, cd.objid) in (
+            select 'pg_catalog.pg_type'::pg_catalog.regclass::oid, t.oid
+            union all
+            select 'pg_catalog.pg_class'::pg_catalog.regclass::oid, t.typrelid
+            union all
+            select 'pg_catalog.pg_constraint'::pg_catalog.regclass::oid, k.oid
+            from pg_catalog.pg_constraint k where k.contypid = t.oid)
+        order by 1
+    ) as collations
 from (select d.oid, max(d.depth) as depth from needed d group by d.oid) d
 join pg_catalog.pg_type t on t.oid = d.oid
 join pg_catalog.pg_namespace n on n.oid = t.typnamespace

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
 from londiste.db.structure.names import follow, free, mentions
-from londiste.db.structure.types import ColumnSequence, Part, Structure, Structures, There
+from londiste.db.structure.types import Column, ColumnSequence, Part, Structure, Structures, There
 
 
 @dataclass
@@ -66,6 +66,14 @@ class TargetContext:
             return ()
         return table.parents
 
+    def lacking_collations(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        """Those of the collations that the target lacks, each with a hint."""
+        return [
+            (name, f"create it first: {self.found.collations[name]}")
+            for name in names
+            if name not in self.there.collations
+        ]
+
     def columns_of(self, table: TableName) -> tuple[str, ...]:
         """The columns of a table (by its source name) in the target, or as it is created."""
         if table in self.made:
@@ -84,6 +92,11 @@ class TargetContext:
             if above and any(one.kind == "c" and one.name == name for one in above.constraints):
                 return self.of_check(above, name)
         return self.of(table, name)
+
+    def calls_of_default(self, table: Structure, column: Column) -> list[str]:
+        """The functions outside of PostgreSQL that the default of a column calls."""
+        wanted = ("function", "defaults", column.name)
+        return [n.signature for n in table.needs if (n.kind, n.part, n.object) == wanted]
 
     def elsewhere(self, text: str) -> TableName | None:
         """A table with another name in the target that a definition names."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from londiste.db.connection import Connection
@@ -41,7 +41,15 @@ def read(conn: Connection, names: Iterable[TableName]) -> Structures:
     of = {part: _by_table(conn, part, kind, oids) for part, kind in _PARTS.items()}
     tables = records(conn, functools.partial(_structure, of), "structure_tables", oids=oids)
     types = records(conn, _type, "structure_types", oids=oids)
-    return Structures(tuple(tables), tuple(types), conn.info.server_version)
+    collations = {need.signature for need in _needs(tables) if need.kind == "collation"}
+    collations |= {name for one in types for name in one.collations}
+    created = fetch(conn, "structure_collations", names=sorted(collations)) if collations else ()
+    return Structures(
+        tuple(tables),
+        tuple(types),
+        conn.info.server_version,
+        {row["name"]: row["statement"] for row in created},
+    )
 
 
 def there(
@@ -69,9 +77,10 @@ def there(
         types=json.dumps([list(t.name) for t in found.types]),
         relations=json.dumps([list(name) for name in wanted]),
         functions=sorted(
-            {need.signature for table in found.tables for need in table.needs}
+            {need.signature for need in _needs(found.tables) if need.kind == "function"}
             | {signature for one in found.types for signature, _ in one.needs}
         ),
+        collations=sorted(found.collations),
     )
 
     def names(kind: str, detail: str | None = None) -> frozenset[TableName]:
@@ -92,6 +101,7 @@ def there(
         roles={row["name"]: row["detail"] == "yes" for row in rows if row["kind"] == "role"},
         types=names("type"),
         functions=frozenset(row["name"] for row in rows if row["kind"] == "function"),
+        collations=frozenset(row["name"] for row in rows if row["kind"] == "collation"),
         relations=names("relation"),
         columns=columns,
         taken=names("taken"),
@@ -102,6 +112,10 @@ def there(
 def free_sequences(conn: Connection, names: Sequence[str]) -> list[ColumnSequence]:
     """Sequences by their quoted names, as if a default named them."""
     return records(conn, _named(ColumnSequence), "free_sequences", names=list(names))
+
+
+def _needs(found: Iterable[Structure]) -> Iterator[Need]:
+    return (need for table in found for need in table.needs)
 
 
 def _by_table(

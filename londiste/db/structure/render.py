@@ -83,7 +83,7 @@ def lacking(
     renamed: Mapping[TableName, TableName],
     parts: frozenset[Part],
 ) -> list[Lack]:
-    """Missing functions and types for which ``make`` would reject the tables, each once."""
+    """What is missing and lets ``make`` reject the tables, each object once."""
     return _lacking(TargetContext(found, there, renamed, parts))
 
 
@@ -141,13 +141,19 @@ def _lacking(target: TargetContext) -> list[Lack]:
     found = usertypes.lacking(target)
     for table in target.found.tables:
         for need in table.needs:
-            if need.signature in target.there.functions or not _wanted(target, table, need):
+            if not _wanted(target, table, need):
+                continue
+            wanted_by = f"table {table.name} needs it; for {need.object} ({need.part})"
+            if need.kind == "collation":
+                lacks = target.lacking_collations([need.signature])
+                found += [Lack(need.kind, name, wanted_by, hint) for name, hint in lacks]
+                continue
+            if need.signature in target.there.functions:
                 continue
             hint = "create it first, or exclude that part with add-table: --create-without "
             hint += need.part
             if need.extension:
                 hint = f"create it first: create extension {quote(need.extension)}"
-            wanted_by = f"table {table.name} needs it; for {need.object} ({need.part})"
             found.append(Lack("function", need.signature, wanted_by, hint, need.extension))
     return list({(one.kind, one.name): one for one in reversed(found)}.values())[::-1]
 
@@ -158,7 +164,8 @@ def _refused(lacks: Sequence[Lack], parts: frozenset[Part], *, needs: bool) -> U
     needs -- ``--create-needs`` is in force, and could not create them.
     """
     full = "--create-full " if parts == BARE else ""
-    create = "" if needs else f"create the missing objects: {full}--create-needs"
+    creatable = any(one.kind == "function" or one.extension for one in lacks)
+    create = f"create the missing objects: {full}--create-needs" if creatable and not needs else ""
     if len(lacks) == 1:
         (one,) = lacks
         why, _, more = one.wanted_by.partition("; ")
@@ -180,10 +187,14 @@ def _refused(lacks: Sequence[Lack], parts: frozenset[Part], *, needs: bool) -> U
 
 
 def _wanted(target: TargetContext, table: Structure, need: Need) -> bool:
-    """Whether the object that calls the function is to be created."""
+    """Whether the object that calls the function, or uses the collation, is to be created."""
+    if need.part == "columns":
+        return True
     if need.part != Part.DEFAULTS:
         keys = {i.name for i in table.indexes if i.constraint is not None}
         part = Part.UNIQUE if need.object in keys else Part(need.part)
         return part in target.parts
     column = next(c for c in table.columns if c.name == need.object)
+    if need.kind == "collation" and not target.calls_of_default(table, column):
+        return True
     return bool(column.generated) or Part.DEFAULTS in target.parts

@@ -238,7 +238,7 @@ def _generated(target: TargetContext, table: Structure, column: Column) -> str:
 def _default(target: TargetContext, table: Structure, column: Column) -> str | None:
     if column.default is None:
         return None
-    calls = [n.signature for n in table.needs if (n.part, n.object) == ("defaults", column.name)]
+    calls = target.calls_of_default(table, column)
     if calls and Part.DEFAULTS not in target.parts:
         target.note(
             f"column {column.name} of table {target.to(table.name)} has no default: it calls"

@@ -193,6 +193,7 @@ class UserType:
     kind -- e enum, d domain, c composite, r range, b base, p pseudo, t row of a table.
     checks -- (name, definition); attributes -- (name, type, collation).
     needs -- (function that it calls, as ``to_regprocedure`` reads it, its extension).
+    collations -- that it uses, quoted.
     """
 
     name: TableName
@@ -209,21 +210,23 @@ class UserType:
     attributes: tuple[tuple[str, str, str | None], ...] = ()
     range: Mapping[str, str | None] | None = None
     needs: tuple[tuple[str, str | None], ...] = ()
+    collations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Need:
-    """A function that an object of a table calls."""
+    """A function that an object of a table calls, or a collation (quoted) that it uses."""
 
     part: str
     object: str
     signature: str
     extension: str | None
+    kind: str
 
 
 @dataclass(frozen=True)
 class Lack:
-    """A missing function or type that tables need.
+    """A missing function, type or collation that tables need.
 
     name -- of a function as ``to_regprocedure`` reads it; wanted_by -- what needs it.
     """
@@ -279,11 +282,13 @@ class Structures:
     """Several tables and the types of their columns, in the order of creation.
 
     version -- server_version_num of where they were read.
+    collations -- those that are used, quoted, and how each is created.
     """
 
     tables: tuple[Structure, ...]
     types: tuple[UserType, ...]
     version: int
+    collations: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -300,6 +305,7 @@ class There:
     roles: Mapping[str, bool] | None = None
     types: frozenset[TableName] = frozenset()
     functions: frozenset[str] = frozenset()
+    collations: frozenset[str] = frozenset()
     relations: frozenset[TableName] = frozenset()
     columns: Mapping[TableName, tuple[str, ...]] | None = None
     taken: frozenset[TableName] = frozenset()

@@ -40,6 +40,10 @@ def lacking(target: TargetContext) -> list[Lack]:
             for signature, extension in one.needs
             if signature not in target.there.functions
         ]
+        found += [
+            Lack("collation", name, f"type {one.name} needs it; it is a {word}", hint)
+            for name, hint in target.lacking_collations(one.collations)
+        ]
     return found
 
 

@@ -139,8 +139,29 @@ def test_partitions_and_children_find_parents_that_are_there(
             " create policy p on t using (f(id))",
             "--create-without policies",
         ),
+        (
+            'create collation c1 from "C"; create collation "C 2" from "C";'
+            ' create collation c3 from "C"; create collation c4 from "C";'
+            ' create collation c5 from "C";'
+            " create type r as range (subtype = text, collation = c4);"
+            ' create domain d as text collate "C 2"; create type p as (a text collate c3);'
+            " create table t (id int primary key, a text collate c1, d d, p p[], r r, b text);"
+            " create index on t (b collate c5)",
+            "5 objects that the tables need do not exist: collation public.c3, collation public.c4,"
+            ' collation public.c1, collation public."C 2", collation public.c5',
+        ),
     ],
-    ids=["extension", "unlogged", "default", "trigger", "row type", "domain", "range", "policy"],
+    ids=[
+        "extension",
+        "unlogged",
+        "default",
+        "trigger",
+        "row type",
+        "domain",
+        "range",
+        "policy",
+        "collation",
+    ],
 )
 def test_what_cannot_be_made_is_refused(
     schema: str, words: str, new_database: Callable[..., Database], cluster16: Server

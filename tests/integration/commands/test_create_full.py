@@ -160,7 +160,7 @@ def test_a_domain_over_a_type_of_an_extension_needs_the_extension_alone(
         (
             'create collation mine from pg_catalog."C";'
             "alter table customers add o text collate mine",
-            'collation "public.mine"',
+            "collation public.mine",
         ),
         (
             "create rule r as on update to customers do also insert into log values (1)",
@@ -179,6 +179,9 @@ def test_what_creating_needs_does_not_create_has_a_hint_that_can_be_followed(
     assert error in refused.err
     hint = refused.err.partition("hint: ")[2]
     assert "first" in hint
+    if "collation" in error:
+        leaf.db.execute(hint.partition("first: ")[2])
+        assert londiste(leaf.db, "add-table", "customers", "--create").code == 0
     assert "--create-needs" not in hint
     assert ("--create-without" in hint) is ("rules" in hint) is ("log" in error)
 
