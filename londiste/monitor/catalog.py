@@ -168,6 +168,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "rotation-pinned": (
             "A consumer needs old events: event tables grow.",
             "Start the consumer, or londiste queue unregister QUEUE CONSUMER."
+            " A cooperative consumer with a batch: start it again, or another that takes it over."
             " For a consumer of the cascade the finding names the command of its node.",
         ),
         "rotation-late": (
@@ -186,7 +187,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "cooperative-dead": (
             "A cooperative consumer holds a batch and seems dead.",
-            "Start another one of them: it takes over the batch.",
+            "Start it again under its name: it gets its batch. Another one takes over the batch"
+            " with --set subconsumer_timeout='5 minutes', except under ONCE_PER_EVENT.",
         ),
         "consumer-paused": (
             "An operator has paused a consumer.",

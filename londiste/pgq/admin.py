@@ -14,7 +14,7 @@ from typing import Any
 
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import argument, word
-from londiste.db.queries import first, savepoint, tuples
+from londiste.db.queries import first, savepoint
 from londiste.errors import (
     AccessDenied,
     BadOption,
@@ -220,15 +220,31 @@ def _register(queue: str, consumer: str, tick: int | None, text: str = "") -> Qu
 
 
 def unregistering(
-    conn: Connection, queue: str, names: Sequence[str], *, every: bool = False
+    conn: Connection,
+    queue: str,
+    names: Sequence[str],
+    *,
+    every: bool = False,
+    close_batch: bool = False,
 ) -> list[QueueChange]:
-    """Unregisters consumers, or all consumers of the queue with ``every``."""
+    """Unregisters consumers, or all consumers of the queue with ``every``.
+
+    close_batch -- of a cooperative consumer whose main consumer stays: see unregistering_worker.
+    """
     find_queue(conn, queue)
     if every:
         found = queues.get_consumer_info(conn, queue)
     else:
         found = [find_consumer(conn, queue, name) for name in dict.fromkeys(names)]
+    shared = {one.consumer_name: coop.main_of(conn, queue, one.consumer_name) for one in found}
     return [
+        change
+        for one in found
+        if (main := shared[one.consumer_name]) and main not in shared
+        for change in unregistering_worker(
+            conn, queue, main, one.consumer_name[len(main) + 1 :], close_batch=close_batch
+        )
+    ] + [
         QueueChange(
             f"unregister consumer {one.consumer_name} of queue {queue} at tick {one.last_tick}"
             + (f", dropping its open batch {one.current_batch}" if one.current_batch else "")
@@ -236,6 +252,7 @@ def unregistering(
             functools.partial(batches.unregister_consumer, queue=queue, consumer=one.consumer_name),
         )
         for one in found
+        if not shared[one.consumer_name]
     ]
 
 
@@ -271,7 +288,7 @@ def unregistering_worker(
     close_batch -- also with an open batch, whose events are then not delivered; else StateError.
     """
     find_consumer(conn, queue, consumer)
-    names = workers(conn, queue, consumer) if worker == "*" else [worker]
+    names = coop.workers(conn, queue, consumer) if worker == "*" else [worker]
     changes = []
     for name in names:
         one = find_consumer(conn, queue, f"{consumer}.{name}")
@@ -280,8 +297,9 @@ def unregistering_worker(
                 f"cooperative consumer {name} has batch {one.current_batch} open",
                 detail="the events of the batch would be lost",
                 hint=(
-                    "take the batch over from another cooperative consumer, or close it:"
-                    " --close-batch (close batch)"
+                    f"{coop.takeover(f'{consumer}.{name}')}; or lose them: londiste queue"
+                    f" unregister {word(queue)} {argument(consumer)} --sub {argument(name)}"
+                    " --close-batch"
                 ),
             )
         changes.append(
@@ -298,12 +316,6 @@ def unregistering_worker(
             )
         )
     return changes
-
-
-def workers(conn: Connection, queue: str, consumer: str) -> list[str]:
-    """The cooperative consumers of a consumer, by the second part of their names."""
-    rows = tuples(conn, "cooperative_consumers", queue=queue, consumer=consumer)
-    return [str(name) for (name,) in rows]
 
 
 # -- looking --------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.queries import tuples
 from londiste.pgq import batches
 from londiste.pgq.types import Batch
 
@@ -94,3 +95,25 @@ def finish_batch(conn: Connection, batch_id: int) -> int:
     A caller that processed the events in the same transaction must roll back on 0.
     """
     return int(call.value(conn, "pgq_coop.finish_batch", batch_id))
+
+
+def workers(conn: Connection, queue: str, consumer: str) -> list[str]:
+    """The cooperative consumers of a consumer, by the second part of their names."""
+    rows = tuples(conn, "cooperative_consumers", queue=queue, consumer=consumer)
+    return [str(name) for (name,) in rows]
+
+
+def main_of(conn: Connection, queue: str, name: str) -> str:
+    """The main consumer of a cooperative consumer; empty for another consumer."""
+    for at, character in enumerate(name):
+        if character == "." and name[at + 1 :] in workers(conn, queue, name[:at]):
+            return name[:at]
+    return ""
+
+
+def takeover(name: str) -> str:
+    """How the events in the open batch of a cooperative consumer are delivered all the same."""
+    return (
+        f"start {name} again, which gets its batch; or another one with"
+        " --set subconsumer_timeout='5 minutes' (not under ONCE_PER_EVENT)"
+    )

@@ -110,7 +110,8 @@ def unregister(
     """Drop consumers and their positions, in one transaction.
 
     Cooperative consumers and pending retries of a main consumer are dropped with it.  With --sub,
-    only the named cooperative consumers are dropped, or all of them for *.  Consumers that the
+    only the named cooperative consumers are dropped, or all of them for *.  One with an open batch
+    requires --close-batch: the events of the batch are not delivered then.  Consumers that the
     cascade has registered require --allow-resync: its own commands drop them with their node.
     """
     if bool(names) == every:
@@ -129,7 +130,9 @@ def unregister(
                 )
             ]
         else:
-            changes = admin.unregistering(conn, queue_name, names, every=every)
+            changes = admin.unregistering(
+                conn, queue_name, names, every=every, close_batch=close_batch
+            )
             if not allow_resync:
                 refuse_unregister(conn, queue_name, names)
         execute_changes(conn, changes, how)

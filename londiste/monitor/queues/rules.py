@@ -17,6 +17,7 @@ from londiste.monitor.queues.model import (
     Severity,
     Speed,
 )
+from londiste.pgq.coop import takeover
 from londiste.pgq.counting import words
 
 
@@ -291,9 +292,8 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
             "cooperative-dead",
             f"cooperative consumer {one.name} of queue {one.queue} holds batch {one.batch}"
             f" for {span(one.last_seen)}",
-            "it seems dead; its events wait until another consumer takes over the batch",
-            f"start another cooperative consumer, or: londiste queue events {queue}"
-            f" --batch {one.batch}",
+            "it seems dead; its events wait until it returns, or another takes over the batch",
+            f"{takeover(one.name)}; its events: londiste queue events {queue} --batch {one.batch}",
             one.queue,
             one.name,
         )
@@ -377,6 +377,8 @@ def _restart(one: ConsumerFacts) -> str:
     """What to do about a consumer that reads nothing."""
     if one.own is not None:
         return one.own.way_out()
+    if one.cooperative and one.batch is not None:
+        return takeover(one.name)
     return f"start it, or: londiste queue unregister {quoted(one.queue)} {quoted(one.name)}"
 
 

@@ -117,6 +117,15 @@ def test_the_consumer_that_pins_rotation_is_named_with_what_it_holds() -> None:
     assert pinned.do.endswith("londiste queue unregister q 'slow one'")
 
 
+def test_the_batch_of_a_cooperative_consumer_is_taken_over_and_not_dropped() -> None:
+    late = replace(Q, switch_age=5 * HOUR)
+    dead = replace(C, name="c.one", cooperative=True, batch=5, last_tick=2, xmin=50, last_seen=HOUR)
+    for one in judged(late, dead):
+        assert one.do.startswith("start c.one again"), one.kind
+        assert "--set subconsumer_timeout=" in one.do and "unregister" not in one.do
+    assert {one.kind for one in judged(late, dead)} == {"rotation-pinned", "cooperative-dead"}
+
+
 def test_a_transaction_that_holds_rotation_is_named() -> None:
     old = HorizonHolder(
         "psql of ann, process 7", 5 * HOUR, 900, True, "select pg_terminate_backend(7)"

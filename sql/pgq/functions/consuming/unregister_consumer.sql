@@ -10,9 +10,10 @@ as $$
  * Returns the number of registrations removed; 0 when the consumer is not registered.
  *
  * Allowed to the owner of the consumer and to administrators.  For a cooperative consumer the
- * function removes only its own registration.  A main consumer is removed with all its cooperative
- * consumers, its events that wait for a retry, and its failed events.  get_waiting_info() counts
- * both kinds of events.
+ * function removes only its own registration, also with an open batch, whose events are then not
+ * delivered again; pgq_coop.unregister_subconsumer() refuses that.  A main consumer is removed with
+ * all its cooperative consumers, its events that wait for a retry, and its failed events.
+ * get_waiting_info() counts both kinds of events.
  */
 declare
     v_sub pgq.registration;
