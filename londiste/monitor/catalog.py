@@ -120,6 +120,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "The queue gets no ticks any more: consumers get no events.",
             "Start the ticker; if it runs, check its log, and restart it.",
         ),
+        "ticker-fails": (
+            "The ticker runs, but reports an error, for example of a maintenance operation that"
+            " failed in two rounds.",
+            "Correct the error that the finding contains. londiste queue maint repeats the"
+            " operations; those of extra_maint are in londiste queue config QUEUE.",
+        ),
         "ticker-paused": (
             "The parameter ticker_paused is set: the queue gets no ticks.",
             "londiste queue config QUEUE ticker_paused=no.",

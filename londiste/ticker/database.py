@@ -11,7 +11,7 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -99,9 +99,10 @@ class DatabaseTicker:
         self.place = describe_dsn(dsn)
         self.counts = Counts()
         self._lock = threading.Lock()
+        other = _Housekeeping(dsn, periods, self._count)
         self._rounds: list[_Round] = [
-            _Ticks(dsn, periods, self._count, observer),
-            _Housekeeping(dsn, periods, self._count),
+            _Ticks(dsn, periods, self._count, observer, lambda: other.broken or other.failed_again),
+            other,
         ]
         self._threads = [self._thread(one) for one in self._rounds]
 
@@ -168,7 +169,7 @@ def once(dsn: str) -> Counts:
         troubles: dict[str, Trouble] = {}
         ticks = tick.run_once(conn, troubles)
         crash.point("ticker.after-tick")
-        counts = Counts(ticks, maintenance.move_due_events(conn), maintenance.run_once(conn))
+        moved, done = maintenance.move_due_events(conn), maintenance.run_once(conn)
         maintenance.report_blocked(conn)
     failed = {name: one for name, one in troubles.items() if one.failures}
     if failed:
@@ -177,7 +178,8 @@ def once(dsn: str) -> Counts:
             detail="; ".join(f"{name}: {one.message}" for name, one in failed.items()),
             hint="londiste tick QUEUE",
         )
-    return counts
+    done.require_success(describe_dsn(dsn))
+    return Counts(ticks, moved, done.done)
 
 
 class _Round:
@@ -283,9 +285,12 @@ class _Ticks(_Round):
         periods: Periods,
         count: Callable[[Counts], None],
         observer: Observer | None = None,
+        elsewhere: Callable[[], str] = str,
     ) -> None:
         super().__init__(dsn, periods, count)
         self.observer = observer
+        #: What the other thread cannot do; this one reports for both.
+        self.elsewhere = elsewhere
         self.lock_timeout_ms = min(self.lock_timeout_ms, TICK_LOCK_TIMEOUT_MS)
         self.troubles: dict[str, Trouble] = {}
         self.listener: Listener | None = None
@@ -335,7 +340,7 @@ class _Ticks(_Round):
             self.count(Counts(ticks=made))
             self.ticked = now
             self.sign.worked()
-        self.sign.error = ""
+        self.sign.error = self.elsewhere()
         self.sign.beat(conn)
         if now - self.asked >= LAG_PERIOD:
             self._look(conn, now)
@@ -392,6 +397,15 @@ class _Housekeeping(_Round):
         self.knows_due = True
         #: Transactions that a rotation has waited for in the last round.
         self.blocked: list[str] = []
+        #: Errors of the last round of maintenance, by operation; those of two rounds in a row.
+        self.failed_operations: Mapping[str, str] = {}
+        self.failed_again = ""
+        #: The error that has ended the last round.
+        self.broken = ""
+
+    def failed(self, error: LondisteError) -> None:
+        super().failed(error)
+        self.broken = error.message
 
     def on_connect(self, conn: Connection) -> None:
         self.knows_due = has_function(conn, maintenance.NEXT_DUE)
@@ -407,6 +421,9 @@ class _Housekeeping(_Round):
         tasks = schedule.due(now, self.last, self.plan)
         if Task.RETRY not in tasks and self.until_due() == 0:
             tasks.insert(0, Task.RETRY)
+        if self.broken:
+            # Retries that fail keep no table from its rotation.
+            tasks.reverse()
         fruitless = False
         for task in tasks:
             started = time.monotonic()
@@ -417,9 +434,12 @@ class _Housekeeping(_Round):
                 fruitless = not moved
             elif task is Task.MAINTENANCE:
                 done = maintenance.run_once(conn, stopping=lambda: self.signals.stopping)
-                self.count(Counts(maintenance=done))
+                self.count(Counts(maintenance=done.done))
+                self.failed_again = done.again(self.failed_operations)
+                self.failed_operations = done.failed
                 self.blocked = maintenance.report_blocked(conn, self.blocked)
             self.last[task] = started
+        self.broken = ""
         self.loop.delay = min(
             schedule.pause(time.monotonic(), self.last, self.plan),
             # What is due and does not move is not asked for again at once.

@@ -10,7 +10,7 @@ PgQ of Skytools has the same functions since version 3, except for some that Lon
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -39,12 +39,35 @@ VACUUMS: dict[str, sql.SQL] = {
 }
 
 
-def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) -> int:
-    """Runs all due operations; their number.
+@dataclass(frozen=True)
+class Round:
+    """Operations of one round: the number of those that succeeded, and errors of the others."""
+
+    done: int
+    failed: Mapping[str, str]
+
+    def require_success(self, where: str) -> None:
+        """Raises LondisteError if an operation failed; its own error is in the log."""
+        if self.failed:
+            raise LondisteError(
+                f"{len(self.failed)} of {len(self.failed) + self.done} maintenance operations"
+                f" failed in {where}",
+                detail=_text(self.failed),
+                hint="correct the causes, then: londiste queue maint",
+            )
+
+    def again(self, before: Mapping[str, str]) -> str:
+        """Pure: the errors of operations that failed in the round before, too."""
+        return _text({what: why for what, why in self.failed.items() if what in before})
+
+
+def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) -> Round:
+    """Runs all due operations.
 
     An operation that fails is logged and tried again in the next round; the others continue.
     """
     done = 0
+    failed: dict[str, str] = {}
     for name, argument in operations(conn):
         if stopping():
             break
@@ -61,8 +84,20 @@ def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) 
         except LondisteError as error:
             if error.sqlstate == READ_ONLY:
                 raise
+            what = _label(name, argument)
+            failed[what] = error.message
+            error.message = f"{what}: {error.message}"
             report(error)
-    return done
+    return Round(done, failed)
+
+
+def _text(failed: Mapping[str, str]) -> str:
+    return "; ".join(f"{what}: {why}" for what, why in failed.items())
+
+
+def _label(name: str, argument: str | None) -> str:
+    of = "" if argument is None else f" of {'table' if name in VACUUMS else 'queue'} {argument}"
+    return f"maintenance operation {name}{of}"
 
 
 def _run(conn: Connection, name: str, argument: str | None, stopping: Callable[[], bool]) -> None:

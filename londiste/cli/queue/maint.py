@@ -9,6 +9,7 @@ import click
 from londiste.cli import errors, options, output
 from londiste.cli.documents import Steps
 from londiste.cli.queue.common import opened
+from londiste.db.connection import whereabouts
 from londiste.errors import LockTimeout
 from londiste.pgq import queues
 from londiste.ticker import cron, maintenance
@@ -30,7 +31,8 @@ def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) ->
     """Run the maintenance that is due: retries, rotation, vacuum.
 
     The ticker does the same every maint_period; each operation runs in its own transaction.  Fails
-    with exit code 6 if a rotation is due and a transaction holds a lock on the event table.
+    with exit code 6 if a rotation is due and a transaction holds a lock on the event table, and
+    with 1 if an operation fails; the others run all the same.
     """
     with opened(ctx, db) as conn:
         due = queues.maint_operations(conn)
@@ -44,18 +46,20 @@ def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) ->
         retries = maintenance.move_due_events(conn)
         operations = maintenance.run_once(conn)
         blocked = maintenance.blocked_rotations(conn)
-    done = f"{retries} retries, {operations} maintenance operations"
+        where = whereabouts(conn)
+    done = f"{retries} retries, {operations.done} maintenance operations"
     if not as_json:
         output.message(done)
-    if blocked:
-        remedies = dict.fromkeys(one.remedy for one in blocked)
-        with errors.also_told(done=[done]):
+    with errors.also_told(done=[done]):
+        if blocked:
+            remedies = dict.fromkeys(one.remedy for one in blocked)
             raise LockTimeout(
                 "; ".join(map(str, blocked)),
                 hint=f"end the transaction: {'; '.join(remedies)}; then: londiste queue maint",
             )
+        operations.require_success(where)
     if as_json:
-        output.as_json(Maintained(retries=retries, maintenance=operations))
+        output.as_json(Maintained(retries=retries, maintenance=operations.done))
 
 
 @click.command()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from londiste.cascade import daemons
 from londiste.cascade.daemons import Life
 from londiste.cascade.own_consumers import find_subscribers, own_consumer
@@ -11,6 +13,7 @@ from londiste.errors import LondisteError
 from londiste.monitor.queues.model import ConsumerFacts, HorizonHolder, MonitorFacts, QueueFacts
 from londiste.pgq import admin, counting, dead_letters, delayed, event_indexes
 from londiste.pgq.consumers import get_paused_consumers
+from londiste.pgq.liveness import Daemon
 from londiste.ticker.maintenance import blocked_rotations
 
 
@@ -46,7 +49,8 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
             paused[one_paused.queue, one_paused.consumer] = one_paused.reason or ""
     except LondisteError:
         unseen.append("paused consumers: run londiste install")
-    ended = _ended(conn, queue)
+    reported = daemons.find(conn, queue) or ()
+    ended = _ended(reported)
     queues = fetch(conn, "queue_facts", queue=queue)
     unindexed = event_indexes.find(conn, queue)
     newest = {row["name"]: row["tick"] for row in queues}
@@ -104,6 +108,11 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
         consumers=tuple(consumers),
         holders=tuple(holders),
         ticker_sessions=int(server["tickers"]),
+        ticker_errors=tuple(
+            one.error
+            for one in reported
+            if one.kind == "ticker" and one.error and daemons.judge(one).runs
+        ),
         unseen=tuple(unseen),
     )
 
@@ -112,9 +121,8 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
 _KINDS = ("consumer", "dispatch", "mover", "splitter", "lake", "stream")
 
 
-def _ended(conn: Connection, queue: str | None) -> dict[tuple[str, str], str]:
+def _ended(found: Sequence[Daemon]) -> dict[tuple[str, str], str]:
     """Consumers whose process has ended without a word, or hangs."""
-    found = daemons.find(conn, queue) or ()
     result = {}
     for place in {(one.queue, one.name) for one in found if one.kind in _KINDS}:
         lines = [

@@ -125,6 +125,7 @@ class MonitorFacts:
     """A database.
 
     ticker_sessions -- connected Londiste tickers; other programs may create ticks, too.
+    ticker_errors -- what tickers that run cannot do at present.
     unseen -- facts that this user may not see.
     """
 
@@ -133,6 +134,7 @@ class MonitorFacts:
     consumers: tuple[ConsumerFacts, ...] = ()
     holders: tuple[HorizonHolder, ...] = ()
     ticker_sessions: int = 1
+    ticker_errors: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
 
 

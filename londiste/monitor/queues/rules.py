@@ -105,6 +105,15 @@ def _tickers(facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
             queue.name,
         )
 
+    for error in facts.ticker_errors:
+        yield Finding(
+            Severity.WARNING,
+            "ticker-fails",
+            f"the ticker fails: {error}",
+            "it tries again; without maintenance, event tables and delayed events stay",
+            "londiste queue maint; check the log of the ticker",
+        )
+
 
 def _restored(queue: QueueFacts) -> bool:
     return not queue.is_at_home or max(queue.tick_xmin or 0, queue.switch_step1) > queue.current_xid

@@ -16,6 +16,8 @@ from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.install import apply
+from londiste.monitor.queues.collect import collect
+from londiste.monitor.queues.rules import findings
 from londiste.pgq import batches, producer, queues
 from londiste.ticker import tick
 from londiste.ticker.database import DatabaseTicker, Periods
@@ -263,6 +265,39 @@ def test_once_runs_one_round_and_reports_it(
     assert run(cli, ["ticker", "--once", "--json", "--db", pgq_db.dsn]) == 0
     assert json.loads(capsys.readouterr().out)["ticks"] == 1
     assert read_all(conn) == ["1", "2"]
+
+
+def test_an_operation_that_fails_is_named_and_fails_the_round(
+    pgq_db: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conn = queue_in(pgq_db)
+    conn.execute(
+        "create function public.broken(text) returns int language plpgsql"
+        " as $$ begin raise exception 'boom'; end $$"
+    )
+    queues.set_queue_config(conn, "q", "extra_maint", "{public.broken}")
+    for command in (["queue", "maint"], ["ticker", "--once"]):
+        assert run(cli, [*command, "--db", pgq_db.dsn]) == 1
+        told = capsys.readouterr().err
+        assert "maintenance operations failed in" in told
+        assert "maintenance operation public.broken of queue q: " in told and "boom" in told
+    ticker = DatabaseTicker(pgq_db.dsn, Periods(tick=0.05, maintenance=0.05))
+    ticker.start()
+    try:
+        wait_for(lambda: collect(conn).ticker_errors, what="its report")
+        (found,) = findings(collect(conn))
+        assert found.kind == "ticker-fails" and "public.broken of queue q" in found.what
+        # Retries that fail stop no rotation.
+        conn.execute("alter function pgq.maint_retry_events() rename to gone")
+        batches.unregister_consumer(conn, "q", "c")
+        before = pgq_db.value("select queue_switch_time from pgq.queue")
+        queues.set_queue_config(conn, "q", "rotation_period", "0")
+        queues.force_tick(conn, "q")
+        rotated = "select queue_switch_time > %s from pgq.queue"
+        wait_for(lambda: pgq_db.value(rotated, before), what="a rotation")
+    finally:
+        ticker.stop()
+        assert ticker.join(time.monotonic() + 30.0)
 
 
 def test_tick_now_ticks_now(pgq_db: Database, capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,6 +155,10 @@ def test_the_remedy_depends_on_whether_a_ticker_is_connected() -> None:
     assert "check its log, and restart it" in judged(late, ticker_sessions=1)[0].why
 
 
+def test_a_ticker_that_fails_is_a_warning() -> None:
+    assert kinds(judged(Q, ticker_errors=("no",))) == [("ticker-fails", "warning")]
+
+
 def test_two_looks_show_whether_a_queue_grows() -> None:
     lags = replace(C, event_seq=100, pending=1000, lag=120)
     before = MonitorFacts("db", (replace(Q, last_id=1100),), (lags,))
