@@ -91,3 +91,34 @@ def test_readers_share_the_consumer_of_an_administrator(
         assert second is not None
         assert reader.execute("select pgq_coop.finish_batch(%s)", [first]).fetchone() == (0,)
         assert other.execute("select pgq_coop.finish_batch(%s)", [second]).fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "pause_consumer('app', 'job')",
+        "resume_consumer('app', 'job')",
+        "failed_event_delete('app', 'job', 1)",
+        "failed_event_delete_all('app', 'job')",
+        "failed_event_retry('app', 'job', 1)",
+        "failed_event_retry_all('app', 'job')",
+        "register_consumer_at('app', 'job', 1)",
+        "unregister_consumer('app', 'job')",
+    ],
+)
+def test_readers_take_batches_of_an_administrators_consumer_and_decide_nothing_about_it(
+    pgq_db: Database, admin: Connection, call: str
+) -> None:
+    admin.execute("select pgq.register_consumer('app', 'job')")
+    admin.execute("select pgq.insert_event('app', 't', 'x'), pgq.force_tick('app')")
+    admin.execute("select pgq.ticker('app')")
+    with session(pgq_db, "reader") as reader:
+        batch = reader.execute("select pgq.next_batch('app', 'job')").fetchone()
+        assert batch is not None and batch[0] is not None
+        event = "select pgq.event_failed(%s, ev_id, 'why') from pgq.get_batch_events(%s)"
+        assert reader.execute(event, [*batch, *batch]).fetchone() == (1,)
+        assert reader.execute("select pgq.finish_batch(%s)", batch).fetchone() == (1,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="consumer job of queue app"):
+            reader.execute(f"select pgq.{call}".encode())
+        counted = reader.execute("select pgq.failed_event_count('app', 'job')").fetchone()
+        assert counted == (1,)

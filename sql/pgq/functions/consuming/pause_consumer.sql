@@ -18,10 +18,13 @@ as $$
  * The program finishes its current batch first.  Events are kept: they wait, and keep the queue's
  * tables from being rotated.  Cooperative consumers are paused with their main consumer.  Only
  * programs that check get_paused_consumers() obey.
+ *
+ * Allowed to the owner of the consumer and to administrators.
  */
 declare
     v_sub pgq.registration := pgq._require_subscription(i_queue_name, i_consumer_name);
 begin
+    perform pgq._require_owner(v_sub.sub_queue, v_sub.sub_consumer, 'move');
     insert into pgq.paused_consumer (pc_queue, pc_consumer, pc_reason)
     values (v_sub.sub_queue, v_sub.sub_consumer, left(i_reason, 1000))
     on conflict on constraint pc_pkey do nothing;

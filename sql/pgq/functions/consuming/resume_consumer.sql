@@ -6,9 +6,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Resumes a paused consumer at once.  Returns true if it was paused.
+ *
+ * Allowed to the owner of the consumer and to administrators.
  */
 begin
-    perform pgq._require_owner(q.queue_id, c.co_id, 'use')
+    perform pgq._require_owner(q.queue_id, c.co_id, 'move')
     from pgq.queue as q, pgq.consumer as c
     where q.queue_name = i_queue_name and c.co_name = i_consumer_name;
     delete from pgq.paused_consumer p

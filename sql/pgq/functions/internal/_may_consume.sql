@@ -10,7 +10,8 @@ as $$
 /*
  * Returns whether the session may use, move or end a consumer.
  *
- * i_what -- use: open and finish batches; move: set another position; end: unregister it.
+ * i_what -- use: open and finish batches; move: set another position, pause it, decide about its dead
+ *     letters; end: unregister it.
  *
  * The owner and administrators may do all.  Every role that may read queues can use consumers that an
  * administrator has registered, except those of nodes.  It can use and move consumers that were
