@@ -73,6 +73,11 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {close[0]}?" if close else otherwise
 
 
+def without_value(text: str, sqlstate: str) -> str:
+    """A message of the server without the value that it quotes; quotes in it are as they are."""
+    return re.sub(r'(?s)".*"', "***", text) if sqlstate.startswith("22") else text
+
+
 def first_line(text: str) -> str:
     """The first non-empty line; libpq writes one line per address tried."""
     for line in text.splitlines():

@@ -8,13 +8,13 @@ import psycopg
 
 from londiste.daemon import logcontext
 from londiste.errors import LondisteError
-from londiste.wording import bounded
+from londiste.wording import bounded, without_value
 
 
 def format_error(error: psycopg.Error) -> str:
     """The server's message without the values in it."""
     text = error.diag.message_primary or str(error).strip() or type(error).__name__
-    return bounded(_without_value(text, error.sqlstate or ""))
+    return bounded(without_value(text, error.sqlstate or ""))
 
 
 def format_detail(error: psycopg.Error) -> str:
@@ -37,17 +37,12 @@ def _hidden(error: LondisteError) -> tuple[str, str]:
     """Message and detail without values of rows."""
     states = (getattr(one, "sqlstate", None) for one in logcontext.causes(error))
     state = next(filter(None, states), "")
-    message = bounded(_without_value(error.message, state))
+    message = bounded(without_value(error.message, state))
     return message, _detail_without_values(error.detail, state)
 
 
 def _detail_without_values(text: str, state: str) -> str:
-    detail = _without_value(text, state)
+    detail = without_value(text, state)
     detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", detail)
     # Cut behind the values: a value without its end would not be found.
     return bounded(re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail))
-
-
-def _without_value(text: str, state: str) -> str:
-    """A message without the value that it quotes; quotes inside of the value are as they are."""
-    return re.sub(r'(?s)".*"', "***", text) if state.startswith("22") else text

@@ -35,7 +35,7 @@ from londiste.errors import (
     from_database,
 )
 from londiste.pgq.types import Batch, Event
-from londiste.wording import bounded
+from londiste.wording import bounded, without_value
 
 log = logging.getLogger(__name__)
 
@@ -308,10 +308,8 @@ def of_batch(error: psycopg.Error, batch: Batch, where: str) -> LondisteError:
     if ours.retry:
         ours.say_more(place(batch))
         return ours
-    # The detail of the server may contain values of rows.
-    text = error.diag.message_primary or format_error(error)
     return EventError(
-        f"{place(batch)}: its transaction failed: {type(error).__name__}: {text}",
+        f"{place(batch)}: its transaction failed: {format_error(error)}",
         detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}; a deferred constraint is checked"
         " by the commit",
         hint="correct the function or the data and start the consumer again: the batch comes again",
@@ -330,10 +328,17 @@ def _raise_transient(error: Exception) -> None:
 
 
 def format_error(error: BaseException) -> str:
-    """An exception in one line, of at most some thousand characters."""
+    """An exception in one line, of at most some thousand characters.
+
+    One of the driver has only the message of the server, without the value that a type refuses: its
+    detail and context contain values of rows.
+    """
     error = _raised(error)
     try:
-        text = bounded(" ".join(str(error).split()))
+        text = str(error)
+        if isinstance(error, psycopg.Error):
+            text = without_value(error.diag.message_primary or text, error.sqlstate or "")
+        text = bounded(" ".join(text.split()))
     except Exception:
         # Its ``__str__`` fails, too.
         text = ""

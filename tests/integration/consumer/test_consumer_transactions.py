@@ -44,6 +44,47 @@ def test_a_transaction_that_was_left_open_is_not_lost_silently(db: Database) -> 
     assert effects(db) == []
 
 
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("insert into people values ('anna', 'card 4111')", 'violates check constraint "valid"'),
+        ("select 'card 4111'::int", "invalid input syntax for type integer: ***"),
+        ("copy people (name) from stdin", "extra data after last expected column"),
+    ],
+)
+def test_an_error_of_the_server_shows_no_value_of_a_row(
+    db: Database, whole: bool, statement: str, told: str
+) -> None:
+    db.execute("create table people (name text, card text constraint valid check (card <> card))")
+
+    def work(ctx: Context) -> None:
+        if statement.startswith("copy"):
+            with ctx.db.cursor() as cursor, cursor.copy(statement) as copy:
+                copy.write("anna\tcard 4111\n")
+        else:
+            ctx.db.execute(statement)
+
+    class Telling(londiste.Consumer):
+        queue, name = QUEUE, "telling"
+        if whole:
+
+            def process_batch(self, batch: object, events: object, ctx: Context) -> None:
+                work(ctx)
+        else:
+
+            def process_event(self, event: Event, ctx: Context) -> None:
+                work(ctx)
+
+    consumer = Telling(db.dsn)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(EventError) as failed:
+        consumer.run_once()
+    text = f"{failed.value.message} {failed.value.detail}"
+    assert told in text and "4111" not in text and "anna" not in text
+
+
 #: Contracts under which what the function writes belongs to a transaction of ours.
 HELD = [
     Delivery.EXACTLY_ONCE_HERE,
