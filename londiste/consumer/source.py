@@ -150,11 +150,11 @@ class QueueSource:
             self.close()
             conn = self._open("consumer")
             try:
-                if self.own_names:
-                    use_own_names(conn)
                 if self.alone:
                     _require_alone(conn, self.queue, self.name)
                 self.listener = Listener(conn, [queues.TICK_CHANNEL]) if self.notify else None
+                if self.own_names:
+                    use_own_names(conn)
             except BaseException:
                 conn.close()
                 raise
