@@ -6,7 +6,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.dsn import db_option
-from londiste.errors import InstallError, NodeUnreachable
+from londiste.errors import InstallError, NodeUnreachable, UsageError
 from londiste.install import ledger
 from londiste.orchestration.connections import Connections
 from londiste.pgq import position_check
@@ -37,13 +37,15 @@ def originals(sites: Connections, conn: Connection, queue: str, *, adopted: bool
         when its worker has run and is that of Londiste 3.
     """
     found = []
+    own = nodes.get_node_info(conn, queue).name
     for member in nodes.get_queue_locations(conn, queue):
         if not member.dead:
             try:
-                there = sites.at(sites.reach(member.location))
+                # Its own location may lead nowhere, as after a restore under another name.
+                there = conn if member.name == own else sites.at(sites.reach(member.location))
                 if is_original(there) or (adopted and _has_their_worker(there, queue)):
                     found.append(member.name)
-            except NodeUnreachable:
+            except (NodeUnreachable, UsageError):
                 continue
     return found
 

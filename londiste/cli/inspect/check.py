@@ -11,6 +11,7 @@ from londiste.cli.plan_output import sites as open_sites
 from londiste.db.connection import Connection
 from londiste.monitor import catalog, merging
 from londiste.monitor.nodes import collect as node_facts
+from londiste.monitor.nodes import own_location
 from londiste.monitor.nodes import rules as node_findings
 from londiste.monitor.nodes.own_findings import OwnFindings
 from londiste.monitor.queues.model import Finding, Severity
@@ -77,6 +78,7 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
             own.add(local, sizes=sizes)
             found += node_findings.findings(node_facts.collect(local, queue), None, queue)
             found += merging.find(sites, settings.db, queue)
+        found += own_location.find(sites, settings.db, queue)
     found += own.found
     tables = len(own.tables)
     found.sort(key=lambda one: -one.severity)

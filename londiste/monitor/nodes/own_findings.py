@@ -7,8 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
+from londiste.errors import UnknownQueue
 from londiste.monitor import exposure, partitions, schema_owners
 from londiste.monitor.captures import collect, rules
+from londiste.monitor.queues import collect as queue_facts
+from londiste.monitor.queues import rules as queue_rules
 from londiste.monitor.queues.model import Finding
 from londiste.wording import at_node
 
@@ -40,9 +43,19 @@ class OwnFindings:
             *partitions.findings(partitions.find(conn, self.queue), self.queue),
             *schema_owners.findings(conn, self.queue),
             *exposure.findings(exposure.find(conn), self.queue),
+            *restored(conn, self.queue),
         ]
         self.tables.update(TableName.parse(one.name) for one in facts if one.name)
         self.found += [_named(one, node) for one in own] if node else own
+
+
+def restored(conn: Connection, queue: str) -> list[Finding]:
+    """The finding that the queue has transaction ids of another server, or none."""
+    try:
+        facts = queue_facts.collect(conn, queue)
+    except UnknownQueue:
+        return []  # a leaf
+    return [one for one in queue_rules.findings(facts) if one.kind == "restored"]
 
 
 def _named(one: Finding, node: str) -> Finding:
