@@ -9,7 +9,7 @@ from londiste.cascade.commands.install_sql import has_nodes
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, argument, quote
-from londiste.db.queries import fetch
+from londiste.db.queries import fetch, tuples
 from londiste.errors import AccessDenied, StateError, UnknownTable, UsageError
 from londiste.replication.commands import add_table_options
 from londiste.replication.model import ReplicatedTable, TableOptions
@@ -17,6 +17,7 @@ from londiste.replication.patterns import (
     Pattern,
     Selected,
     is_pattern,
+    matches,
     parsed,
     require_names,
     select,
@@ -63,12 +64,16 @@ def pick(
                     f" add-table {argument(text)}",
                 )
             )
-        schema, _, name = text.rpartition(".")
-        if "." in schema and catalog.info(conn, TableName(schema, name)) is not None:
+        dotted = [
+            schema
+            for _, schema, name, why in tuples(conn, "left_out")
+            if why == "schema" and matches(TableName(schema, name), [text])
+        ]
+        if dotted:
             return UnknownTable(
                 f"table {text} cannot be replicated: its schema has a dot in its name",
                 detail="in a queue the first dot ends the schema's name; nothing was added",
-                hint=f"rename the schema: alter schema {quote(schema)} rename to …",
+                hint=f"rename the schema: alter schema {quote(dotted[0])} rename to …",
             )
         return UnknownTable(
             f"table {text} does not exist in {describe_dsn(conn.info.dsn)}",

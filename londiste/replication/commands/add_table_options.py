@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -86,9 +87,13 @@ def _check_form(options: TableOptions, letter: str) -> None:
         )
 
 
+#: A part of a name in double quotes, as in SQL.
+_QUOTED = re.compile(r'(?:^|\.)"[^"]+"(?:\.|$)')
+
+
 def name_hint(text: str) -> str:
     """A hint for a name that matches nothing."""
-    if '"' in text:
+    if _QUOTED.search(text):
         return "write names without double quotes"
     if text.count(".") > 1:
         return "rename the schema: tables of a schema with a dot in its name cannot be replicated"

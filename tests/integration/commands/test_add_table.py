@@ -64,7 +64,9 @@ def test_one_unknown_table_and_nothing_is_done(
         ("quick", "unlogged, temporary and system tables"),
         ("pg_catalog.pg_class", "system tables"),
         ("a.b.t", "its schema has a dot in its name"),
+        ('We.ird "S" ü.*', "its schema has a dot in its name"),
         ('"S x".one', "without double quotes"),
+        ('S "x".nowhere', "hint: londiste missing"),
         ("empty", "has no columns"),
     ],
 )
@@ -73,7 +75,8 @@ def test_unsupported_table_is_refused_with_the_reason(
 ) -> None:
     root.db.execute(
         'create unlogged table quick (id int primary key); create schema "a.b";'
-        ' create table "a.b".t (id int primary key); create table empty ()'
+        ' create table "a.b".t (id int primary key); create table empty ();'
+        ' create schema "We.ird ""S"" ü"; create table "We.ird ""S"" ü".t (id int primary key)'
     )
     answer = londiste(root.db, "add-table", "one", name)
     assert answer.code == 2
