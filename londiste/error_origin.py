@@ -15,6 +15,8 @@ from londiste.wording import first_line, identifier
 if TYPE_CHECKING:
     import psycopg
 
+    from londiste.db.names import TableName
+
 #: Line of the context while a statement runs as the owner of a table; each has its own function.
 _AS_OWNER = "londiste_apply.write_as_"
 #: Functions of the server that raise for RAISE of PL/pgSQL, and for PL/Python.
@@ -87,7 +89,15 @@ _NOT_OWNER = re.compile(r"must be owner of ((?:[a-z]+ )+)(\w+)")
 _SCHEMA = re.compile(r"permission denied for schema (.+)")
 #: Only their owner may create there; all others may use them.
 _INSTALLED = {"pgq", "pgq_coop", "pgq_ext", "pgq_node", "londiste"}
-_POLICY = re.compile(r'query would be affected by row-level security policy for table "(\w+)"')
+_POLICY = re.compile(
+    r"(?:query would be affected by|new row violates) row-level security policy(?: .*)? for table"
+    r' "(\w+)"'
+)
+#: Only names that need no quotes: the context contains text of owners, too.
+_FUNCTION = re.compile(r"^PL/pgSQL function ([\w.]+\([\w ,.\[\]]*\)) line \d+ at ", re.MULTILINE)
+_UNQUALIFIED = re.compile(
+    r'(?:relation|type) "\w+" does not exist|function \w+\(.*\) does not exist'
+)
 
 
 def remember_user(error: psycopg.Error, user: str) -> None:
@@ -99,6 +109,40 @@ def grantee(error: psycopg.Error, otherwise: str = "the user") -> str:
     """The user to whom a right must be granted, for SQL; ``otherwise`` where nobody knows."""
     user = vars(error).get(_USER)
     return identifier(user) if user else otherwise
+
+
+def unqualified_hint(error: psycopg.Error) -> str:
+    """Pure: the hint where a function does not find what it names without a schema; '' for others.
+
+    The sessions of Londiste, and those of the owners of tables, find such names in pg_catalog only.
+    """
+    found = _FUNCTION.search(error.diag.context or "")
+    message = error.diag.message_primary or ""
+    if found is None or raised_by_code(error) or not _UNQUALIFIED.fullmatch(message):
+        return ""
+    name = found[1]
+    if name.startswith(("pgq.", "pgq_", "londiste.", "londiste_")):
+        return ""
+    return (
+        f"if {name} means an existing object: alter function {name} set search_path = …, with its"
+        " schema, because the function is called with search_path = pg_catalog"
+    )
+
+
+def forced_hint(error: psycopg.Error, dest: TableName | None = None) -> str:
+    """Pure: the hint where row security is forced on the owner of a table; '' for others.
+
+    For an error in a statement of the owner.  dest -- the table that is written.
+    """
+    found = _POLICY.fullmatch(error.diag.message_primary or "")
+    if found is None or raised_by_code(error):
+        return ""
+    # The server writes no schema.
+    table = dest.quoted if dest is not None and dest.name == found[1] else found[1]
+    return (
+        f"as an administrator: alter table {table} no force row level security, or give its"
+        " owner: alter role … bypassrls"
+    )
 
 
 def rights_hint(error: psycopg.Error) -> str:

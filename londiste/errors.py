@@ -21,11 +21,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from londiste.error_origin import (
+    forced_hint,
     in_owner_code,
     raised_by_code,
     restricted_hint,
     rights_hint,
     server_hint,
+    unqualified_hint,
 )
 from londiste.wording import connection_hint, first_line, refused_login
 
@@ -351,9 +353,11 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
     if in_owner_code(error):
         detail = detail or f"SQLSTATE {state}"
         if state == "42501":
-            return AccessDenied(place + message, detail=detail, hint=OWNER_GRANTS)
+            return AccessDenied(
+                place + message, detail=detail, hint=forced_hint(error) or OWNER_GRANTS
+            )
         if raised_by_code(error) or not state.startswith(("08", "40", "53", "55P03", "57")):
-            return LondisteError(place + message, detail=detail)
+            return LondisteError(place + message, detail=detail, hint=unqualified_hint(error))
     if state in LD_CLASSES:
         return LD_CLASSES[state](place + message, detail=detail, hint=hint)
     if state == "55P03":
@@ -397,7 +401,9 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
             hint=f"{f'in database {where}' if where else 'run'}: londiste install",
         )
     return LondisteError(
-        place + message, detail=detail or (state and f"SQLSTATE {state}"), hint=hint
+        place + message,
+        detail=detail or (state and f"SQLSTATE {state}"),
+        hint=hint or unqualified_hint(error),
     )
 
 

@@ -20,7 +20,14 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import query
 from londiste.db.relation import Relation
-from londiste.error_origin import in_owner_code, raised_by_code, rights_hint, server_hint
+from londiste.error_origin import (
+    forced_hint,
+    in_owner_code,
+    raised_by_code,
+    rights_hint,
+    server_hint,
+    unqualified_hint,
+)
 from londiste.errors import (
     LD_CLASSES,
     OWNER_GRANTS,
@@ -248,10 +255,12 @@ def _hint_of(error: psycopg.Error, dest: TableName, table: TableName) -> str:
     state = error.sqlstate or ""
     if in_owner_code(error):
         if state == "42501":
-            return OWNER_GRANTS
+            return forced_hint(error, dest) or OWNER_GRANTS
     elif state in LD_CLASSES:
         return server_hint(error) or hint_for(state, dest, table)
     if state == "42501" and (hint := rights_hint(error)):
+        return hint
+    if hint := unqualified_hint(error):
         return hint
     if raised_by_code(error):
         return f"change the trigger or function of {dest} that raises the error"

@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 
 from londiste.applier.applier import Applier
@@ -15,7 +16,13 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.owner import OwnerStatement
 from londiste.db.relation import shapes
-from londiste.errors import EventError, LockTimeout, LondisteError, NodeUnreachable
+from londiste.errors import (
+    EventError,
+    LockTimeout,
+    LondisteError,
+    NodeUnreachable,
+    from_database,
+)
 from londiste.replication.apply.routing import plan
 from tests.fixtures.cluster import Database
 from tests.fixtures.line import Line
@@ -112,6 +119,40 @@ def test_a_right_that_the_owner_lacks_is_not_missing_to_the_worker(scene: Databa
         apply(conn)
     assert "grant the missing privilege to the owner" in caught.value.hint
     assert "worker's user" not in caught.value.hint
+
+
+def test_a_function_that_relies_on_the_search_path_of_its_caller_is_named(scene: Database) -> None:
+    body = "insert into aud values (1)"
+    as_owner(scene, _TRIGGER.format(schema="shop", table="shop.t", body=body))
+    as_owner(scene, "create table shop.aud (n int)")
+    scene.execute("create table public.mine (id int8 primary key); create table public.aud (n int)")
+    scene.execute(_TRIGGER.format(schema="public", table="public.mine", body=body))
+    with scene.connect(replica=True, autocommit=True) as conn:
+        with pytest.raises(EventError) as caught:
+            apply(conn)
+        with pytest.raises(psycopg.Error) as plain:
+            conn.execute("insert into public.mine values (1)")
+    copied = from_database(plain.value)
+    for hint, name in ((caught.value.hint, "shop.says()"), (copied.hint, "public.says()")):
+        assert f"if {name} means an existing object: alter function {name} set search_path" in hint
+        assert "resync" not in hint
+
+
+def test_row_security_that_is_forced_on_the_owner_has_its_remedy(scene: Database) -> None:
+    scene.execute("alter table shop.t enable row level security, force row level security")
+    with scene.connect(replica=True, autocommit=True) as conn:
+        with pytest.raises(EventError) as caught:
+            apply(conn)
+        with pytest.raises(LondisteError) as copied, conn.transaction():
+            staged = OwnerStatement(conn, T, ["id", "v"])
+            with conn.cursor().copy(f"copy {staged.into.quoted} (id, v) from stdin") as copy:
+                copy.write(b"1\ta\n")
+            staged.finish(1)
+    assert 'alter table "shop"."t" no force' in caught.value.hint
+    for error in (caught.value, copied.value):
+        assert "t no force row level security" in error.hint.replace('"', "")
+        assert "bypassrls" in error.hint
+        assert "grant the missing" not in error.hint
 
 
 def test_a_lock_is_waited_for_and_its_table_is_named(scene: Database) -> None:
