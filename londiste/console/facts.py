@@ -227,6 +227,7 @@ def without_row(error: errors.ApplyError, queue: str) -> StoredError:
 
 def _waiting(conn: Connection, one: ConsumerFacts, *, values: bool) -> list[WaitingEvent]:
     found = []
+    browse.accept_any_time(conn)
     if one.dead_letters and not one.cooperative:
         letters = dead_letters.failed_event_list(conn, one.queue, one.name, count=MOST_EVENTS)
         found += [

@@ -14,6 +14,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
+import shlex
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -384,13 +385,17 @@ def _no_text(event_id: int, extra1: str) -> EventError:
     )
 
 
+#: Condition for events whose times Python has a value for.
+DATED = "ev_time >= '0001-01-01 00:00+00' and ev_time < '10000-01-01 00:00+00'"
+
+
 def _time(text: str, id: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
         raise EventError(
             f"event {id}: Python has no value for its time {text}",
-            hint="exclude such events: where=\"ev_time < 'infinity' and ev_time > '-infinity'\"",
+            hint=f"exclude such events: --set consumer_filter={shlex.quote(DATED)}",
             event_id=int(id),
         ) from error
 

@@ -6,11 +6,15 @@ Reads the tables only; changes no position and opens no batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Loader
 from psycopg.rows import args_row, dict_row
+from psycopg.types.datetime import TimestamptzLoader
 
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName, word
@@ -22,6 +26,26 @@ _COLUMNS = sql.SQL(
     "ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,"
     " ev_extra1, ev_extra2, ev_extra3, ev_extra4"
 )
+
+
+class _AnyTime(Loader):
+    """Times; those that Python has no value for (infinity, before year 1, after 9999) as texts."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        self._times = TimestamptzLoader(oid, context)
+
+    def load(self, data: Buffer) -> datetime | str:
+        """The time, or its text."""
+        try:
+            return self._times.load(data)
+        except psycopg.DataError:
+            return bytes(data).decode()
+
+
+def accept_any_time(conn: Connection) -> None:
+    """Makes lists of events readable in this session whose times producers have chosen."""
+    conn.adapters.register_loader("timestamptz", _AnyTime)
 
 
 def events(

@@ -45,7 +45,10 @@ def mistakes(value: Any, wanted: Mapping[str, Any], root: Mapping[str, Any], at:
     if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
         return [f"{at}: {value!r} is no {kind}"]
     if wanted.get("format") == "date-time":
-        time = datetime.fromisoformat(value)
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            return [f"{at}: {value} is no time"]
         return [] if value.endswith("Z") and time.tzinfo else [f"{at}: {value} is not in UTC"]
     if kind == "array":
         items = wanted.get("prefixItems") or [wanted["items"]] * len(value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict
 
 import click
 
@@ -15,11 +16,30 @@ from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import limit_option, offset_option, opened, require_page
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
-from londiste.pgq import admin, dead_letters
+from londiste.pgq import admin, browse, dead_letters
 from londiste.pgq.admin import QueueChange
-from londiste.pgq.types import FailedEvent, WaitingInfo
+from londiste.pgq.types import WaitingInfo
 
-EVENTS = Rows("events", FailedEvent)
+
+class ListedLetter(TypedDict):
+    """A dead letter; ``time`` as of an event in ``londiste queue events``."""
+
+    failed_reason: str | None
+    failed_time: datetime
+    id: int
+    time: datetime | str
+    txid: int | None
+    owner: int
+    retry: int | None
+    type: str | None
+    data: str | None
+    extra1: str | None
+    extra2: str | None
+    extra3: str | None
+    extra4: str | None
+
+
+EVENTS = Rows("events", ListedLetter)
 CONSUMERS = Rows("consumers", WaitingInfo)
 
 _queue = click.argument("queue_name", metavar="QUEUE")
@@ -51,8 +71,9 @@ def list_(
     """List the dead letters of a consumer, with their reasons."""
     require_page(limit, offset)
     with opened(ctx, db) as conn:
+        browse.accept_any_time(conn)
         admin.find_consumer(conn, queue_name, consumer)
-        found = dead_letters.failed_event_list(
+        found: list[Any] = dead_letters.failed_event_list(
             conn, queue_name, consumer, count=limit or None, offset=offset
         )
         total = dead_letters.failed_event_count(conn, queue_name, consumer)
@@ -153,6 +174,7 @@ def _change(
 
 
 def _require_known(conn: Connection, queue: str, consumer: str, event_ids: Sequence[int]) -> None:
+    browse.accept_any_time(conn)
     known = {event.id for event in dead_letters.failed_events(conn, queue, consumer)}
     missing = [event for event in event_ids if event not in known]
     if missing:

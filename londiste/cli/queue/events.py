@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import chain, islice
+from typing import TypedDict
 
 import click
 from psycopg import sql
@@ -19,7 +21,23 @@ from londiste.pgq import admin, batches, browse
 from londiste.pgq.blocks import raw_bytes
 from londiste.pgq.types import Event
 
-EVENTS = Rows("events", Event)
+
+class ListedEvent(TypedDict):
+    """An event; ``time`` is a text if it is infinity, before year 1 or after 9999."""
+
+    id: int
+    time: datetime | str
+    txid: int
+    retry: int | None
+    type: str | None
+    data: str | None
+    extra1: str | None
+    extra2: str | None
+    extra3: str | None
+    extra4: str | None
+
+
+EVENTS = Rows("events", ListedEvent)
 COLUMNS = EVENTS.columns
 
 
@@ -92,6 +110,7 @@ def events(
     with opened(ctx, db) as conn:
         # This command finds the event that others cannot decode.
         conn.adapters.register_loader("text", _AnyBytes)
+        browse.accept_any_time(conn)
         admin.find_queue(conn, name)
         with raw_bytes(conn):
             found = _events(conn, name, consumer, batch_id, first, last, where, limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shlex
 from collections.abc import Sequence
 
 import psycopg
@@ -121,17 +122,21 @@ def test_a_session_in_another_encoding_reads_the_same(pgq_db: Database, queue: C
         assert by_copy(other, batch) == by_copy(queue, batch)
 
 
-def test_a_time_without_a_date_is_an_error_that_names_the_event(queue: Connection) -> None:
+@pytest.mark.parametrize("time", ["infinity", "-infinity", "10000-01-01", "0044-03-15 BC"])
+def test_a_time_without_a_date_is_an_error_that_names_the_event(
+    queue: Connection, time: str
+) -> None:
     queue.execute(
-        "select pgq.insert_event_raw('q', 5, 'infinity', null, null, 't', 'd',"
+        f"select pgq.insert_event_raw('q', 5, '{time}', null, null, 't', 'd',"
         " null, null, null, null)"
     )
     batch = next_batch(queue)
     with pytest.raises(EventError, match="event 5: Python has no value for its time") as caught:
         by_copy(queue, batch)
     assert caught.value.event_id == 5
-    kept = batches.stream(queue, batch, where="ev_time < 'infinity'")
+    kept = batches.stream(queue, batch, where=blocks.DATED)
     assert sum(map(len, kept)) == 0
+    assert shlex.quote(blocks.DATED) in caught.value.hint
 
 
 def test_blocks_end_with_the_event_that_makes_them_long_enough(queue: Connection) -> None:

@@ -239,6 +239,29 @@ def test_two_looks_compare_speeds(conn: Connection, queue: Queue) -> None:
     assert queue("status", "--seconds", "0").code == 2
 
 
+def test_events_of_times_that_python_has_no_value_for_are_listed(
+    conn: Connection, queue: Queue
+) -> None:
+    queue("register", "q", "c", "--at", str(fill(conn)))
+    times = ["infinity", "10000-01-01 00:00:00+00", "0044-03-15 00:00:00+00 BC"]
+    for event, time in enumerate(times, 100):
+        conn.execute(
+            "select pgq.insert_event_raw('q', %s, %s, null, null, 't', 'd', '', '', '', '')",
+            [event, time],
+        )
+    fill(conn)
+    batch = batches.next_batch(conn, "q", "c")
+    assert batch is not None
+    for args in (["events", "q"], ["events", "q", "--batch", str(batch.id)]):
+        assert [one["time"] for one in queue(*args, "--json").json["events"]] == times
+        assert times[2] in queue(*args).out
+    for event in range(100, 103):
+        dead_letters.event_failed(conn, batch.id, event, "no")
+    listed = queue("dead", "list", "q", "c", "--json").json["events"]
+    assert [one["time"] for one in listed] == times
+    assert queue("dead", "drop", "q", "c", "101").code == 0
+
+
 def test_dead_letters_are_listed_delivered_again_and_forgotten(
     conn: Connection, queue: Queue
 ) -> None:
