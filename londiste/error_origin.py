@@ -15,8 +15,6 @@ from londiste.wording import first_line, identifier
 if TYPE_CHECKING:
     import psycopg
 
-    from londiste.db.names import TableName
-
 #: Line of the context while a statement runs as the owner of a table; each has its own function.
 _AS_OWNER = "londiste_apply.write_as_"
 #: Functions of the server that raise for RAISE of PL/pgSQL, and for PL/Python.
@@ -111,17 +109,22 @@ def grantee(error: psycopg.Error, otherwise: str = "the user") -> str:
     return identifier(user) if user else otherwise
 
 
+def innermost_function(error: psycopg.Error) -> str:
+    """Pure: the function in which the error occurred, with its arguments; '' if that is unknown."""
+    found = _FUNCTION.search(error.diag.context or "")
+    return found[1] if found else ""
+
+
 def unqualified_hint(error: psycopg.Error) -> str:
     """Pure: the hint where a function does not find what it names without a schema; '' for others.
 
     The sessions of Londiste, and those of the owners of tables, find such names in pg_catalog only.
     """
-    found = _FUNCTION.search(error.diag.context or "")
+    name = innermost_function(error)
     message = error.diag.message_primary or ""
-    if found is None or raised_by_code(error) or not _UNQUALIFIED.fullmatch(message):
+    if not name or name.startswith(("pgq.", "pgq_", "londiste.", "londiste_")):
         return ""
-    name = found[1]
-    if name.startswith(("pgq.", "pgq_", "londiste.", "londiste_")):
+    if raised_by_code(error) or not _UNQUALIFIED.fullmatch(message):
         return ""
     return (
         f"if {name} means an existing object: alter function {name} set search_path = …, with its"
@@ -129,16 +132,16 @@ def unqualified_hint(error: psycopg.Error) -> str:
     )
 
 
-def forced_hint(error: psycopg.Error, dest: TableName | None = None) -> str:
+def forced_hint(error: psycopg.Error, dest: str = "") -> str:
     """Pure: the hint where row security is forced on the owner of a table; '' for others.
 
-    For an error in a statement of the owner.  dest -- the table that is written.
+    For an error in a statement of the owner.  dest -- the table that is written, quoted.
     """
     found = _POLICY.fullmatch(error.diag.message_primary or "")
     if found is None or raised_by_code(error):
         return ""
     # The server writes no schema.
-    table = dest.quoted if dest is not None and dest.name == found[1] else found[1]
+    table = dest if dest.endswith(f'."{found[1]}"') else found[1]
     return (
         f"as an administrator: alter table {table} no force row level security, or give its"
         " owner: alter role … bypassrls"

@@ -255,7 +255,7 @@ def _hint_of(error: psycopg.Error, dest: TableName, table: TableName) -> str:
     state = error.sqlstate or ""
     if in_owner_code(error):
         if state == "42501":
-            return forced_hint(error, dest) or OWNER_GRANTS
+            return forced_hint(error, dest.quoted) or OWNER_GRANTS
     elif state in LD_CLASSES:
         return server_hint(error) or hint_for(state, dest, table)
     if state == "42501" and (hint := rights_hint(error)):
