@@ -21,6 +21,7 @@ from londiste.db.queries import fetch, tuples
 from londiste.db.structure.introspect import read, there
 from londiste.db.structure.render import lacking, make, others
 from londiste.db.structure.types import BARE, WHOLE, Made, Part, PendingKey, Structures, There
+from londiste.error_origin import innermost_function, raised_by_code, unqualified_hint
 from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
@@ -338,8 +339,28 @@ def _explained(error: psycopg.Error, statement: str, node: str, dsn: str) -> Lon
     return UsageError(
         f"node {node}: cannot create tables: {ours.message}",
         detail=f"{ours.detail}; nothing was created; the statement: {statement}",
-        hint="create the missing object first" + _without(statement),
+        hint=_remedy(error) + _without(statement),
     )
+
+
+#: SQLSTATEs of names that the server does not find.
+_MISSING = {"3F000", "42703", "42704", "42883", "42P01"}
+
+
+def _remedy(error: psycopg.Error) -> str:
+    """What to do about an error of a statement that creates a table."""
+    if hint := unqualified_hint(error):
+        return hint
+    if raised_by_code(error):
+        name = innermost_function(error)
+        return (
+            f"{f'function {name}' if name else 'a function of this database'} has raised it: change"
+            " it, or disable what calls it while the tables are created: alter event trigger …"
+            " disable"
+        )
+    if error.sqlstate in _MISSING:
+        return "create the missing object first"
+    return "remove the cause, then repeat the command"
 
 
 #: The part of a table by the kind of object that a statement creates.

@@ -90,6 +90,24 @@ def test_one_that_cannot_be_made_and_nothing_is_done(
     assert leaf.db.value("select count(*) from londiste.table_info where local") == 3
 
 
+def test_an_event_trigger_that_refuses_a_table_is_named(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    leaf.db.execute(
+        "create function guard() returns event_trigger language plpgsql as"
+        " $$ begin raise exception 'no tables today'; end $$;"
+        " create event trigger guard on ddl_command_start when tag in ('CREATE TABLE')"
+        " execute function guard()"
+    )
+    answer = londiste(leaf.db, "add-table", "customers", "--create-full")
+    assert answer.code == 2
+    assert "no tables today" in answer.err
+    hint = answer.err.partition("hint: ")[2]
+    assert "missing object" not in hint
+    assert "function public.guard() has raised it" in hint
+    assert "alter event trigger … disable" in hint
+
+
 NEEDS = """
 create extension if not exists pg_trgm;
 create schema lib;
