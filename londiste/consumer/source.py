@@ -335,13 +335,15 @@ def not_registered(queue: str, consumer: str, dsn: str) -> UnknownConsumer:
     )
 
 
-def superseded(batch: Batch) -> Superseded:
-    """The error of a process whose batch another process has finished."""
+def superseded(batch: Batch, *, shared: bool = False) -> Superseded:
+    """The error of a process whose batch another one has finished or, if shared, taken over."""
     return Superseded(
         f"batch {batch.id} of queue {batch.queue}: another process finished it",
         detail=f"consumer {batch.consumer}, ticks {batch.prev_tick_id} to {batch.tick_id}",
         hint=(
-            "run one process per consumer name; to share work use cooperative consumers:"
+            "start it again; if it was only slow, set a subconsumer_timeout longer than its batches"
+            if shared
+            else "run one process per consumer name; to share work use cooperative consumers:"
             " subconsumer_name"
         ),
     )
@@ -430,7 +432,7 @@ class CoopSource(QueueSource):
 
     def finish(self, batch: Batch) -> None:
         if not coop.finish_batch(self.conn_in_use(), batch.id):
-            raise superseded(batch)
+            raise superseded(batch, shared=True)
 
     def unregister(self) -> bool:
         """Unregisters this process; others continue.  Raises BatchOpen while it has a batch."""

@@ -18,12 +18,14 @@ from londiste.errors import (
     LondisteError,
     NodeUnreachable,
     StateError,
+    Superseded,
 )
 from tests.fixtures.cluster import Database
 from tests.support.consumer_steps import (
     QUEUE,
     Storing,
     effects,
+    make,
     position,
     send,
     store,
@@ -83,6 +85,19 @@ def test_an_error_of_the_server_shows_no_value_of_a_row(
         consumer.run_once()
     text = f"{failed.value.message} {failed.value.detail}"
     assert told in text and "4111" not in text and "anna" not in text
+
+
+def test_a_process_that_was_taken_for_dead_names_the_timeout(db: Database, tmp_path: Path) -> None:
+    def fail(event: Event) -> None:
+        db.execute("select pgq_coop.next_batch('q', 'storing', 'two', '0 seconds')")
+
+    slow = type("Storing", (Storing,), {"fail": staticmethod(fail)})
+    one = make(db, Delivery.AT_LEAST_ONCE, tmp_path, slow, subconsumer_name="one")
+    one.register()
+    send(db, "a")
+    with pytest.raises(Superseded) as ended:
+        one.run_once()
+    assert "subconsumer_timeout" in ended.value.hint
 
 
 #: Contracts under which what the function writes belongs to a transaction of ours.
