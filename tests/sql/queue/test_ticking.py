@@ -126,6 +126,18 @@ class TestWhenDue:
         history(queue, "31 s", "21 s")
         assert due(queue), "21 s after a gap of 10 s"
 
+    def test_periods_of_nothing_do_not_fill_an_idle_queue_with_ticks(self, queue: Database) -> None:
+        conn = queue.connect()
+        history(queue, "1 hour", "0")
+        for name in ("ticker_max_lag", "ticker_idle_period"):
+            conn.execute("select pgq.set_queue_config('q', %s, '0')", [name])
+        move = "update pgq.tick set tick_time = now() - %s::interval where tick_id = 2"
+        for age, is_due in (("90 ms", False), ("100 ms", True)):
+            # In one transaction no time passes.
+            with conn.transaction():
+                conn.execute(move, [age])
+                assert (value(conn, "select pgq.ticker('q')") is not None) is is_due, age
+
     def test_idle_ticks_are_created_once_per_idle_period(self, queue: Database) -> None:
         history(queue, "10 min", "61 s")
         assert due(queue)

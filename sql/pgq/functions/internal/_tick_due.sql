@@ -86,6 +86,8 @@ begin
         return true;
     end if;
     return v_age >= (i_queue).queue_ticker_max_lag / 2
-        and (v_age >= v_gap * 2 or v_age >= (i_queue).queue_ticker_idle_period);
+        and (v_age >= v_gap * 2
+            -- A period of nothing would fill an idle queue with ticks.
+            or v_age >= greatest((i_queue).queue_ticker_idle_period, interval '100 ms'));
 end;
 $$;
