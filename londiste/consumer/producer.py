@@ -207,6 +207,11 @@ def _encodable(
     rows: Iterable[Sequence[str | None]], conn: Connection
 ) -> Iterator[Sequence[str | None]]:
     for row in rows:
+        if isinstance(row, str | bytes):
+            raise BadOption(
+                f"an event has type {type(row).__name__}, not a list of fields",
+                hint='send_many([("type", "data"), …])',
+            )
         _require_encodable(row, conn)
         yield row
 

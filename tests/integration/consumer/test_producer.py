@@ -191,6 +191,9 @@ def test_what_is_no_text_or_no_time_is_refused_by_its_name(db: Database) -> None
             events.send("t", 17)  # type: ignore[arg-type]
         with pytest.raises(BadOption, match="extra1 of an event has type dict, not text"):
             events.send_many([("t", "d"), ("t", "d", {"a": 1})])  # type: ignore[list-item]
+        for copy in (False, True):
+            with pytest.raises(BadOption, match="an event has type str, not a list of fields"):
+                events.send_many(["ab"], copy=copy)
         with pytest.raises(BadOption, match="not a time: 5"):
             events.send("t", "d", at=5)  # type: ignore[arg-type]
     assert count(db) == 0
