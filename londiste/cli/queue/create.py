@@ -51,6 +51,12 @@ def create(
             raise BadOption(
                 f"{word!r} begins with -", hint="other commands would read it as an option"
             )
+    for word in names:
+        if "=" in word:
+            raise BadOption(
+                f"{word!r} contains =, and would be the name of a queue",
+                hint=f"a parameter has its own --set: --set {shlex.quote(word)}",
+            )
     with opened(ctx, db) as conn:
         changes: list[QueueChange] = []
         for name in dict.fromkeys(names):

@@ -118,6 +118,7 @@ def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
 WRONG: list[tuple[list[str], int, str, str]] = [
     (["create", "n", " "], 2, "a queue needs a name", "one letter"),
     (["create", "--", "-n"], 2, "'-n' begins with -", "as an option"),
+    (["create", "n", "--set", "max_retries=1", "b=2"], 2, "'b=2' contains =", "--set b=2"),
     (["create", "n", "--consumer=-c"], 2, "'-c' begins with -", "as an option"),
     (["create", "n", "--set", "ticker_max_lagg=1"], 2, "no queue parameter", "ticker_max_lag?"),
     (["create", "n", "--set", "per_tx_limit=0"], 2, "bad value", "per_tx_limit=500, or null"),
@@ -284,11 +285,8 @@ def test_moving_a_consumer_forward_reports_skipped_events(conn: Connection, queu
 
 def test_consumers_are_listed_and_forgotten(conn: Connection, queue: Queue) -> None:
     queue("register", "q", "a", "b", "c")
-    assert [row["consumer"] for row in queue("consumers", "--json").json["consumers"]] == [
-        "a",
-        "b",
-        "c",
-    ]
+    listed = queue("consumers", "--json").json["consumers"]
+    assert [row["consumer"] for row in listed] == ["a", "b", "c"]
     assert [
         row["consumer"] for row in queue("consumers", "*", "b", "--json").json["consumers"]
     ] == ["b"]
