@@ -30,9 +30,9 @@ class Maintained(TypedDict):
 def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:
     """Run the maintenance that is due: retries, rotation, vacuum.
 
-    The ticker does the same every maint_period; each operation runs in its own transaction.  Fails
-    with exit code 6 if a rotation is due and a transaction holds a lock on the event table, and
-    with 1 if an operation fails; the others run all the same.
+    The ticker does the same every maint_period; each operation runs in its own transaction.  Exit
+    code 6: a rotation is due, and a transaction holds a lock on the event table.  Exit code 1: an
+    operation failed; the others ran all the same.
     """
     with opened(ctx, db) as conn:
         due = queues.maint_operations(conn)

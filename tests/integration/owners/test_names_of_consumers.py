@@ -8,8 +8,9 @@ import pytest
 
 import londiste
 from londiste import Delivery, Event
+from londiste.pgq import queues
 from tests.fixtures.cluster import Database
-from tests.support.consumer_steps import ALL, Storing, effects, make, send
+from tests.support.consumer_steps import ALL, QUEUE, Storing, effects, make, send
 
 #: Operators, functions and types of the server that another role has, too; each raises an error.
 _TRAPS = """
@@ -41,6 +42,13 @@ create function app.current_database() returns pg_catalog.name language sql
 create function app.host(inet) returns pg_catalog.text language sql
     as $$ select app.trap()::pg_catalog.text $$;
 """
+
+
+@pytest.fixture
+def db(pgq_db: Database) -> Database:
+    pgq_db.execute("create table effects (ev_id int8, data text)")
+    queues.create_queue(pgq_db.connect(), QUEUE)
+    return pgq_db
 
 
 @pytest.mark.parametrize("delivery", ALL)
