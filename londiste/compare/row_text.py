@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 
 from londiste.compare.column_pairing import Pairing, as_stored
 from londiste.compare.diff import Row
-from londiste.db.connection import Connection, describe_dsn, let_stream
+from londiste.db.connection import Connection, describe_dsn
+from londiste.db.copy import unescaped
 from londiste.db.ddl import literal
-from londiste.db.queries import translated
+from londiste.db.queries import streaming, translated
 from londiste.engine.tasks import key_hash
 from londiste.errors import StateError
-from londiste.pgq.blocks import unescaped
 
 _AS_THEY_ARE = {"text", "uuid", "integer", "bigint", "json"}
 
@@ -27,8 +27,7 @@ _AS_THEY_ARE = {"text", "uuid", "integer", "bigint", "json"}
 def lines(conn: Connection, dsn: str, statement: str) -> Iterator[bytes]:
     """The lines of a COPY, without their ends; a value's line break is escaped in them."""
     rest = b""
-    with translated(describe_dsn(dsn)):
-        let_stream(conn)
+    with translated(describe_dsn(dsn)), streaming(conn):
         with conn.cursor().copy(statement.encode()) as stream:
             for block in stream:
                 data = rest + bytes(block)

@@ -18,7 +18,8 @@ from psycopg.pq import TransactionStatus
 
 from londiste.compat.quoting import quote_literal
 from londiste.db.connection import Connection as Session
-from londiste.db.connection import connect, let_stream, use_own_names
+from londiste.db.connection import connect, use_own_names
+from londiste.db.queries import streaming
 
 #: Isolation levels by their numbers in the driver of earlier versions.
 ISOLATION_LEVEL_AUTOCOMMIT = 0
@@ -104,8 +105,7 @@ class Cursor(psycopg.ClientCursor[Row]):
     def copy_expert(self, sql: str, file: Any, size: int = 8192) -> None:
         """Runs ``copy … from stdin`` or ``copy … to stdout`` with a file."""
         text = isinstance(file, io.TextIOBase)
-        let_stream(self.connection)
-        with self.copy(sql.encode()) as copy:
+        with streaming(self.connection), self.copy(sql.encode()) as copy:
             if re.search(r"(?is)\bto\s+stdout\b", sql):
                 for data in copy:
                     file.write(bytes(data).decode() if text else bytes(data))

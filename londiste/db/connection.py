@@ -66,11 +66,12 @@ _PROBE_SECONDS = 1.0
 
 #: The same the other way round: a server whose client is gone ends the session, and lets its locks
 #: go, also with an answer on its way.  Sessions on a socket of the file system need none of it.
+SERVER_GIVES_UP_MS = 30_000
 _NETWORK_OF_SERVER: dict[str, str] = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
-    "tcp_user_timeout": "30000",
+    "tcp_user_timeout": str(SERVER_GIVES_UP_MS),
 }
 
 #: Seconds after which the server ends a transaction whose locks others wait for, if its session is
@@ -104,17 +105,6 @@ def given_up_after(answer_seconds: float) -> float:
     It asks twice (``limit_silence``): whether the server works, and to end its process.
     """
     return answer_seconds + 2 * _ASK_SECONDS
-
-
-def let_stream(conn: Connection) -> None:
-    """Before a stream of rows: the server waits for as long as this process takes none of them.
-
-    tcp_user_timeout also ends a connection whose other side is there and has no room.
-    """
-    if isinstance(conn, _Patient) and not conn.streams:
-        conn.execute("select pg_catalog.set_config('tcp_user_timeout', '0', false)")
-        # What a transaction has set can be rolled back with it.
-        conn.streams = conn.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
 def end_if_silent(conn: Connection, seconds: float, came: Callable[[], bool]) -> bool:
@@ -290,7 +280,7 @@ class _Patient(psycopg.Connection[TupleRow]):
 
     limit_seconds -- after them it is given up; with ``unless_busy`` if the server does not work.
     role -- statement for the beginning of each transaction; '' for none.
-    backend -- process id on the server, where a pooler tells another one.  streams -- for good.
+    backend -- process id on the server, where a pooler tells another one.
     """
 
     role: str = ""
@@ -299,7 +289,6 @@ class _Patient(psycopg.Connection[TupleRow]):
     #: What was seen while the server waited for this side, and how often in a row.
     seen: tuple[str, int] = ("", 0)
     backend: int | None = None
-    streams: bool = False
     node: str = ""
     place: str = "lost connection"
     dsn: str = ""

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import psycopg
@@ -27,10 +28,17 @@ from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from londiste.db import copy_protocol
-from londiste.db.connection import Connection, let_stream, whereabouts
+from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
-from londiste.db.queries import translated
+from londiste.db.queries import streaming, translated
 from londiste.errors import LondisteError, NodeUnreachable, StateError, from_database
+
+#: What follows a backslash in COPY's text.
+_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+#: Characters of a field from which on it is unescaped in pieces of that length.
+_PIECE = 1 << 20
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPED = str.maketrans({value: f"\\{sign}" for sign, value in {**_LETTERS, "\\": "\\"}.items()})
 
 #: Bytes collected before they are handed to the target; above this the gain is noise.
 BLOCK = 256 * 1024
@@ -118,10 +126,10 @@ def pipe(
         _close(source)
         raise from_database(error, where=whereabouts(target)) from error
     try:
-        # It also stands still for as long as the target, or ``pace``, takes nothing.
-        let_stream(source)
         pump = _Pump(source, target, stop, pace, block, change)
-        moved = pump.run_raw(out) if raw else pump.run(out)
+        # It stands still for as long as the target, or ``pace``, takes nothing.
+        with streaming(source):
+            moved = pump.run_raw(out) if raw else pump.run(out)
     except (psycopg.Error, copy_protocol.TargetAnswered) as error:
         keep = False
         raise _failed(source, target, error) from error
@@ -362,3 +370,42 @@ def _abort(target: Connection, reason: str) -> psycopg.Error | None:
 def _close(conn: Connection) -> None:
     with contextlib.suppress(psycopg.Error, OSError):
         conn.close()
+
+
+def unescaped(text: str) -> str | None:
+    """The value of a field of COPY's text; None for NULL."""
+    if "\\" not in text:
+        return text
+    if text == r"\N":
+        return None
+    return _unescaped(text) if len(text) <= _PIECE else "".join(_pieces(text))
+
+
+def escaped(text: str) -> str:
+    """A value as COPY's text has it in a field."""
+    return text.translate(_ESCAPED)
+
+
+def _unescaped(text: str) -> str:
+    # Nearly all escapes are backslashes and, in packed events, line breaks.
+    parts = text.replace(r"\\", "\0").replace(r"\n", "\n")
+    if "\\" in parts:
+        return _ESCAPE.sub(_escaped, text)
+    return parts.replace("\0", "\\")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Unescapes a long text in parts, so that no step needs a second copy of the whole."""
+    start = 0
+    while start < len(text):
+        piece = text[start : start + _PIECE]
+        # What the server writes are escapes of two characters; one shall not be cut.
+        if (len(piece) - len(piece.rstrip("\\"))) % 2:
+            piece = text[start : start + _PIECE + 1]
+        yield _unescaped(piece)
+        start += len(piece)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found[1]
+    return _LETTERS.get(sign, sign)

@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, kwargs_row, tuple_row
 
 import londiste
-from londiste.db.connection import Connection, dsn_of, session, whereabouts
+from londiste.db.connection import SERVER_GIVES_UP_MS, Connection, dsn_of, session, whereabouts
 from londiste.db.server_text import AdvisoryKey, awaited, holder_of
 from londiste.db.session_role import no_role
 from londiste.dsn import place_of
@@ -137,6 +137,23 @@ def savepoint(conn: Connection) -> Iterator[None]:
         conn.execute("")
     with conn.transaction():
         yield
+
+
+@contextlib.contextmanager
+def streaming(conn: Connection) -> Iterator[None]:
+    """Around a stream of rows: the server waits for as long as this process takes none of them.
+
+    tcp_user_timeout also ends a connection whose other side is there and has no room.  It comes
+    back behind the stream: the server of a client that is gone may send anything at any time.
+    """
+    # SET takes no snapshot.
+    conn.execute("set tcp_user_timeout = 0")
+    try:
+        yield
+    finally:
+        able = {TransactionStatus.IDLE, TransactionStatus.INTRANS}
+        if not conn.closed and conn.info.transaction_status in able:
+            conn.execute(f"set tcp_user_timeout = {SERVER_GIVES_UP_MS}".encode())
 
 
 def fetch(conn: Connection, query_name: str, /, **parameters: Any) -> list[dict[str, Any]]:

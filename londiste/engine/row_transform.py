@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from londiste.db.copy import unescaped
 from londiste.engine.spec import CopySpec
-from londiste.pgq.blocks import unescaped
 
 _ESCAPED = {
     "\\": r"\\",

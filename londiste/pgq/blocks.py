@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import re
 import shlex
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
@@ -25,13 +24,17 @@ from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
 
 from londiste.db import call
-from londiste.db.connection import Connection, let_stream
-from londiste.db.queries import savepoint, translated
+from londiste.db.connection import Connection
+from londiste.db.copy import escaped, unescaped
+from londiste.db.queries import savepoint, streaming, translated
 from londiste.errors import ApplyError, EventError
 from londiste.pgq.types import Batch, Event
 
 #: Bytes of a block, unless a single event is longer.
 BLOCK_BYTES = 1 << 20
+
+#: Ids between the ticks of a batch that is one block, presumably.
+SMALL_BATCH = 1000
 
 #: Bytes of an event up to which it is cheaper to copy it than to keep the driver's view of it.
 _COPIED = 4096
@@ -46,12 +49,8 @@ _TYPE, _EXTRA1 = _FIELDS["type"], _FIELDS["extra1"]
 #: The encoding of databases that store any bytes.
 _ANY = "SQL_ASCII"
 
-#: What follows a backslash in COPY's text.
-_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
-#: Characters of a field from which on it is unescaped in pieces of that length.
+#: Characters of a text that are decoded at once.
 _PIECE = 1 << 20
-_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPED = str.maketrans({value: f"\\{sign}" for sign, value in {**_LETTERS, "\\": "\\"}.items()})
 
 
 class Alone(list[str]):
@@ -59,7 +58,7 @@ class Alone(list[str]):
 
     def line(self) -> str:
         """All as COPY writes them, separated by tabs."""
-        return "\t".join([*self[:_DATA], self[_DATA].translate(_ESCAPED), *self[_DATA + 1 :]])
+        return "\t".join([*self[:_DATA], escaped(self[_DATA]), *self[_DATA + 1 :]])
 
 
 class EventBlock:
@@ -225,28 +224,48 @@ def stream(
     if where is not None:
         # The line breaks keep a comment at the end of the condition from swallowing the rest.
         text = "\n".join(["select * from (", text, ") as ev where (", where, ") order by 1"])
-    yield from read(conn, text, block_bytes=block_bytes, any_bytes=any_bytes)
+    small = batch.size_estimate <= SMALL_BATCH
+    yield from read(conn, text, block_bytes=block_bytes, any_bytes=any_bytes, small=small)
 
 
 def read(
-    conn: Connection, query: str, *, block_bytes: int = BLOCK_BYTES, any_bytes: bool = False
+    conn: Connection,
+    query: str,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    any_bytes: bool = False,
+    small: bool = False,
 ) -> Generator[EventBlock, None, None]:
-    """What a query of events answers, as ``stream`` does it."""
+    """What a query of events answers, as ``stream`` does it.
+
+    small -- as ``copied``.
+    """
+    text = f"copy (\n{query}\n) to stdout"
     with raw_bytes(conn) if any_bytes else contextlib.nullcontext():
-        yield from copied(conn, f"copy (\n{query}\n) to stdout", block_bytes=block_bytes)
+        yield from copied(conn, text, block_bytes=block_bytes, small=small)
 
 
 def copied(
-    conn: Connection, statement: str, *, block_bytes: int = BLOCK_BYTES
+    conn: Connection, statement: str, *, block_bytes: int = BLOCK_BYTES, small: bool = False
 ) -> Generator[EventBlock, None, None]:
     """What a ``copy … to stdout`` writes, as ``stream`` does it.
 
     Of a form other than text only length, number of lines and ``data`` mean something.
+
+    small -- the rows are one block, presumably.  All of it is read before the caller gets it, so
+        two round trips are saved (``streaming``); if they are more, the statement starts again.
     """
+    text = statement.encode(conn.info.encoding)
     with translated(conn):
-        let_stream(conn)
-        with _undone_together(conn):
-            yield from _copy(conn, statement.encode(conn.info.encoding), block_bytes)
+        if small:
+            try:
+                with _undone_together(conn):
+                    yield from _copy(conn, text, block_bytes, alone=True)
+                return
+            except _SeveralBlocks:
+                pass
+        with streaming(conn), _undone_together(conn):
+            yield from _copy(conn, text, block_bytes)
 
 
 @contextlib.contextmanager
@@ -271,7 +290,14 @@ def _undone_together(conn: Connection) -> AbstractContextManager[object]:
     return savepoint(conn)
 
 
-def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[EventBlock]:
+class _SeveralBlocks(Exception):
+    """There are more rows than one block has."""
+
+
+def _copy(
+    conn: Connection, statement: bytes, block_bytes: int, *, alone: bool = False
+) -> Iterator[EventBlock]:
+    """The blocks.  alone -- raises _SeveralBlocks in place of a first block that others follow."""
     pgconn = conn.pgconn
     # Of a session that takes any bytes, texts are UTF-8 unless they are none.
     encoding = "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
@@ -285,6 +311,8 @@ def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[Even
             length, row = get(1)
             if length > 0:
                 if length >= block_bytes and parts:
+                    if alone:
+                        raise _SeveralBlocks
                     # A long event is a block alone.
                     yield _block(parts, encoding)
                     size = 0
@@ -294,6 +322,8 @@ def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[Even
                 del row
                 size += length
                 if size >= block_bytes:
+                    if alone:
+                        raise _SeveralBlocks
                     yield _block(parts, encoding)
                     size = 0
             elif length == 0:
@@ -398,42 +428,3 @@ def _time(text: str, id: str) -> datetime:
             hint=f"exclude such events: --set consumer_filter={shlex.quote(DATED)}",
             event_id=int(id),
         ) from error
-
-
-def unescaped(text: str) -> str | None:
-    """The value of a field of COPY's text; None for NULL."""
-    if "\\" not in text:
-        return text
-    if text == r"\N":
-        return None
-    return _unescaped(text) if len(text) <= _PIECE else "".join(_pieces(text))
-
-
-def escaped(text: str) -> str:
-    """A value as COPY's text has it in a field."""
-    return text.translate(_ESCAPED)
-
-
-def _unescaped(text: str) -> str:
-    # Nearly all escapes are backslashes and, in packed events, line breaks.
-    parts = text.replace(r"\\", "\0").replace(r"\n", "\n")
-    if "\\" in parts:
-        return _ESCAPE.sub(_escaped, text)
-    return parts.replace("\0", "\\")
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Unescapes a long text in parts, so that no step needs a second copy of the whole."""
-    start = 0
-    while start < len(text):
-        piece = text[start : start + _PIECE]
-        # What the server writes are escapes of two characters; one shall not be cut.
-        if (len(piece) - len(piece.rstrip("\\"))) % 2:
-            piece = text[start : start + _PIECE + 1]
-        yield _unescaped(piece)
-        start += len(piece)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    sign = found[1]
-    return _LETTERS.get(sign, sign)

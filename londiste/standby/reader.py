@@ -299,7 +299,8 @@ def batch_events(
     if standby is not None and standby.has(bounds, stopping=stopping):
         found = standby.stream(query, bounds)
     else:
-        found = blocks.read(source, query, any_bytes=True)
+        small = isinstance(batch, Batch) and batch.size_estimate <= blocks.SMALL_BATCH
+        found = blocks.read(source, query, any_bytes=True, small=small)
     # A reported error keeps the generator alive; the statement must end now.
     with contextlib.closing(found):
         yield found

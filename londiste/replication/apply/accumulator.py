@@ -25,10 +25,11 @@ from londiste.changes.decode import decode_all, singles
 from londiste.changes.keyed import KeyedType, columns_digest, read_type
 from londiste.changes.kinds import is_message, is_truncate
 from londiste.changes.types import Change, Malformed, Op, RowChange, Truncate
+from londiste.db.copy import unescaped
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.errors import ApplyError, EventError
-from londiste.pgq.blocks import Alone, EventBlock, unescaped
+from londiste.pgq.blocks import Alone, EventBlock
 from londiste.pgq.types import Event
 from londiste.replication.apply.net_changes.encoded import PACKED, STEPS, NetFold
 from londiste.replication.apply.net_changes.states import WRONG, contradiction

@@ -19,12 +19,13 @@ from londiste.changes.decode import decode_all
 from londiste.changes.kinds import is_message, is_truncate
 from londiste.changes.types import SystemEvent, Truncate
 from londiste.db.connection import Connection
+from londiste.db.copy import unescaped
 from londiste.db.names import TableName, argument
 from londiste.db.queries import tuples
 from londiste.errors import ApplyError, EventError, StateError
 from londiste.pgq import batches, queues
 from londiste.pgq.batches import Opened
-from londiste.pgq.blocks import EventBlock, unescaped
+from londiste.pgq.blocks import EventBlock
 from londiste.replication.apply import errors
 from londiste.replication.apply.accumulator import LARGE
 from londiste.replication.apply.control_messages import SystemEvents

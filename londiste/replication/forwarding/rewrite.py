@@ -27,11 +27,12 @@ from londiste.changes.rewrite import Rows
 from londiste.changes.types import Malformed, Op
 from londiste.db import owner
 from londiste.db.connection import Connection, describe_dsn
+from londiste.db.copy import escaped, unescaped
 from londiste.db.names import TableName, argument
 from londiste.db.relation import Relation
 from londiste.errors import BadOption, EventError, PartialEvent, from_database
 from londiste.handlers.base import TableRules
-from londiste.pgq.blocks import EventBlock, escaped, unescaped
+from londiste.pgq.blocks import EventBlock
 from londiste.replication.model import NO_SKIPS, ReplicatedTable, SkippedEvents
 from londiste.wording import whole_rows
 

@@ -24,6 +24,7 @@ from londiste.consumer.source import QueueSource
 from londiste.daemon.waiting import wait_until
 from londiste.db import catalog
 from londiste.db.connection import Connection, whereabouts
+from londiste.db.copy import unescaped
 from londiste.db.names import TableName, argument, word
 from londiste.db.queries import translated, tuples
 from londiste.db.snapshot import Snapshot
@@ -89,7 +90,7 @@ class SourceSnapshot:
             yield [
                 RowChange(0, 0, table.name, Op.INSERT, table.key, image)
                 for image in (
-                    dict(zip(names, map(blocks.unescaped, line.split("\t")), strict=True))
+                    dict(zip(names, map(unescaped, line.split("\t")), strict=True))
                     for line in block.lines()
                 )
             ]

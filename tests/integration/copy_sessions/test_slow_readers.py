@@ -53,7 +53,25 @@ def test_a_reader_that_stands_still_gets_all_rows(dsn: str) -> None:
         )
     assert [n + sum(rest) for n, rest in zip(counts, begun, strict=True)] == [ROWS] * len(begun)
     for conn in sessions:
+        # The server of an idle session still learns that its client is gone.
+        assert limit(conn) == "30000"
         conn.close()
+
+
+def test_what_is_one_block_is_read_without_a_word_about_time(dsn: str) -> None:
+    with connection.session(dsn, autocommit=True) as conn:
+        few = QUERY.replace("60000", "900")
+        assert [len(block) for block in blocks.read(conn, few, small=True)] == [900]
+        assert limit(conn) == "500"
+        assert sum(map(len, blocks.read(conn, QUERY, small=True))) == ROWS
+        assert limit(conn) == "30000"
+        with conn.transaction():
+            assert sum(map(len, blocks.read(conn, QUERY, small=True))) == ROWS
+            assert limit(conn) == "30000"
+
+
+def limit(conn: connection.Connection) -> object:
+    return conn.execute("show tcp_user_timeout").fetchall()[0][0]
 
 
 def test_a_copy_that_stands_still_gets_all_rows(dsn: str) -> None:

@@ -21,6 +21,7 @@ from psycopg.conninfo import make_conninfo
 
 from londiste.db import catalog
 from londiste.db.connection import Connection, connect, session, whereabouts
+from londiste.db.copy import unescaped
 from londiste.db.queries import flush_commits, translated, tuples
 from londiste.engine.spark.stream.options import Options
 from londiste.engine.spark.stream.rows import batches
@@ -147,7 +148,7 @@ def _values(
         for line in block.lines():
             values = []
             for number, field in enumerate(line.split("\t")) if convert else ():
-                text = blocks.unescaped(field)
+                text = unescaped(field)
                 values.append(
                     None
                     if text is None
