@@ -24,7 +24,7 @@ MISTAKES = {
     ("--where", "id >"): "--where id >: syntax error",
     ("--where", "nocol = 1"): 'column "nocol" does not exist',
     ("--where", "v < now()"): "must be marked IMMUTABLE",
-    ("--save", "/nonexistent/x.toml"): "No such file or directory",
+    ("--save", "absent/x.toml"): "No such file or directory",
     # Reading it would never end.
     ("--save", "/dev/full"): "the file exists",
     ("--drop-tables",): "--drop-tables requires --remove",
@@ -39,6 +39,7 @@ def test_a_mistake_of_the_call_leaves_both_databases_as_they_are(
 ) -> None:
     source, target = new_database(pgq=False), new_database(pgq=False)
     source.execute("create table t (id int primary key, v timestamptz)")
+    monkeypatch.chdir(tmp_path)
     for words, said in MISTAKES.items():
         assert run(cli, ["replicate", source.dsn, target.dsn, *words]) == 2, words
         printed = capsys.readouterr().err
