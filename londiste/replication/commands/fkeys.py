@@ -186,16 +186,15 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
     # A root copies no table.
-    copied = node.type is not NodeType.ROOT
-    known = tables.get_table_list(local, queue) if copied else []
-    resync = {str(table.dest): argument(table.name) for table in known if table.local}
+    known = tables.get_table_list(local, queue) if node.type is not NodeType.ROOT else []
+    copied = {str(table.dest): table.name for table in known if table.local}
     steps: list[Step] = []
     skipped = []
     for one in collect(local, queue, names):
         state = judge(one)
         if state.by_hand:
             table = TableName.parse(one.from_table)
-            key = (node.name, dsn, table, one.name, resync.get(one.from_table, ""))
+            key = (node.name, dsn, table, one.name, copied.get(one.from_table))
             if not one.there:
                 steps.append(MakeKey(*key))
             steps.append(CheckKey(*key))
@@ -272,14 +271,14 @@ class KeyViolated(StateError):
 class _KeyStep:
     """A key, and the node of its table.
 
-    copied -- the table as an argument of ``resync``; '' if no copy writes it here.
+    copied -- the name of the table in the queue; None if no copy writes it here.
     """
 
     node: str
     dsn: str = field(repr=False)
     table: TableName
     name: str
-    copied: str = ""
+    copied: TableName | None = None
 
     def run(self, sites: Connections) -> None:
         """Raises LockTimeout, AccessDenied, KeyViolated."""
@@ -307,7 +306,7 @@ class _KeyStep:
             )
             remedy += f", which this statement finds: {found.removesuffix(' limit 10')}"
         if self.copied:
-            remedy += f"; or copy the table again: londiste resync {self.copied}"
+            remedy += f"; or copy the table again: londiste resync {argument(self.copied)}"
         return KeyViolated(self.table, self.name, remedy, detail=detail)
 
     def pending(self, sites: Connections) -> bool:

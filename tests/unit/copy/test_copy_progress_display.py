@@ -64,7 +64,7 @@ def test_bars_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with progress_display._Bars() as bars:
         bars(ITEMS)
-        assert len(bars._bars) == 4
+        assert len(bars._bars) == 5
         bars(ITEMS[:1])
         assert list(bars._bars) == ["public.a"]
     assert "750 rows" in written.getvalue()
@@ -72,7 +72,7 @@ def test_bars_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_stream_of_json_has_a_document_per_copy(capsys: pytest.CaptureFixture[str]) -> None:
     progress_display._Json()(ITEMS)
-    (document,) = map(json.loads, capsys.readouterr().out.splitlines())
+    document, _ = map(json.loads, capsys.readouterr().out.splitlines())
     assert (document["table"], document["rows"]) == ("public.a", 750)
     check(document, [Progress])
     check({"version": 1, **plain(CopyStatus(Control(), ITEMS))}, [CopyStatus])
