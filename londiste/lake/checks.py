@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import re
 import shlex
 import tempfile
@@ -15,6 +16,8 @@ from londiste.errors import EventError, LondisteError, StateError, TransientErro
 from londiste.lake.columns import Evolved, retyped
 from londiste.lake.source import Described
 from londiste.lake.versions import Version
+
+log = logging.getLogger(__name__)
 
 #: What copies can do and a lake cannot.
 _LOCALLY = re.compile(r'[,;] or (?:use|run without Spark:) engine = "local"$')
@@ -123,15 +126,27 @@ def require_key(table: TableName, version: Version, key: Sequence[str]) -> None:
 
 
 def require_same_rows(
-    table: TableName, version: Version, described: Described, evolved: Evolved
+    table: TableName, version: Version, described: Described, evolved: Evolved, queue: str
 ) -> None:
-    """Raises StateError if rows may have changed without an event."""
+    """Raises StateError if rows of a state or history may have changed without an event."""
     resync = f"londiste lake resync {argument(table)}"
+    if not version.is_whole:
+        if version.oid not in (0, described.oid):
+            log.warning(
+                "table %s: was dropped and created again; no event reports the deletion of its"
+                " rows",
+                table,
+            )
+        return
     if described.oid != version.oid:
         raise StateError(
             f"table {table}: was dropped and created again since it was read",
             detail="no event reports the deletion of its rows",
-            hint=f"read its rows again: {resync}",
+            hint=f"read its rows again: {resync}"
+            if described.captured
+            else "capture it again first: select londiste.create_capture("
+            f"{_text(queue)}, {_text(str(table))}), or with a node: londiste add-table"
+            f" {argument(table)}; then read its rows again: {resync}",
         )
     changed = retyped(version.columns, evolved.columns)
     if changed is not None:
@@ -151,6 +166,11 @@ def require_same_rows(
             hint=f"read the rows again: {resync}; or exclude it: skip_columns ="
             f" {table}.{filled[0]}",
         )
+
+
+def _text(name: str) -> str:
+    quoted = name.replace("'", "''")
+    return f"'{quoted}'"
 
 
 def _filled(version: Version, described: Described, evolved: Evolved) -> list[str]:

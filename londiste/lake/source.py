@@ -60,6 +60,7 @@ class Described:
     filenode -- as in ``catalog.TableInfo``, 0 for none.
     filled -- as ``catalog.filled`` finds them.
     key -- the primary key; unread -- columns that events have and the lake has not.
+    captured -- whether a trigger of the table names the queue.
     """
 
     oid: int
@@ -69,6 +70,18 @@ class Described:
     filled: frozenset[str]
     key: tuple[str, ...]
     unread: frozenset[str]
+    captured: bool
+
+    def told(self, settings: LakeSettings, table: TableName, before: bool) -> bool:
+        """Whether it is captured; logs a warning where it is not, and was before."""
+        if before and not self.captured:
+            log.warning(
+                "table %s: no trigger for queue %s; unless its events come from another node,"
+                " the lake gets no changes (londiste add-table, or check)",
+                table,
+                settings.queue_name,
+            )
+        return self.captured
 
     def noted(self, version: Version) -> Version:
         """A version that contains what was noted of the table itself."""
@@ -109,6 +122,7 @@ def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Desc
         catalog.filled(conn, info.oid),
         key,
         unread,
+        is_captured(conn, settings.queue_name, table),
     )
 
 
@@ -132,15 +146,9 @@ def require_key(conn: Connection, table: TableName, described: Described) -> Non
             )
 
 
-def warn_unless_captured(conn: Connection, queue: str, table: TableName) -> None:
-    """Logs a warning unless a trigger of the table names the queue."""
-    if not any(f"'{queue}'" in trigger.definition for trigger in catalog.triggers(conn, table)):
-        log.warning(
-            "table %s: no trigger for queue %s; unless its events come from another node,"
-            " the lake gets no changes (londiste add-table, or check)",
-            table,
-            queue,
-        )
+def is_captured(conn: Connection, queue: str, table: TableName) -> bool:
+    """Whether a trigger of the table names the queue."""
+    return any(f"'{queue}'" in trigger.definition for trigger in catalog.triggers(conn, table))
 
 
 def require_start(

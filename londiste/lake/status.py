@@ -19,6 +19,7 @@ class TableStatus:
 
     behind -- ticks of the queue that the version does not have; consumer -- where the queue keeps
         events from.
+    captured -- whether a trigger of the table in this database writes into the queue.
     """
 
     table: str
@@ -32,6 +33,7 @@ class TableStatus:
     files: int
     bytes: int
     made: datetime | None
+    captured: bool
 
 
 def look(settings: LakeSettings) -> list[TableStatus]:
@@ -60,6 +62,7 @@ def look(settings: LakeSettings) -> list[TableStatus]:
                     len(version.files) if version else 0,
                     version.bytes if version else 0,
                     version.made_at if version else None,
+                    source.is_captured(conn, settings.queue_name, table),
                 )
             )
     return found

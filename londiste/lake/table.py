@@ -56,6 +56,8 @@ class LakeTable:
         self.driver = Driver(self.options)
         #: Changes that this process has published.
         self.changes = 0
+        #: Whether the table is captured, as this process has found it last.
+        self._captured = True
 
     def close(self) -> None:
         """Gives sessions and locks back."""
@@ -111,6 +113,7 @@ class LakeTable:
         source.make_tick(conn, self.settings.queue_name)
         described = self._describe(conn)
         source.require_key(conn, self.table, described)
+        self._captured = described.told(self.settings, self.table, self._captured)
         if version.mode == "history":
             checks.require_key(self.table, version, described.key)
         other = self.driver.foreign(offsets.read(version.position))
@@ -202,7 +205,7 @@ class LakeTable:
                     hint="remove lake_start",
                 )
         source.require_start(conn, settings, self.options, self.store.place.uri)
-        source.warn_unless_captured(conn, settings.queue_name, self.table)
+        self._captured = described.told(self.settings, self.table, self._captured)
         new = replace(
             described.noted(self._empty()),
             key=described.key,
@@ -351,13 +354,13 @@ class LakeTable:
         newest = ticks.newest(conn, self.settings.queue_name)
         assert newest is not None and start.tick is not None
         described = self._describe(conn)
+        self._captured = described.told(self.settings, self.table, self._captured)
         if version.by_key:
             checks.require_key(self.table, version, described.key)
         evolved = columns.evolve(
             table, version.columns, described.columns, described.details, newest.id
         )
-        if version.is_whole:
-            checks.require_same_rows(table, version, described, evolved)
+        checks.require_same_rows(table, version, described, evolved, self.settings.queue_name)
         for name in evolved.added:
             log.warning("table %s: new column in the lake: %s", table, name)
         for name in evolved.dropped:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from londiste.db.names import TableName
+from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT
 from londiste.errors import PositionLost, StateError
-from londiste.lake import columns
+from londiste.lake import columns, status
 from londiste.lake.table import LakeTable
 from londiste.lake.worker import LakeWorker
 from londiste.pgq import batches, queues
@@ -117,3 +119,31 @@ def test_a_state_is_read_again_from_another_queue(lake: Lake) -> None:
         assert kept.resync().rows == 1
     lake.stream.write("insert into t values (3, 'c')")
     assert lake.once().rows == 2 and lake.compare().equal
+
+
+def test_a_table_without_its_capture_is_told(bare: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    begin(bare, "state")
+    database, settings = bare.stream.database, bare.settings()
+    with closing(LakeTable(settings, TableName("public", "t"))) as kept:
+        version = bare.version()
+        evolve = partial(kept._evolved, version, offsets.read(version.position))
+        evolve()
+        assert [one.captured for one in status.look(settings)] == [True]
+        assert "no trigger" not in caplog.text
+        database.execute("select londiste.drop_capture('q', 't')")
+        for _ in range(2):
+            evolve()
+        assert caplog.text.count("no trigger for queue q") == 1
+        database.execute("drop table t; create table t (id int primary key, v text)")
+        assert [one.captured for one in status.look(settings)] == [False]
+        with pytest.raises(StateError, match="dropped and created again") as stopped:
+            evolve()
+        assert stopped.value.hint == (
+            "capture it again first: select londiste.create_capture('q', 'public.t'), or with a"
+            " node: londiste add-table public.t; then read its rows again: londiste lake resync"
+            " public.t"
+        )
+        database.execute("select londiste.create_capture('q', 't')")
+        with pytest.raises(StateError) as stopped:
+            evolve()
+        assert stopped.value.hint == "read its rows again: londiste lake resync public.t"
