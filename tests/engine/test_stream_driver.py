@@ -156,7 +156,9 @@ def test_a_query_stops_where_events_are_gone_or_are_others(stream: Stream, opene
     assert "is another tick" in moved.value.detail
 
 
-def test_a_consumer_belongs_to_one_query(stream: Stream, opened: Open) -> None:
+def test_a_consumer_belongs_to_one_query(
+    stream: Stream, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
     last = stream.tick()
     one = opened()
     start = one.initialOffset()
@@ -166,7 +168,9 @@ def test_a_consumer_belongs_to_one_query(stream: Stream, opened: Open) -> None:
     one.stop()
     # A new query goes on where the consumer stands, if nothing else is said.
     stream.tick()
+    assert "another checkpoint" not in caplog.text
     assert opened(startingOffsets=None).initialOffset()["tick"] == start["tick"] < last
+    assert "consumer lake has had a query; another checkpoint needs another target" in caplog.text
     stream.database.execute("select pgq.next_batch('q', 'lake')")
     queues.force_tick(stream.conn, "q")
 

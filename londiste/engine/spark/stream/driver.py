@@ -26,7 +26,12 @@ from londiste.engine.spark.stream.options import GapPolicy, Mode, Options
 from londiste.engine.spark.stream.snapshot import SnapshotSession, TablePart, table_parts
 from londiste.errors import LondisteError, NodeBusy, PositionLost, StateError
 from londiste.pgq import admin, batches, position_check, queues, ticks
-from londiste.pgq.consumers import ConsumerKind, get_paused_consumers, note_consumer_kind
+from londiste.pgq.consumers import (
+    ConsumerKind,
+    get_consumer_kinds,
+    get_paused_consumers,
+    note_consumer_kind,
+)
 from londiste.pgq.liveness import Beat
 from londiste.pgq.types import Tick
 
@@ -75,6 +80,7 @@ class Driver:
                 detail="another program uses this consumer",
                 hint="use a separate consumer: .option('consumer', …)",
             )
+        self._warn_of_target()
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             tick = self._newest()
         elif known is not None and known.last_tick is not None and self._continues:
@@ -89,6 +95,23 @@ class Driver:
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             return BEFORE_SNAPSHOT
         return self._offset(tick)
+
+    def _warn_of_target(self) -> None:
+        """Logs a warning when a consumer had a query before.
+
+        It may be this one, stopped before its first batch.  A file sink skips the batches of
+        another checkpoint whose numbers it has in ``_spark_metadata``.
+        """
+        options = self.options
+        kinds = get_consumer_kinds(self.conn, options.queue)
+        kind = kinds.get((options.queue, options.consumer))
+        if options.kind is ConsumerKind.STREAM and kind == ConsumerKind.STREAM:
+            log.warning(
+                "queue %s: consumer %s has had a query; another checkpoint needs another target:"
+                " Spark omits batches whose numbers the target has, such as a directory of files",
+                options.queue,
+                options.consumer,
+            )
 
     def abandon(self) -> None:
         """Unregisters a consumer that ``initial`` has registered: a failed start."""
