@@ -120,8 +120,9 @@ def require_key(table: TableName, version: Version, key: Sequence[str]) -> None:
     if tuple(key) != version.key:
         raise StateError(
             f"table {table}: the primary key is ({', '.join(key)}), was ({', '.join(version.key)})",
-            hint=f"mode state: londiste lake resync {argument(table)}; mode history: start with"
-            " another lake_path",
+            hint=f"read the rows again: londiste lake resync {argument(table)}"
+            if version.mode == "state"
+            else "start with another lake_path",
         )
 
 

@@ -115,6 +115,7 @@ def _of_table(settings: LakeSettings, store: Store, limit: int, timeout: float) 
     options = source.options(settings, table)
     with session(options.conninfo, name="londiste lake compare", autocommit=True) as conn:
         described = source.describe(conn, settings, table)
+        checks.require_key(table, version, described.key)
         newest = ticks.newest(conn, settings.queue_name)
         evolved = columns.evolve(
             table,

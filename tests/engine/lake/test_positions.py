@@ -147,3 +147,18 @@ def test_a_table_without_its_capture_is_told(bare: Lake, caplog: pytest.LogCaptu
         with pytest.raises(StateError) as stopped:
             evolve()
         assert stopped.value.hint == "read its rows again: londiste lake resync public.t"
+
+
+@pytest.mark.parametrize(
+    ("mode", "hint"),
+    [
+        ("state", "read the rows again: londiste lake resync public.t"),
+        ("append", "start with another lake_path"),
+    ],
+)
+def test_rows_of_another_key_are_not_compared(bare: Lake, mode: str, hint: str) -> None:
+    begin(bare, mode)
+    bare.stream.database.execute("alter table t rename id to number")
+    with pytest.raises(StateError, match=r"primary key is \(number\), was \(id\)") as refused:
+        bare.compare()
+    assert refused.value.hint == hint
