@@ -131,6 +131,7 @@ def require_same_rows(
 ) -> None:
     """Raises StateError if rows of a state or history may have changed without an event."""
     resync = f"londiste lake resync {argument(table)}"
+    changed_partitions = [one for one in described.partitions if one not in version.partitions]
     if not version.is_whole:
         if version.oid not in (0, described.oid):
             log.warning(
@@ -138,6 +139,8 @@ def require_same_rows(
                 " rows",
                 table,
             )
+        for name in changed_partitions:
+            log.warning("table %s: a partition has changed without an event: %s", table, name)
         return
     if described.oid != version.oid:
         raise StateError(
@@ -148,6 +151,12 @@ def require_same_rows(
             else "capture it again first: select londiste.create_capture("
             f"{_text(queue)}, {_text(str(table))}), or with a node: londiste add-table"
             f" {argument(table)}; then read its rows again: {resync}",
+        )
+    if changed_partitions:
+        raise StateError(
+            f"table {table}: rows of a partition have changed without an event",
+            detail="; ".join(changed_partitions),
+            hint=f"read the rows again: {resync}",
         )
     changed = retyped(version.columns, evolved.columns)
     if changed is not None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 from psycopg.conninfo import make_conninfo
 
-from londiste.db import catalog
+from londiste.db import call, catalog
 from londiste.db import relation as shapes
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.dsn import parsed
 from londiste.engine.spark.stream.options import CHANGE_NAMES, GapPolicy, Mode, Options, Start
 from londiste.engine.spark.stream.types import StreamColumn, shape_of
-from londiste.errors import BadOption, LondisteError, StateError
+from londiste.errors import BadOption, InstallError, LondisteError, StateError
 from londiste.lake.settings import LakeSettings
 from londiste.lake.versions import Version
 from londiste.pgq import queues
@@ -61,6 +61,7 @@ class Described:
     filled -- as ``catalog.filled`` finds them.
     key -- the primary key; unread -- columns that events have and the lake has not.
     captured -- whether a trigger of the table names the queue.
+    partitions -- those whose rows have changed without an event, and how; of all recorded ones.
     """
 
     oid: int
@@ -71,6 +72,7 @@ class Described:
     key: tuple[str, ...]
     unread: frozenset[str]
     captured: bool
+    partitions: tuple[str, ...] = ()
 
     def told(self, settings: LakeSettings, table: TableName, before: bool) -> bool:
         """Whether it is captured; logs a warning where it is not, and was before."""
@@ -86,7 +88,13 @@ class Described:
     def noted(self, version: Version) -> Version:
         """A version that contains what was noted of the table itself."""
         highest = max((column.number for column in self.details), default=0)
-        return replace(version, oid=self.oid, filenode=self.filenode, highest=highest)
+        return replace(
+            version,
+            oid=self.oid,
+            filenode=self.filenode,
+            highest=highest,
+            partitions=self.partitions,
+        )
 
 
 def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Described:
@@ -123,6 +131,7 @@ def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Desc
         key,
         unread,
         is_captured(conn, settings.queue_name, table),
+        _partition_changes(conn, settings.queue_name, table) if info.tree else (),
     )
 
 
@@ -149,6 +158,17 @@ def require_key(conn: Connection, table: TableName, described: Described) -> Non
 def is_captured(conn: Connection, queue: str, table: TableName) -> bool:
     """Whether a trigger of the table names the queue."""
     return any(f"'{queue}'" in trigger.definition for trigger in catalog.triggers(conn, table))
+
+
+def _partition_changes(conn: Connection, queue: str, table: TableName) -> tuple[str, ...]:
+    """What the ticker's maintenance has found: ATTACH and the like with rows, not confirmed yet."""
+    try:
+        rows = call.rows(conn, "londiste.partition_changes", queue)
+    except InstallError:
+        return ()
+    return tuple(
+        f"{row['partition']} {row['wrong']}" for row in rows if row["table_name"] == str(table)
+    )
 
 
 def require_start(

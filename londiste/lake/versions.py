@@ -35,6 +35,7 @@ class Version:
     position -- offset of the stream, as ``offsets.write`` creates it.
     key -- columns; empty without one.  oid -- of the table.
     filenode -- of the table; highest -- number of its newest column; 0: not known.
+    partitions -- changes of rows without an event that were known, as ``Described`` has them.
     complete -- it began with the rows of the table.
     buckets -- parts by key; what -- why there is this version: ``begin``, ``rows``, ``changes``,
         ``resync``, ``vacuum``, or the operation of another program.
@@ -53,6 +54,7 @@ class Version:
     oid: int = 0
     filenode: int = 0
     highest: int = 0
+    partitions: tuple[str, ...] = ()
     complete: bool = True
     columns: tuple[LakeColumn, ...] = ()
     files: tuple[File, ...] = ()
@@ -115,6 +117,7 @@ def read(given: dict[str, Any], **more: Any) -> Version:
     """A version as ``asdict`` has written it."""
     given["columns"] = tuple(LakeColumn(**column) for column in given["columns"])
     given["key"] = tuple(given["key"])
+    given["partitions"] = tuple(given.get("partitions", ()))
     given["names"] = tuple((a, b) for a, b in given.get("names", ()))
     return Version(**{**given, **more})
 

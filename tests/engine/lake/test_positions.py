@@ -16,6 +16,7 @@ from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT
 from londiste.errors import PositionLost, StateError
 from londiste.lake import columns, status
 from londiste.lake.table import LakeTable
+from londiste.lake.versions import Version
 from londiste.lake.worker import LakeWorker
 from londiste.pgq import batches, queues
 from tests.fixtures.cluster import Database
@@ -162,3 +163,37 @@ def test_rows_of_another_key_are_not_compared(bare: Lake, mode: str, hint: str) 
     with pytest.raises(StateError, match=r"primary key is \(number\), was \(id\)") as refused:
         bare.compare()
     assert refused.value.hint == hint
+
+
+def test_partitions_whose_rows_changed_without_an_event_stop_a_state(bare: Lake) -> None:
+    database = bare.stream.database
+    database.execute("drop table t")
+    bare.stream.table("id int primary key, v text) partition by list (id")
+    for n in (1, 2, 3):
+        database.execute(f"create table t{n} partition of t for values in ({n})")
+    database.execute("insert into t values (1, 'a'), (2, 'b')")
+    begin(bare, "state")
+    with closing(LakeTable(bare.settings(), TableName("public", "t"))) as kept:
+
+        def maintain(version: Version, statement: str) -> Version:
+            database.execute(statement)
+            database.execute("select londiste.periodic_maintenance()")
+            found, *_ = kept._evolved(version, offsets.read(version.position))
+            assert isinstance(found, Version)
+            return found
+
+        version = maintain(bare.version(), "select 1")
+        # One of the next day, and one whose rows were deleted.
+        version = maintain(version, "create table t4 partition of t for values in (4)")
+        version = maintain(version, "delete from t where id = 2; drop table t2; drop table t3")
+        for statement, name in (
+            ("alter table t detach partition t1", "t1 was detached with rows"),
+            ("alter table t attach partition t1 for values in (1)", "t1 was"),
+        ):
+            with pytest.raises(StateError, match="rows of a partition have changed") as stopped:
+                maintain(version, statement)
+            assert name in stopped.value.detail
+            assert stopped.value.hint.endswith("londiste lake resync public.t")
+        # What the rows of a resync contain.
+        version = kept._describe(kept.driver.conn).noted(version)
+        assert maintain(version, "select 1").partitions == version.partitions != ()
