@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from typing import TypeAlias, TypeVar
 
 import psycopg
@@ -221,11 +223,36 @@ class Connections:
 
 
 def side_by_side(ask: Callable[[S], T], servers: Sequence[S]) -> list[T]:
-    """The answers of all, in their order, from threads: one that is silent delays no other."""
+    """The answers of all, in their order, from threads: one that is silent delays no other.
+
+    An interrupt leaves the threads behind; the end of the program does not wait for them either, as
+    it would for those of a ThreadPoolExecutor.
+    """
     if len(servers) < 2:
         return [ask(one) for one in servers]
-    with ThreadPoolExecutor(max_workers=min(_THREADS, len(servers))) as pool:
-        return list(pool.map(ask, servers))
+    answers: list[Future[T]] = [Future() for _ in servers]
+    left = deque(zip(answers, servers, strict=True))
+
+    def work() -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                answer, server = left.popleft()
+                _answer(answer, ask, server)
+
+    try:
+        for _ in range(min(_THREADS, len(servers))):
+            threading.Thread(target=work, daemon=True).start()
+        wait(answers)
+    finally:
+        left.clear()
+    return [answer.result() for answer in answers]
+
+
+def _answer(answer: Future[T], ask: Callable[[S], T], server: S) -> None:
+    try:
+        answer.set_result(ask(server))
+    except BaseException as error:
+        answer.set_exception(error)
 
 
 def without_event_triggers(conn: Connection) -> bool:

@@ -1,9 +1,11 @@
-"""The context of a daemon leaves nothing open in a process that continues after it."""
+"""The context of a daemon, and its end: nothing stays open, and nobody is waited for."""
 
 from __future__ import annotations
 
 import logging
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,19 @@ def test_a_daemon_that_ends_without_a_signal_names_none(caplog: pytest.LogCaptur
     with process() as signals:
         signals.stop()
     assert not any(text.startswith("ends") for text in caplog.messages)
+
+
+def test_an_interrupted_command_does_not_wait_for_a_silent_server() -> None:
+    program = (
+        "import os, signal, threading\n"
+        "from londiste.orchestration.connections import side_by_side\n"
+        "def ask(server):\n"
+        "    if server == 'silent':\n"
+        "        threading.Event().wait()\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "side_by_side(ask, ['silent', 'up'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=30, check=False
+    )
+    assert b"KeyboardInterrupt" in done.stderr
