@@ -92,6 +92,28 @@ def parsed(dsn: str, setting: str = "") -> dict[str, Any]:
         ) from error
 
 
+def given_parameters(parts: Mapping[str, Any]) -> dict[str, str]:
+    """Pure: those that have a value."""
+    return {key: str(value) for key, value in parts.items() if value not in (None, "")}
+
+
+def extra_parameters(extra: str) -> dict[str, str]:
+    """The parameters of ``remote_extra_connstr``.
+
+    Raises BadOption where it is none, or where every server that a location names got its password.
+    """
+    found = given_parameters(parsed(extra, "remote_extra_connstr"))
+    if "password" in found and not found.keys() & {"dbname", "service", "host", "hostaddr"}:
+        raise BadOption(
+            "remote_extra_connstr has a password and names no server",
+            detail="stored locations name it, and administrators of queues can change them",
+            hint="write it into ~/.pgpass: HOST:PORT:DATABASE:USER:PASSWORD; or add host=, or also"
+            " dbname=, to remote_extra_connstr: with both it is the whole connection string of one"
+            " node",
+        )
+    return found
+
+
 def masked(dsn: str) -> str:
     """The connection string with every secret replaced by ``***``."""
     unreadable = "(a string that libpq cannot read)"

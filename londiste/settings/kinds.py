@@ -6,8 +6,9 @@ from typing import ClassVar, Literal, Self
 
 import psycopg
 from psycopg import conninfo
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from londiste.dsn import extra_parameters
 from londiste.settings.fields import (
     Address,
     BatchFields,
@@ -105,6 +106,13 @@ class NodeSettings(QueueFields, DatabaseSettings):
     def answer_seconds(self) -> float:
         """Seconds after which a server that sends nothing, and does not work, is lost."""
         return self.lock_timeout + self.response_timeout
+
+    @field_validator("remote_extra_connstr")
+    @classmethod
+    def _usable_extra(cls, value: str) -> str:
+        # At once, and not by each program whenever it reaches another node.
+        extra_parameters(value)
+        return value
 
     @model_validator(mode="after")
     def _role(self) -> Self:

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 from psycopg import conninfo
@@ -21,11 +20,13 @@ from londiste.db.names import word
 from londiste.dsn import (
     PLACE_PARAMETERS,
     describe_dsn,
+    extra_parameters,
+    given_parameters,
     is_of_one_node,
     leads_to_same,
     parsed,
 )
-from londiste.errors import BadOption, StateError
+from londiste.errors import StateError
 
 #: The same, and what earlier versions stored: only the server that the string names gets it.
 _READ = PLACE_PARAMETERS | {"password"}
@@ -58,7 +59,7 @@ def reach(location: str, extra: str, *, node: str = "") -> str:
 
     Raises StateError for a location that must not be used as it is, BadOption for a wrong extra.
     """
-    more = _extra(extra)
+    more = extra_parameters(extra)
     try:
         stored = _parsed(location)
     except psycopg.Error as error:
@@ -87,7 +88,7 @@ def completed(dsn: str, extra: str) -> str:
 
     Raises BadOption for one that is none.
     """
-    more, given = _extra(extra), parsed(dsn)
+    more, given = extra_parameters(extra), parsed(dsn)
     if is_of_one_node(more):
         return extra if leads_to_same(given, more) else dsn
     return conninfo.make_conninfo(dsn, **more) if more else dsn
@@ -162,28 +163,7 @@ def _usual_mode(own: Mapping[str, str], environment: Mapping[str, str]) -> str:
 
 
 def _parsed(dsn: str) -> dict[str, str]:
-    return _given(conninfo.conninfo_to_dict(dsn))
-
-
-def _given(parts: Mapping[str, Any]) -> dict[str, str]:
-    return {key: str(value) for key, value in parts.items() if value not in (None, "")}
-
-
-def _extra(extra: str) -> dict[str, str]:
-    """The parameters of ``remote_extra_connstr``.
-
-    Raises BadOption where it is none, or where every server that a location names got its password.
-    """
-    found = _given(parsed(extra, "remote_extra_connstr"))
-    if "password" in found and not found.keys() & {"dbname", "service", "host", "hostaddr"}:
-        raise BadOption(
-            "remote_extra_connstr has a password and names no server",
-            detail="stored locations name it, and administrators of queues can change them",
-            hint="write it into ~/.pgpass: HOST:PORT:DATABASE:USER:PASSWORD; or add host=, or also"
-            " dbname=, to remote_extra_connstr: with both it is the whole connection string of one"
-            " node",
-        )
-    return found
+    return given_parameters(conninfo.conninfo_to_dict(dsn))
 
 
 def _whose(location: str, node: str) -> str:

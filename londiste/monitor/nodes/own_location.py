@@ -4,37 +4,54 @@ from __future__ import annotations
 
 from londiste.cascade import sqlapi as nodes
 from londiste.db.names import argument
-from londiste.errors import NodeUnreachable, UsageError
+from londiste.errors import (
+    AccessDenied,
+    BadOption,
+    LondisteError,
+    NodeUnreachable,
+    NotSecured,
+    UsageError,
+)
 from londiste.monitor.nodes.own_findings import restored
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.orchestration.connections import Connections
 
 
 def find(sites: Connections, dsn: str, queue: str) -> list[Finding]:
-    """The finding that the stored location of the node of ``dsn`` does not answer, or none."""
+    """The finding that nobody gets in by the stored location of the node of ``dsn``, or none.
+
+    Raises BadOption for settings of this program that are wrong.
+    """
     local = sites.at(dsn)
     own = nodes.get_node_info(local, queue).name
     for member in nodes.get_queue_locations(local, queue):
         if member.name == own:
             try:
                 sites.at(sites.reach(member.location))
+            except BadOption:
+                raise
             except (NodeUnreachable, UsageError) as error:
                 rebase = bool(restored(local, queue))
-                return [finding(own, error.message, queue, rebase=rebase)]
+                return [finding(own, error, queue, rebase=rebase)]
     return []
 
 
-def finding(node: str, why: str, queue: str, *, rebase: bool) -> Finding:
-    """Pure: the finding about a location that does not answer.
+def finding(node: str, error: LondisteError, queue: str, *, rebase: bool) -> Finding:
+    """Pure: the finding about a location by which this program does not get in.
 
     rebase -- the database was restored from another server.
     """
-    do = f"londiste move-node {argument(node)} CONNECTION"
+    if isinstance(error, (AccessDenied, NotSecured)):
+        # A server does answer there: it is the access of this program that is to be mended.
+        what, do = "refuses this program", error.hint
+    else:
+        what, do = "does not answer", f"londiste move-node {argument(node)} CONNECTION"
+        do = f"{do}; before it: londiste queue rebase" if rebase else do
     return Finding(
         Severity.WARNING,
         "unreachable",
-        f"node {node}: its stored location does not answer; other nodes use it",
-        why,
-        f"{do}; before it: londiste queue rebase" if rebase else do,
+        f"node {node}: its stored location {what}; other nodes use it",
+        error.message,
+        do,
         queue,
     )

@@ -241,3 +241,10 @@ def test_a_missing_file_of_a_cascade_is_named_with_its_template(
     assert capsys.readouterr().err == (
         f"error: {file}: no such file\nhint: print a template: londiste config cascade > '{file}'\n"
     )
+
+
+@pytest.mark.parametrize("extra", ["password=x", "no connection string"])
+def test_a_wrong_remote_extra_connstr_is_refused_with_the_settings(extra: str) -> None:
+    given = {"db": "dbname=x", "queue_name": "q", "remote_extra_connstr": extra}
+    with pytest.raises(BadOption, match="remote_extra_connstr"):
+        load(NodeSettings, None, given)

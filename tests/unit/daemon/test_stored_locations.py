@@ -12,7 +12,8 @@ from londiste.cascade.commands.endpoint import endpoint, worker_settings
 from londiste.cascade.commands.location_check import check_location, of_database
 from londiste.db.connstr.locations import Refused, completed, reach, used
 from londiste.dsn import describe_dsn
-from londiste.errors import BadOption, StateError
+from londiste.errors import AccessDenied, BadOption, NodeUnreachable, StateError
+from londiste.monitor.nodes import own_location
 from londiste.settings import WorkerSettings
 
 PLACE = "host=db7 dbname=x user=u"
@@ -168,3 +169,13 @@ def test_a_message_names_the_address_that_is_connected() -> None:
     assert describe_dsn("host=10.6.6.6 hostaddr=10.6.6.6 dbname=x") == "x@10.6.6.6:5432"
     assert describe_dsn("service=s host=evil") == "service s at evil"
     assert describe_dsn("service=s") == "service s"
+
+
+def test_a_server_that_refuses_this_program_does_answer() -> None:
+    denied = AccessDenied("password authentication failed", hint="write it into ~/.pgpass")
+    found = own_location.finding("n", denied, "q", rebase=False)
+    assert "does not answer" not in found.what
+    assert found.do == "write it into ~/.pgpass"
+    silent = own_location.finding("n", NodeUnreachable("timeout"), "q", rebase=True)
+    assert "does not answer" in silent.what
+    assert silent.do == "londiste move-node n CONNECTION; before it: londiste queue rebase"
