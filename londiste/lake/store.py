@@ -136,6 +136,20 @@ class Store:
                 return None
             raise self._error(error) from error
 
+    def _opened(self) -> Any:
+        """The Delta table, which was there before.  Raises StateError when it is not any more."""
+        table = self._open()
+        if table is None:
+            raise self._gone()
+        return table
+
+    def _gone(self) -> StateError:
+        return StateError(
+            f"table {self.table}: its directory in the lake is gone",
+            detail=self.place.uri,
+            hint="mount the file system of lake_path, or restore the directory",
+        )
+
     def _commits(self, table: Any = None, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits up to the open version, the newest first; none where there is no table."""
         if table is None:
@@ -228,7 +242,8 @@ class Store:
                 raise self._error(error) from error
             self._flush(number)
             found = self.numbered(number)
-            assert found is not None
+            if found is None:
+                raise self._gone()
             return found
         raise TransientError(
             f"table {self.table}: {_ATTEMPTS} commits of other programs came first",
@@ -261,8 +276,7 @@ class Store:
         gone: Collection[str] | None,
         before: frozenset[str],
     ) -> int:
-        table = self._open()
-        assert table is not None
+        table = self._opened()
         self._require_unchanged(table, version, gone, before)
         wanted = _schema(version)
         there = {field.name for field in table.schema().fields}
@@ -337,8 +351,7 @@ class Store:
     def compact(self, version: Version, parts: Sequence[str], size: int) -> None:
         """Joins the files of some parts that are below a size in bytes."""
         library = require()
-        table = self._open()
-        assert table is not None
+        table = self._opened()
         values = [version.value(part) for part in parts]
         try:
             table.optimize.compact(
@@ -353,8 +366,7 @@ class Store:
 
         Returns the numbers of versions and files that are no longer there.
         """
-        table = self._open()
-        assert table is not None
+        table = self._opened()
         given: dict[str, Any] = {
             "retention_hours": math.ceil(seconds / 3600),
             "enforce_retention_duration": False,
@@ -368,8 +380,7 @@ class Store:
         # A process that was suspended may be about to publish these files: now it cannot.
         self.publish(replace(version, what="vacuum", changes=0))
         crash.point("lake.mid-vacuum")
-        table = self._open()
-        assert table is not None
+        table = self._opened()
         try:
             table.vacuum(dry_run=False, **given)
         except (require().exceptions.DeltaError, OSError) as error:

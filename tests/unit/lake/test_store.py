@@ -385,6 +385,19 @@ def test_damaged_files_are_not_converted(earlier: Path) -> None:
     assert "nothing was converted" in refused.value.detail and (earlier / "_versions").is_dir()
 
 
+def test_a_directory_that_is_gone_is_named(store: Store, tmp_path: Path) -> None:
+    before = started(store)
+    Path(store.place.uri).rename(tmp_path / "elsewhere")
+    for use in (
+        lambda: store.publish(replace(before, position={"tick": 6})),
+        lambda: store.compact(before, ["bucket=0"], 10),
+        lambda: store.vacuum(before, 0),
+    ):
+        with pytest.raises(StateError, match="its directory in the lake is gone") as caught:
+            use()
+        assert caught.value.detail == store.place.uri
+
+
 def test_missing_package_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "deltalake", None)
     with pytest.raises(BadOption, match="the package deltalake is not installed") as refused:

@@ -139,3 +139,12 @@ def test_a_jvm_that_is_killed_before_the_first_job_of_a_lake_is_worth_another_tr
     monkeypatch.setattr(session, "get", lost)
     with pytest.raises(TransientError, match="connection to the JVM lost"):
         dataframes.get({})
+
+
+def test_a_defect_of_the_driver_is_no_failure_of_spark() -> None:
+    with pytest.raises(AttributeError) as caught:
+        dataframes.cols([None])  # type: ignore[list-item]
+    with pytest.raises(AttributeError) as again:
+        dataframes.ours(caught.value)
+    assert again.value is caught.value
+    assert again.value.__cause__ is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import traceback
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -253,9 +254,14 @@ _RAISED = re.compile(r"^\s*londiste\.errors\.(\w+): (.*)$", re.M)
 
 
 def ours(error: Exception) -> LondisteError:
-    """The error of ours that a failed job stands for: that of the task, with its hint."""
+    """The error of ours that a failed job stands for: that of the task, with its hint.
+
+    Raises the error itself where the driver's own code raised it: Spark has nothing to do with it.
+    """
     if isinstance(error, LondisteError):
         return error
+    if not isinstance(error, (OSError, EOFError, RuntimeError)) and _is_of_own_code(error):
+        raise error
     found = list(_RAISED.finditer(str(error)))
     if not found:
         return translated(error)
@@ -270,3 +276,9 @@ def ours(error: Exception) -> LondisteError:
     if not isinstance(kind, type) or not issubclass(kind, LondisteError):
         kind = LondisteError
     return kind(last[2], detail=said["detail"], hint=said["hint"])
+
+
+def _is_of_own_code(error: Exception) -> bool:
+    """Whether it was raised in a module of this package, in this process."""
+    modules = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(modules) and str(modules[-1]).startswith("londiste.")
