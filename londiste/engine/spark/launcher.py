@@ -50,17 +50,31 @@ _starting: subprocess.Popen[bytes] | None = None
 _archives: dict[int, ClassArchive] = {}
 
 
+def home() -> Path:
+    """The Spark that is started: that of ``SPARK_HOME`` only if pyspark is of its release.
+
+    A host of a cluster may have the variable for another one, with which pyspark cannot talk.
+    """
+    import pyspark
+    from pyspark.find_spark_home import _find_spark_home
+
+    own, given = Path(pyspark.__file__).parent, Path(os.environ.get("SPARK_HOME") or os.devnull)
+    if any(given.glob(f"jars/spark-core_*-{pyspark.__version__}*.jar")):
+        return given
+    # Without them it is a part of another directory.
+    return own if (own / "jars").is_dir() else Path(_find_spark_home())
+
+
 def archive(settings: Mapping[str, str], java: Java) -> ClassArchive:
     """The archive of Spark's classes; none where the user has options for one."""
     import pyspark
 
     if "SharedArchive" in settings.get(DEFAULT_OPTIONS, "") + settings.get(EXTRA_OPTIONS, ""):
         return ClassArchive()
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     return find_archive(
         java,
         f"spark-{pyspark.__version__}",
-        [home / "jars"],
+        [home() / "jars"],
         settings.get("spark.driver.extraClassPath", ""),
         os.environ.get("SPARK_CONF_DIR", ""),
     )
@@ -99,6 +113,7 @@ def launched(
                 **os.environ,
                 **environment,
                 "JAVA_HOME": str(java.home),
+                "SPARK_HOME": str(home()),
                 "SPARK_CONNECT_MODE": "0",
                 "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS),
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(file),
@@ -214,9 +229,7 @@ def _with(settings: Mapping[str, str], classes: ClassArchive) -> dict[str, str]:
 
 def _command(settings: Mapping[str, str]) -> list[str]:
     """The program, all settings, and what the user has pyspark add to them."""
-    from pyspark.find_spark_home import _find_spark_home
-
-    found = [str(Path(_find_spark_home()) / "bin" / "spark-submit")]
+    found = [str(home() / "bin" / "spark-submit")]
     for key, value in settings.items():
         found += ["--conf", f"{key}={value}"]
     return found + shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))

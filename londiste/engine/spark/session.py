@@ -251,8 +251,19 @@ def _start(settings: Mapping[str, str]) -> Any:
         raise LondisteError(
             "cannot start Spark",
             detail=reason,
-            hint='check spark.* in the settings and JAVA_HOME, or use engine = "local"',
+            hint=_to_check(),
         ) from error
+
+
+def _to_check() -> str:
+    """The hint of a failed start: what it depends on."""
+    names = ["JAVA_HOME"]
+    if Path(os.environ.get("SPARK_HOME", "")) == launcher.home():
+        names.append("SPARK_HOME")
+    if os.environ.get("SPARK_CONF_DIR"):
+        names.append("SPARK_CONF_DIR")
+    what = ", ".join(["spark.* in the settings", *names[:-1]])
+    return f'check {what} and {names[-1]}, or use engine = "local"'
 
 
 def _connected(settings: Mapping[str, str]) -> Any:

@@ -6,7 +6,9 @@ import contextlib
 import logging
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyspark
 import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
@@ -99,3 +101,23 @@ def test_tracebacks_that_py4j_logs_as_root_are_dropped() -> None:
     for file, kept in ((java_gateway.__file__, False), (__file__, True)):
         record = logging.LogRecord("root", logging.ERROR, file, 1, "x", (), None)
         assert launcher._not_of_py4j(record) is kept
+
+
+def test_another_spark_is_not_started_with_this_pyspark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = Path(pyspark.__file__).parent
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert launcher.home() == own
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.4.0.jar").touch()
+    for other in (tmp_path, tmp_path / "absent", ""):
+        monkeypatch.setenv("SPARK_HOME", str(other))
+        assert launcher.home() == own
+    assert session._to_check().startswith("check spark.* in the settings and JAVA_HOME, or")
+    (tmp_path / "jars" / f"spark-core_2.13-{pyspark.__version__}.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setenv("SPARK_CONF_DIR", "/x")
+    assert launcher.home() == tmp_path
+    assert "JAVA_HOME, SPARK_HOME and SPARK_CONF_DIR, or" in session._to_check()
