@@ -345,7 +345,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"pgq_keep_lag": "1 hour"}, "pgq_keep_lag is not available"),
     ({"string_columns": "public.t.nope"}, "unknown columns nope"),
     ({"with_copy": True, "row_mode": "keep_latest"}, "with_copy is not available with row_mode"),
-    ({"with_copy": True, "part_mode": "event_time", "row_mode": "plain"}, "with part_mode = event"),
+    ({"with_copy": True, "part_mode": "event_time", "row_mode": "plain"}, "part_mode = event_time"),
     ({"row_mode": "keep_latest", "table_filter": ("public.f",)}, "may have different texts"),
 ]
 

@@ -364,9 +364,17 @@ def rule_of_copy(table: TableName, work: Dispatching | None) -> Dispatching:
 
 def require_copyable(table: TableName, work: Dispatching) -> None:
     """Raises BadOption where the files cannot begin with rows, which come from no event."""
-    if work.row_mode is RowMode.LATEST or work.part_mode is PartMode.EVENT:
-        given = "row_mode = keep_latest" if work.row_mode is RowMode.LATEST else "part_mode = event"
-        raise BadOption(
-            f"table {table}: with_copy is not available with {given}",
-            hint="remove with_copy; a lake starts with the rows: londiste lake",
-        )
+    others: Sequence[str]
+    if work.row_mode is RowMode.LATEST:
+        given, others = f"row_mode = {work.row_mode}", (RowMode.PLAIN, RowMode.ALL)
+    elif work.part_mode is PartMode.EVENT:
+        given = f"part_mode = {work.part_mode}"
+        others = (PartMode.BATCH, PartMode.FIELD, PartMode.CURRENT)
+    else:
+        return
+    raise BadOption(
+        f"table {table}: with_copy is not available with {given}",
+        hint=f"remove with_copy; or set {given.partition(' ')[0]} = {', '.join(others[:-1])}"
+        f" or {others[-1]}; or keep the table in a lake, which starts with the rows:"
+        " docs/howto/lake.md",
+    )
