@@ -18,16 +18,17 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from londiste.daemon import crash
 from londiste.daemon.files import flush
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place, Written, require
 from londiste.errors import StateError, Superseded, TransientError
+from londiste.lake import delta, origin
 from londiste.lake.checks import storage_hint
 from londiste.lake.directory_names import directory_name
-from londiste.lake.versions import KEY, File, Version, of_newest_queue, read, readable, schema
+from londiste.lake.versions import KEY, File, Version, of_newest_queue, read, readable
 
 if TYPE_CHECKING:
     from londiste.lake.settings import LakeSettings
@@ -45,10 +46,11 @@ class Overtaken(TransientError):
 
 @dataclass(frozen=True)
 class Store:
-    """The directory of one table."""
+    """The directory of one table; origin -- where its changes are from, '' if that is not known."""
 
     place: Place
     table: TableName
+    origin: str = ""
 
     @classmethod
     def of(cls, settings: LakeSettings, table: TableName) -> Store:
@@ -59,20 +61,34 @@ class Store:
         earlier = Path(settings.lake_path, quote(str(table), safe=".-_ "))
         if place.is_local and "%" in earlier.name and os.path.isdir(earlier):  # noqa: PTH112
             raise _of_an_earlier_release(table, str(earlier))
-        return cls(place, table)
+        return cls(place, table, origin.of(settings))
 
     # -- reading ----------------------------------------------------------------------------------
 
     def newest(self) -> Version | None:
-        """The table as it is; None when there is none."""
+        """The table as it is; None when there is none.  Raises StateError for another queue's."""
         table = self._open()
         if table is None:
             return None
         for limit in (1, 20, None):
             commits = self._commits(table, limit)
             if any(KEY in commit for commit in commits):
-                return self._version(table, commits)
+                found = self._version(table, commits)
+                self.require_own(found)
+                return found
         raise self._without_position(table)
+
+    def require_own(self, version: Version, *, lost: bool = False) -> None:
+        """Raises StateError when the table is of another queue.
+
+        lost -- the position is of no queue here, so another database is another queue, too.
+        """
+        if origin.differs(version.origin, self.origin, lost=lost):
+            raise StateError(
+                f"table {self.table}: its directory belongs to {version.origin}",
+                detail=f"{self.place.uri}; these settings name {self.origin}",
+                hint="use another lake_path",
+            )
 
     def at(self, tick: int) -> Version:
         """The last version up to a tick.  Raises StateError, also for a tick that is to come."""
@@ -186,7 +202,7 @@ class Store:
         more = {} if top is own else {"what": top["operation"].lower(), "changes": 0}
         made = datetime.fromtimestamp(top["timestamp"] / 1000, UTC).isoformat()
         version = read(given, **more, number=table.version(), made=made)
-        return replace(version, files=_files(table, version.column))
+        return replace(version, files=delta.files(table, version.column))
 
     def _without_position(self, table: Any) -> StateError:
         tick = table.transaction_version(self.application)
@@ -258,12 +274,12 @@ class Store:
             flush(Path(self.place.uri).parent)
         create_table_with_add_actions(
             self.place.uri,
-            _schema(version),
+            delta.schema(version),
             self._actions(version, files),
             "error",
             [version.column],
             str(self.table),
-            configuration=_configuration(version.feed),
+            configuration=delta.configuration(version.feed),
             storage_options=dict(self.place.storage),
             commit_properties=self._properties(version, 0),
         )
@@ -278,10 +294,10 @@ class Store:
     ) -> int:
         table = self._opened()
         self._require_unchanged(table, version, gone, before)
-        wanted = _schema(version)
+        wanted = delta.schema(version)
         there = {field.name for field in table.schema().fields}
         added = [field for field in wanted.fields if field.name not in there]
-        settings = _configuration(version.feed)
+        settings = delta.configuration(version.feed)
         known = table.metadata().configuration
         if any(known.get(key) != value for key, value in settings.items()):
             table.alter.set_table_properties(settings)
@@ -330,7 +346,8 @@ class Store:
 
     def _properties(self, version: Version, number: int) -> Any:
         library = require()
-        given = asdict(replace(version, number=number, files=()))
+        own = self.origin or version.origin
+        given = asdict(replace(version, number=number, files=(), origin=own))
         del given["files"], given["made"]
         return library.CommitProperties(
             custom_metadata={KEY: json.dumps(given, ensure_ascii=False)},
@@ -417,34 +434,4 @@ def _of_an_earlier_release(table: TableName, directory: str) -> StateError:
         f"table {table}: its directory is of an earlier release",
         detail=directory,
         hint=f"stop its process, then: londiste lake convert {shlex.quote(directory)}",
-    )
-
-
-def _configuration(feed: bool) -> dict[str, str]:
-    return {
-        "delta.enableChangeDataFeed": "true" if feed else "false",
-        "delta.checkpointInterval": "10",
-    }
-
-
-def _schema(version: Version) -> Any:
-    """The columns of a Delta table, the one of its parts last."""
-    found = json.loads(schema(version).json())
-    kind = "date" if version.column == "_day" else "string"
-    found["fields"].append({"name": version.column, "type": kind, "nullable": True, "metadata": {}})
-    return require().Schema.from_json(json.dumps(found))
-
-
-def _files(table: Any, column: str) -> tuple[File, ...]:
-    import pyarrow
-
-    found = pyarrow.table(table.get_add_actions(flatten=True))
-    if not found.num_rows:
-        return ()
-    prefix = "day=" if column == "_day" else ""
-    names = ("path", f"partition.{column}", "num_records", "size_bytes")
-    lists = [found.column(name).to_pylist() for name in names]
-    return tuple(
-        File(unquote(path), f"{prefix}{part}", rows or 0, size)
-        for path, part, rows, size in zip(*lists, strict=True)
     )

@@ -117,6 +117,7 @@ class LakeTable:
         if version.mode == "history":
             checks.require_key(self.table, version, described.key)
         other = self.driver.foreign(offsets.read(version.position))
+        self.store.require_own(version, lost=other is not None)
         end = self.driver.latest(BEFORE_SNAPSHOT, limited=True)
         assert end.tick is not None
         checks.require_later(self.table, version, self.settings.queue_name, end.tick, other)

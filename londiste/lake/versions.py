@@ -42,6 +42,7 @@ class Version:
     names -- columns that files have, and their names there; empty: all of them.
     layout -- format of the files, and name of their folders where that is chosen.
     feed -- whether the change data feed of Delta is enabled.
+    origin -- the queue, as ``origin.of`` names it.
     """
 
     number: int
@@ -63,6 +64,7 @@ class Version:
     names: tuple[tuple[str, str], ...] = ()
     layout: str = "parquet"
     feed: bool = False
+    origin: str = ""
 
     @property
     def is_whole(self) -> bool:

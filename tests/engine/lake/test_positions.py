@@ -104,6 +104,19 @@ def test_a_history_ends_with_its_queue(bare: Lake) -> None:
     assert other.value.hint == "start with another lake_path"
 
 
+def test_a_state_of_another_database_is_not_read_again(bare: Lake) -> None:
+    begin(bare, "state")
+    create_again(bare)
+    with closing(LakeTable(bare.settings(), TableName("public", "t"))) as kept:
+        with pytest.raises(PositionLost) as lost:
+            kept.work()
+        assert "or this is another queue" in lost.value.detail
+        kept.store = replace(kept.store, origin="queue q of database another")
+        with pytest.raises(StateError, match="its directory belongs to queue q of") as refused:
+            kept.resync()
+        assert refused.value.hint == "use another lake_path"
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_state_is_read_again_from_another_queue(lake: Lake) -> None:

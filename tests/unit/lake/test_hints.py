@@ -7,7 +7,7 @@ import pytest
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place
 from londiste.errors import LondisteError, StateError, TransientError
-from londiste.lake import checks
+from londiste.lake import checks, origin
 from londiste.lake.versions import Version
 
 AGAIN = "use another target_path"
@@ -82,3 +82,19 @@ def test_smaller_ticks_follow_in_a_state_of_another_queue_alone(
     else:
         with pytest.raises(refused):
             checks.require_later(name, version, "q", 6, other)
+
+
+@pytest.mark.parametrize(
+    ("here", "lost", "wrong"),
+    [
+        ("queue q of database d", True, False),
+        ("queue q of database e", True, True),
+        ("queue q of database e", False, False),
+        ("queue q", True, False),
+        ("queue p", False, True),
+        ("", True, False),
+    ],
+)
+def test_when_a_directory_is_of_another_queue(here: str, lost: bool, wrong: bool) -> None:
+    assert origin.differs("queue q of database d", here, lost=lost) is wrong
+    assert origin.differs("", here, lost=lost) is False

@@ -398,6 +398,20 @@ def test_a_directory_that_is_gone_is_named(store: Store, tmp_path: Path) -> None
         assert caught.value.detail == store.place.uri
 
 
+def test_a_directory_belongs_to_its_queue(store: Store) -> None:
+    started(store)
+    own = replace(store, origin="queue q of database d")
+    before = own.newest()
+    assert before is not None and before.origin == ""
+    after(own, before, 6)
+    with pytest.raises(StateError, match="belongs to queue q of database d") as caught:
+        replace(store, origin="queue p of database d").newest()
+    assert caught.value.hint == "use another lake_path"
+    # A reader names no queue, and a database may get another name.
+    for name in ("", "queue q of database renamed"):
+        assert replace(store, origin=name).newest() == own.newest()
+
+
 def test_missing_package_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "deltalake", None)
     with pytest.raises(BadOption, match="the package deltalake is not installed") as refused:

@@ -266,7 +266,11 @@ class Driver:
             return row, None
         # The events after an offset are the proof, not what the queue knows of the consumer.
         facts = replace(row, registration=0, finished_tick=offset.tick)
-        return row, position_check.decide(known, facts, offset.tick)
+        reason = position_check.decide(known, facts, offset.tick)
+        if reason and facts.generation != known.generation and facts.valid_until is None:
+            # Files and offsets may have been given to a job of another queue.
+            reason += ", or this is another queue"
+        return row, reason
 
     def _hold(self) -> Offset:
         """Takes the snapshot whose rows come first; returns the offset after its rows."""
