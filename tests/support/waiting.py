@@ -13,6 +13,16 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+#: The session of the test counts its own changes later, if nobody asks it to do so now.
+COUNTED = """
+    do $$
+    begin
+        perform pg_stat_force_next_flush();
+    exception
+        when undefined_function then null;
+    end $$
+"""
+
 
 @contextlib.contextmanager
 def written_meanwhile(

@@ -10,7 +10,7 @@ from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from tests.fixtures.cascade import CommandLine, Node
 from tests.fixtures.cluster import Database
-from tests.support.waiting import wait_for
+from tests.support.waiting import COUNTED, wait_for
 
 ADDED = "select count(*) from londiste.table_info where local"
 CAPTURED = "select count(distinct tgrelid) from pg_trigger where tgname = '_londiste_q'"
@@ -22,20 +22,9 @@ def make(db: Database, prefix: str, count: int) -> None:
         db.execute(f"create table {prefix}{number} (id serial primary key, v text)")
 
 
-#: The session of the test counts its own transactions later, if nobody asks it to do so now.
-_COUNTED = """
-    do $$
-    begin
-        perform pg_stat_force_next_flush();
-    exception
-        when undefined_function then null;
-    end $$
-"""
-
-
 def commits(db: Database) -> int:
     """Transactions of the command's sessions, which have ended; asked from another database."""
-    db.execute(_COUNTED)
+    db.execute(COUNTED)
     with psycopg.connect(db.cluster.dsn("postgres"), autocommit=True) as conn:
 
         def value(statement: str) -> int:

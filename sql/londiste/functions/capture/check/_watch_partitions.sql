@@ -68,7 +68,6 @@ begin
                 when v_part.is_attached and londiste._has_rows(v_part.oid, v_part.placed)
                     then 'was attached with rows, which subscribers did not get'
                 when v_part.is_rewritten and (v_part.is_changed or not v_part.is_attached)
-                        and not londiste._has_kept_rows(v_part.oid)
                     then 'was emptied or rewritten before its TRUNCATE was captured, subscribers may have rows too many'
             end;
             insert into londiste.capture_partition as k (queue_name, table_name, relid, partition, wrong, place, rows)
