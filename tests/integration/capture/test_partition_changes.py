@@ -273,6 +273,41 @@ def test_what_a_script_does_on_all_nodes_is_no_error(
     assert [partition for partition, _ in root.database.execute(CHANGES)] == ["public.m3"]
 
 
+def test_what_others_do_before_a_script_ends_is_an_error(root: LineNode) -> None:
+    parts(root, 2, 3)
+    root.database.execute(
+        "create table tree (like m including all) partition by range (at);"
+        "create table leaf partition of tree for values from (40) to (50);"
+        "insert into tree values (4, 40);"
+        "create table m5 (like m including all); insert into m5 values (5, 50)"
+    )
+    start, finish = (f"select londiste.execute_{step}" for step in ("start", "finish"))
+    with root.database.connect() as conn, conn.transaction():
+        # Another session looks at that time, so that the script does not.
+        root.database.execute("drop table m2")
+        with root.database.connect(autocommit=False) as looking:
+            looking.execute(
+                "select pg_advisory_xact_lock('londiste.capture_partition'::regclass::oid::int4, 0)"
+            )
+            conn.execute(f"{start}(%s, 'mine', 'select 1', true)".encode(), [QUEUE])
+        root.database.execute(
+            "set lock_timeout = '5s';alter table m attach partition m5 for values from (50) to (60)"
+        )
+        conn.execute("drop table public.m3")
+        conn.execute(
+            "alter table public.m attach partition public.tree for values from (40) to (50)"
+        )
+        conn.execute(f"{finish}(%s, 'mine')".encode(), [QUEUE])
+    others = sorted(partition for partition, _ in root.database.execute(CHANGES))
+    assert others == ["public.m2", "public.m5"]
+    root.database.value("select londiste.settle_partitions(%s, 'public.m')", QUEUE)
+    with root.database.connect() as conn, conn.transaction():
+        conn.execute(f"{start}(%s, 'again', 'select 1', true)".encode(), [QUEUE])
+        conn.execute("alter table public.m detach partition public.tree")
+        conn.execute(f"{finish}(%s, 'again')".encode(), [QUEUE])
+    assert root.database.execute(CHANGES) == []
+
+
 def test_a_tree_of_partitions_that_is_attached_with_rows_is_an_error(root: LineNode) -> None:
     for statement in (
         "create table tree (like m including all) partition by range (at)",

@@ -10,7 +10,7 @@ as $$
  * next maintenance.  A capture begins with the partitions of its table; one of an older release, or in
  * a restored database, with those of the first check.
  *
- * i_accept -- true: the changes are those of a script that runs on all nodes.
+ * i_accept -- true: the changes of this transaction are those of a script that runs on all nodes.
  */
 declare
     v_table record;
@@ -18,6 +18,17 @@ declare
     v_rows int8;
     v_wrong text;
     v_count int4 := 0;
+    -- ATTACH, DETACH, DROP and TRUNCATE take such a lock on the partition, or on the tree that it is in, and
+    -- keep it until their transaction ends.
+    v_own oid[] := array(
+        select l.relation
+        from pg_locks as l
+        where i_accept
+            and l.pid = pg_backend_pid()
+            and l.locktype = 'relation'
+            and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+            and l.mode = 'AccessExclusiveLock'
+            and l.granted);
 begin
     -- One look at a time: a script may need hours, and maintenance does not wait for it.
     if not pg_try_advisory_xact_lock('londiste.capture_partition'::regclass::oid::int4, 0) then
@@ -61,7 +72,7 @@ begin
         loop
             v_rows := londiste._count_rows(v_part.oid);
             v_wrong := case
-                when i_accept then null
+                when v_part.oid = any (v_own) then null
                 when not v_part.is_new then
                     case when v_part.known_place <> v_part.place and greatest(v_part.known_rows, v_rows) > 0
                         then 'was detached and attached again, its rows may have changed meanwhile' end
@@ -91,7 +102,12 @@ begin
         loop
             v_wrong := case
                 -- Subscribers keep every row, or never had those that do not satisfy the condition.
-                when i_accept or not v_table.tells_deletes then null
+                when not v_table.tells_deletes
+                    or v_part.oid = any (v_own)
+                    or exists (
+                        select from pg_partition_ancestors(v_part.oid) as a (relid)
+                        where a.relid = any (v_own))
+                    then null
                 when v_part.is_there and londiste._count_rows(v_part.oid) > 0
                     then 'was detached with rows, which stay on subscribers'
                 when v_part.rows > 0
