@@ -223,6 +223,24 @@ def test_rows_that_leave_with_their_partition_are_an_error_until_they_are_settle
     assert root.database.execute(CHANGES) == []
 
 
+def test_a_truncate_does_not_explain_where_rows_are_that_came_after_it(root: LineNode) -> None:
+    parts(root, 2)
+    root.database.execute("truncate m")
+    root.database.execute("insert into m values (1, 1)")
+    maintain(root)
+    root.database.execute("drop table m1")
+    maintain(root)
+    assert [partition for partition, _ in root.database.execute(CHANGES)] == ["public.m1"]
+    # Nothing came after this one.
+    root.database.value("select londiste.settle_partitions(%s, 'public.m')", QUEUE)
+    root.database.execute("insert into m values (2, 20)")
+    maintain(root)
+    root.database.execute("truncate m")
+    root.database.execute("drop table m2")
+    maintain(root)
+    assert root.database.execute(CHANGES) == []
+
+
 def test_changes_between_the_capture_and_the_first_maintenance_are_errors(line: Line) -> None:
     node = line.node(
         "root",

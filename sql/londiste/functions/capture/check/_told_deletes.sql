@@ -15,6 +15,7 @@ as $$
  * is, contain deleted rows for up to a minute longer.
  *
  * An event does not name the partition of its row.  So another half of so many deletes would count too.
+ * For the same reason a TRUNCATE explains it only as long as no row was inserted after it.
  *
  * i_event_table -- name of the table in its events.
  * i_since -- the oldest transaction that the look may not have seen.
@@ -22,9 +23,10 @@ as $$
 declare
     v_told bool;
 begin
-    execute format('select coalesce(bool_or(e.ev_type like ''{"op":"TRUNCATE",%%'') or 2 * count(*) >= $3, false)'
-            || ' from %s as e where e.ev_txid >= $1 and e.ev_extra1 = $2'
-            || ' and e.ev_type like any (array[''{"op":"DELETE",%%'', ''{"op":"TRUNCATE",%%''])',
+    execute format('select coalesce(max(e.ev_id) filter (where e.ev_type like ''{"op":"TRUNCATE",%%'')'
+            || ' > coalesce(max(e.ev_id) filter (where e.ev_type like ''{"op":"INSERT",%%''), 0), false)'
+            || ' or 2 * count(*) filter (where e.ev_type like ''{"op":"DELETE",%%'') >= $3'
+            || ' from %s as e where e.ev_txid >= $1 and e.ev_extra1 = $2',
         (select pgq.quote_fqname(q.queue_data_pfx) from pgq.queue as q where q.queue_name = i_queue_name))
     into v_told
     using
