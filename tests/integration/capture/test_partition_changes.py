@@ -223,6 +223,20 @@ def test_rows_that_leave_with_their_partition_are_an_error_until_they_are_settle
     assert root.database.execute(CHANGES) == []
 
 
+def test_a_few_deletes_explain_no_large_partition_without_statistics(root: LineNode) -> None:
+    parts(root, 2)
+    with root.database.connect() as conn:
+        conn.execute("alter table public.m2 set (autovacuum_enabled = off)")
+        conn.execute("insert into public.m select g, 20 from generate_series(3, 1000) g")
+        conn.execute(COUNTED)
+        conn.execute("select pg_stat_reset_single_table_counters('public.m2'::regclass)")
+    maintain(root)
+    root.database.execute("delete from m1")
+    root.database.execute("drop table m2")
+    maintain(root)
+    assert [partition for partition, _ in root.database.execute(CHANGES)] == ["public.m2"]
+
+
 def test_a_truncate_does_not_explain_where_rows_are_that_came_after_it(root: LineNode) -> None:
     parts(root, 2)
     root.database.execute("truncate m")
