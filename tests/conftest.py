@@ -37,7 +37,7 @@ from tests.fixtures.copies import copy_engine, nodes  # noqa: F401
 from tests.fixtures.line import command, line  # noqa: F401
 from tests.fixtures.one_file import one_file  # noqa: F401
 from tests.fixtures.original import original, original_server  # noqa: F401
-from tests.fixtures.pgbouncer import pooler  # noqa: F401
+from tests.fixtures.pgbouncer import open_directory, pooler  # noqa: F401
 from tests.fixtures.process import processes, program  # noqa: F401
 from tests.fixtures.shapes import server_of, shapes_on  # noqa: F401
 from tests.fixtures.stream import spark  # noqa: F401

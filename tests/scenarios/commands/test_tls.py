@@ -24,14 +24,11 @@ Make = Callable[..., Pooler]
 
 
 @pytest.fixture
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def authority(open_directory: Path) -> Authority:
     if not Authority.program():
         pytest.skip("no openssl here: apt-get install openssl")
-    directory = tmp_path_factory.mktemp("ca")
     # The server runs as another account than root.
-    for part in (directory, directory.parent, directory.parent.parent):
-        part.chmod(part.stat().st_mode | 0o755)
-    return Authority(directory, "ca")
+    return Authority(open_directory, "ca")
 
 
 def named(server: Pooler, database: Database, name: str = NAME) -> str:
