@@ -27,12 +27,15 @@ _AS_THEY_ARE = {"text", "uuid", "integer", "bigint", "json"}
 def lines(conn: Connection, dsn: str, statement: str) -> Iterator[bytes]:
     """The lines of a COPY, without their ends; a value's line break is escaped in them."""
     rest = b""
-    with translated(describe_dsn(dsn)), streaming(conn):
-        with conn.cursor().copy(statement.encode()) as stream:
-            for block in stream:
-                data = rest + bytes(block)
-                *whole, rest = data.split(b"\n")
-                yield from whole
+    with (
+        translated(describe_dsn(dsn)),
+        streaming(conn),
+        conn.cursor().copy(statement.encode()) as stream,
+    ):
+        for block in stream:
+            data = rest + bytes(block)
+            *whole, rest = data.split(b"\n")
+            yield from whole
 
 
 def fields(line: bytes) -> Row:

@@ -8,6 +8,7 @@ import time
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.upstream import upstream
+from londiste.cascade.model import NodeType
 from londiste.cascade.progress import NodeProgress
 from londiste.copy.sessions import CopySessions
 from londiste.copy.step_timings import Tally
@@ -147,7 +148,8 @@ def ask_for_tick(sides: CopySessions) -> bool:
     Returns whether the provider is the root; a branch gets its ticks from the node above.  A root
     that cannot be reached from here is not asked again by this process: its next tick comes anyway.
     """
-    if nodes.is_root_node(sides.provider, sides.queue):
+    info = nodes.get_node_info(sides.provider, sides.queue)
+    if info.type is NodeType.ROOT:
         queues.force_tick(sides.provider, sides.queue)
         return True
     if sides.location not in _unasked:
@@ -157,7 +159,8 @@ def ask_for_tick(sides: CopySessions) -> bool:
                 extra=sides.job.remote_extra,
                 answer_seconds=sides.job.answer_seconds,
             ) as sites:
-                root = upstream(sites, sides.queue, sides.location).root_dsn
+                above = sites.reach(info.provider_location, info.provider)
+                root = upstream(sites, sides.queue, above).root_dsn
                 queues.force_tick(sites.at(root), sides.queue)
         except LondisteError as error:
             log.info("the root is not asked for a tick: %s", error)

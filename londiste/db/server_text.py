@@ -55,9 +55,14 @@ class AdvisoryHolder:
     text: str
 
     @property
+    def ending(self) -> str:
+        """The statement that ends the session."""
+        return f"select pg_terminate_backend({self.pid})"
+
+    @property
     def remedy(self) -> str:
         """The hint: how to get the lock."""
-        end = f"end that session: select pg_terminate_backend({self.pid})"
+        end = f"end that session: {self.ending}"
         return f"wait until it ends, or {end}" if self.entitled else end
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from londiste.db.names import TableName, argument
 from londiste.engine.spark.lake.file_writer import Place
 from londiste.errors import EventError, LondisteError, StateError, TransientError
+from londiste.handlers.base import literal
 from londiste.lake.columns import Evolved, retyped
 from londiste.lake.source import Described
 from londiste.lake.versions import Version
@@ -149,7 +150,7 @@ def require_same_rows(
             hint=f"read its rows again: {resync}"
             if described.captured
             else "capture it again first: select londiste.create_capture("
-            f"{_text(queue)}, {_text(str(table))}), or with a node: londiste add-table"
+            f"{literal(queue)}, {literal(str(table))}), or with a node: londiste add-table"
             f" {argument(table)}; then read its rows again: {resync}",
         )
     if changed_partitions:
@@ -176,11 +177,6 @@ def require_same_rows(
             hint=f"read the rows again: {resync}; or exclude it: skip_columns ="
             f" {table}.{filled[0]}",
         )
-
-
-def _text(name: str) -> str:
-    quoted = name.replace("'", "''")
-    return f"'{quoted}'"
 
 
 def _filled(version: Version, described: Described, evolved: Evolved) -> list[str]:

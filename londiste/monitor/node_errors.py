@@ -12,16 +12,11 @@ from londiste.db.queries import tuples
 from londiste.errors import InstallError
 from londiste.monitor import partitions, subscriptions
 from londiste.monitor.captures.rules import UNREADY
-from londiste.monitor.nodes.doubts import (
-    DETACHED,
-    REPLACED,
-    REWRITTEN,
-    SEQUENCE_DOUBTS,
-    STALE_BELOW,
-)
+from londiste.monitor.nodes.doubts import REWRITTEN, SEQUENCE_DOUBTS, STALE_BELOW
 from londiste.pgq import queues
 from londiste.replication import replication_role
 from londiste.replication import sqlapi as tables
+from londiste.replication.lost_rows import DETACHED, REPLACED
 from londiste.replication.model import COPY_BELOW, ReplicatedTable
 
 _T = TypeVar("_T")

@@ -34,7 +34,7 @@ from londiste.pgq.types import Batch, Event
 BLOCK_BYTES = 1 << 20
 
 #: Ids between the ticks of a batch that is one block, presumably.
-SMALL_BATCH = 1000
+_SMALL_BATCH = 1000
 
 #: Bytes of an event up to which it is cheaper to copy it than to keep the driver's view of it.
 _COPIED = 4096
@@ -224,7 +224,7 @@ def stream(
     if where is not None:
         # The line breaks keep a comment at the end of the condition from swallowing the rest.
         text = "\n".join(["select * from (", text, ") as ev where (", where, ") order by 1"])
-    small = batch.size_estimate <= SMALL_BATCH
+    small = batch.size_estimate <= _SMALL_BATCH
     yield from read(conn, text, block_bytes=block_bytes, any_bytes=any_bytes, small=small)
 
 

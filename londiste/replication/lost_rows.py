@@ -6,11 +6,16 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
 
+#: Of a table with the name of another one.
+REPLACED = "is not the table that was copied"
+#: Of a table of a subscriber, with the name of the partition.
+DETACHED = "has lost its partition"
+
 
 def find(conn: Connection, queue: str) -> dict[TableName, str]:
     """The tables of a node, and what is wrong.  Raises InstallError for an older node."""
     found: dict[TableName, str] = {}
     for name, partition in tuples(conn, "lost_rows", queue=queue):
-        detached = f"has lost its partition {partition}" if partition else ""
-        found.setdefault(TableName.parse(name), detached or "is not the table that was copied")
+        what = f"{DETACHED} {partition}" if partition else REPLACED
+        found.setdefault(TableName.parse(name), what)
     return found

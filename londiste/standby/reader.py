@@ -298,9 +298,10 @@ def batch_events(
     bounds = Bounds.of(batch)
     if standby is not None and standby.has(bounds, stopping=stopping):
         found = standby.stream(query, bounds)
+    elif isinstance(batch, Batch):
+        found = blocks.stream(source, batch, query=query, any_bytes=True)
     else:
-        small = isinstance(batch, Batch) and batch.size_estimate <= blocks.SMALL_BATCH
-        found = blocks.read(source, query, any_bytes=True, small=small)
+        found = blocks.read(source, query, any_bytes=True)
     # A reported error keeps the generator alive; the statement must end now.
     with contextlib.closing(found):
         yield found

@@ -6,7 +6,7 @@ import functools
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any
 
 import click
 
@@ -18,25 +18,13 @@ from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, browse, dead_letters
 from londiste.pgq.admin import QueueChange
-from londiste.pgq.types import WaitingInfo
+from londiste.pgq.types import FailedEvent, WaitingInfo
 
 
-class ListedLetter(TypedDict):
+class ListedLetter(FailedEvent):
     """A dead letter; ``time`` as of an event in ``londiste queue events``."""
 
-    failed_reason: str | None
-    failed_time: datetime
-    id: int
-    time: datetime | str
-    txid: int | None
-    owner: int
-    retry: int | None
-    type: str | None
-    data: str | None
-    extra1: str | None
-    extra2: str | None
-    extra3: str | None
-    extra4: str | None
+    time: datetime | str  # type: ignore[assignment]
 
 
 EVENTS = Rows("events", ListedLetter)

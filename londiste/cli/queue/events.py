@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import chain, islice
-from typing import TypedDict
 
 import click
 from psycopg import sql
@@ -22,23 +21,14 @@ from londiste.pgq.blocks import raw_bytes
 from londiste.pgq.types import Event
 
 
-class ListedEvent(TypedDict):
+class ListedEvent(Event):
     """An event; ``time`` is a text if it is infinity, before year 1 or after 9999."""
 
-    id: int
-    time: datetime | str
-    txid: int
-    retry: int | None
-    type: str | None
-    data: str | None
-    extra1: str | None
-    extra2: str | None
-    extra3: str | None
-    extra4: str | None
+    time: datetime | str  # type: ignore[assignment]
 
 
 EVENTS = Rows("events", ListedEvent)
-COLUMNS = EVENTS.columns
+COLUMNS = list(Event._fields)
 
 
 class _AnyBytes(Loader):

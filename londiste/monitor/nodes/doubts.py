@@ -6,17 +6,10 @@ from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
 from londiste.monitor.queues.model import Severity
 from londiste.replication.commands.triggers import rows_first
+from londiste.replication.lost_rows import DETACHED, REPLACED
 
 #: Of DDL outside of scripts that all nodes run.
 REWRITTEN = "was rewritten by DDL on this node alone, compare it"
-
-
-#: Of a table with the name of another one.
-REPLACED = "is not the table that was copied"
-
-
-#: Of a table of a subscriber, with the name of the partition.
-DETACHED = "has lost its partition"
 
 
 #: Of a replicated sequence, by the kind of ``sql/queries/sequence_doubts.sql``.

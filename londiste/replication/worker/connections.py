@@ -124,14 +124,13 @@ def be_the_one_reader(source: Connection, state: WorkerState) -> None:
     other = acquire_singleton_lock(source, job)
     if other is not None:
         holder = job_holder(source, job)
-        end = "" if holder is None else f": select pg_terminate_backend({holder.pid})"
+        end = "" if holder is None else f", or at once, on {state.provider}: {holder.ending}"
         raise NodeBusy(
             f"node {state.name}: another worker reads queue {state.queue} from {state.provider}",
             detail=f"{other}; a copy of this node, or a second worker of it",
             # The command drop-node would unregister the original, which has the same name.
             hint="stop one of the two; the server ends the session of a host that is gone within 20"
-            f" minutes, or at once, on {state.provider}{end}; to make the copy a separate node, in"
-            " the database of the"
+            f" minutes{end}; to make the copy a separate node, in the database of the"
             f" copy only: select pgq_node.drop_node({literal(state.queue)},"
             f" {literal(state.name)}), then, with settings of another name and job_name:"
             f" londiste create-{state.type.value}",
