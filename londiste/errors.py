@@ -29,7 +29,7 @@ from londiste.error_origin import (
     server_hint,
     unqualified_hint,
 )
-from londiste.wording import connection_hint, first_line, refused_login
+from londiste.wording import connection_hint, detail_without_values, first_line, refused_login
 
 if TYPE_CHECKING:
     import psycopg
@@ -348,7 +348,7 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
     state = error.sqlstate or ""
     diag = error.diag
     message = (diag.message_primary or first_line(str(error))).strip() or type(error).__name__
-    detail = diag.message_detail or ""
+    detail = detail_without_values(diag.message_detail or "", state)
     hint = server_hint(error) or restricted_hint(error)
     if in_owner_code(error):
         detail = detail or f"SQLSTATE {state}"

@@ -78,6 +78,14 @@ def without_value(text: str, sqlstate: str) -> str:
     return re.sub(r'(?s)".*"', "***", text) if sqlstate.startswith("22") else text
 
 
+def detail_without_values(text: str, sqlstate: str) -> str:
+    """Pure: a detail of the server without the values of rows in it."""
+    text = without_value(text, sqlstate)
+    text = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", text)
+    text = re.sub(r"(?s)(failing row contains \(.*?\) =) \(.*\)", r"\1 (…)", text)
+    return re.sub(r"(?s)\)=\(.*\)", ")=(…)", text)
+
+
 def first_line(text: str) -> str:
     """The first non-empty line; libpq writes one line per address tried."""
     for line in text.splitlines():

@@ -1,6 +1,6 @@
 """Errors of events that cannot be applied: message, hint and the rows that operators see.
 
-Messages and hints contain no row values, except those of the key.
+Messages, details and hints contain no row values: ``londiste events show`` lists the row.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ class EventErrors:
             change,
             shape,
             format_error(error),
-            # Of the 22 class it may be the key itself that is no value of its type.
-            detail=f"{'' if state.startswith('22') else key_of(change)}SQLSTATE {state},"
-            f" SQL: {statement}",
+            detail=f"{key_of(change)}SQLSTATE {state}, SQL: {statement}",
             hint=hint or _hint_of(error, shape.name, change.table),
             kind="exists" if exists else kind_of(state),
             statement=statement,
@@ -225,11 +223,10 @@ def check_columns(plan: TablePlan, again: ReplayChanges, errors: EventErrors) ->
 
 
 def key_of(change: TableChange) -> str:
-    """The key of the row, by which an operator finds it: a packed event has many."""
-    if isinstance(change, Truncate):
+    """The columns by which the row is found."""
+    if isinstance(change, Truncate) or not change.key:
         return ""
-    values = ", ".join(str(change.image.get(name)) for name in change.key)
-    return f"key ({', '.join(change.key)}) = ({values[:200]}), " if change.key else ""
+    return f"key ({', '.join(change.key)}), "
 
 
 def of_write(error: psycopg.Error, node: str, table: TableName | None = None) -> LondisteError:

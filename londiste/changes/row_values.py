@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import psycopg
 
 from londiste.daemon import logcontext
 from londiste.errors import LondisteError
-from londiste.wording import bounded, without_value
+from londiste.wording import bounded, detail_without_values, without_value
 
 
 def format_error(error: psycopg.Error) -> str:
@@ -19,7 +17,7 @@ def format_error(error: psycopg.Error) -> str:
 
 def format_detail(error: psycopg.Error) -> str:
     """The server's detail without the values in it; '' if it has none."""
-    return _detail_without_values(error.diag.message_detail or "", error.sqlstate or "")
+    return detail_without_values(error.diag.message_detail or "", error.sqlstate or "")
 
 
 def stored_error(error: LondisteError) -> str:
@@ -38,11 +36,5 @@ def _hidden(error: LondisteError) -> tuple[str, str]:
     states = (getattr(one, "sqlstate", None) for one in logcontext.causes(error))
     state = next(filter(None, states), "")
     message = bounded(without_value(error.message, state))
-    return message, _detail_without_values(error.detail, state)
-
-
-def _detail_without_values(text: str, state: str) -> str:
-    detail = without_value(text, state)
-    detail = re.sub(r"(?s)(Failing row contains) \(.*\)", r"\1 (…)", detail)
     # Cut behind the values: a value without its end would not be found.
-    return bounded(re.sub(r"(?s)\)=\(.*\)", ")=(…)", detail))
+    return message, bounded(detail_without_values(error.detail, state))

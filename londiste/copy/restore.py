@@ -7,15 +7,18 @@ starts from the first of them.
 from __future__ import annotations
 
 import logging
+import re
 import time
 
 import psycopg
 from psycopg import sql
 
+from londiste.changes.row_values import format_detail
 from londiste.copy.prepare import find
 from londiste.db import ddl
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.ddl import NOT_UNIQUE, run_stored
+from londiste.db.names import TableName
 from londiste.db.queries import query, translated
 from londiste.errors import EventError, LondisteError, from_database
 from londiste.replication import sqlapi as tables
@@ -83,16 +86,34 @@ def not_built(
 ) -> LondisteError:
     """The Londiste error for an index or key that could not be built."""
     if error.sqlstate in NOT_UNIQUE:
+        detail = format_detail(error)
         return EventError(
             f"table {table.dest}: {error.diag.message_primary}",
-            detail=error.diag.message_detail or "",
+            detail=detail,
             # A trigger refuses other writes: the table is a copy.
             hint="correct the rows of the target table in a session with: set"
-            " session_replication_role = replica; the index is then built again automatically"
+            " session_replication_role = replica"
+            + _duplicates(detail, table.dest)
+            + "; the index is then built again automatically"
             + _given_up(conn, queue, table, error.diag.constraint_name or ""),
             queue=queue,
         )
     return from_database(error, where=whereabouts(conn))
+
+
+_DUPLICATED = re.compile(r"(?s)Key \((.*)\)=\(…\) is duplicated\.")
+
+
+def _duplicates(detail: str, dest: TableName) -> str:
+    """Pure: the part of the hint with the statement that finds rows with equal keys; or ''."""
+    found = _DUPLICATED.fullmatch(detail)
+    if found is None:
+        return ""
+    keys = found[1]
+    return (
+        f", which this statement finds: select {keys}, count(*) from {dest.quoted}"  # noqa: S608
+        f" group by {keys} having count(*) > 1"
+    )
 
 
 def _given_up(conn: Connection, queue: str, table: ReplicatedTable, name: str) -> str:

@@ -1,19 +1,26 @@
 /*
- * The statement that finds rows which a foreign key does not admit, ten at most, as JSON.
+ * The statement that finds rows which a foreign key does not admit, as JSON; the table that the key
+ * refers to; the statements after which no trigger of the key fires for replicated rows, or null.
  *
  * %(table)s -- the referencing table, schema.name; %(name)s -- the key.  No row for keys with PERIOD
  * or MATCH FULL.
  */
 select format(
     'select pg_catalog.jsonb_build_object(%%s)::text from %%s as f where %%s and not exists'
-        || ' (select from %%s as t where %%s) limit 10',
+        || ' (select from %%s as t where %%s)',
     string_agg(format('%%L, f.%%I', fa.attname, fa.attname), ', ' order by u.place),
     k.conrelid::pg_catalog.regclass,
     string_agg(format('f.%%I is not null', fa.attname), ' and ' order by u.place),
     k.confrelid::pg_catalog.regclass,
     string_agg(
         format('t.%%I operator(%%I.%%s) f.%%I', ta.attname, n.nspname, o.oprname, fa.attname),
-        ' and ' order by u.place))
+        ' and ' order by u.place)),
+    k.confrelid::pg_catalog.regclass::text,
+    (select string_agg(
+            format('alter table %%s enable trigger %%I', g.tgrelid::pg_catalog.regclass, g.tgname),
+            '; ' order by g.oid)
+        from pg_catalog.pg_trigger as g
+        where g.tgconstraint = k.oid and g.tgenabled in ('A', 'R'))
 from pg_catalog.pg_constraint as k
     cross join lateral unnest(k.conkey, k.confkey, k.conpfeqop)
         with ordinality as u (from_column, to_column, operator, place)
@@ -26,4 +33,4 @@ where k.conrelid = londiste.find_table_oid(%(table)s)
     and k.contype = 'f'
     and k.confmatchtype = 's'
     and not coalesce((pg_catalog.to_jsonb(k) ->> 'conperiod')::bool, false)
-group by k.conrelid, k.confrelid
+group by k.oid, k.conrelid, k.confrelid

@@ -17,7 +17,7 @@ from londiste.changes.types import address
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
-from londiste.db.queries import translation, tuples
+from londiste.db.queries import first, translation, tuples
 from londiste.error_origin import raised_by_code
 from londiste.errors import EventError, LondisteError
 from londiste.replication.model import SkippedEvents
@@ -190,6 +190,9 @@ def of_batch(error: psycopg.Error, conn: Connection, queue: str, batch: int) -> 
     Deferred triggers fire when the batch is committed: then no event is known.
     """
     known = translation(error, conn)
+    if isinstance(error, psycopg.errors.ForeignKeyViolation):
+        _name_key(known, error, conn, batch)
+        return known
     if known.retry or not raised_by_code(error):
         return known
     found: list[tuple[str, str, str]] = []
@@ -205,3 +208,24 @@ def of_batch(error: psycopg.Error, conn: Connection, queue: str, batch: int) -> 
         f" alter table {TableName(schema, table).quoted} enable trigger {quote(trigger)}",
     )
     return known
+
+
+def _name_key(known: LondisteError, error: psycopg.Error, conn: Connection, batch: int) -> None:
+    """Adds both tables of a violated key to its error, and the statement that finds the rows."""
+    diag = error.diag
+    if not (diag.schema_name and diag.table_name and diag.constraint_name):
+        return
+    table = TableName(diag.schema_name, diag.table_name)
+    found = None
+    with contextlib.suppress(LondisteError, psycopg.Error):
+        found = first(conn, "foreign_key_violations", table=str(table), name=diag.constraint_name)
+    if found is None:
+        return
+    statement, other, silenced = found
+    known.say_more(
+        f"constraint of table {table} to table {other}, checked at the end of batch {batch}",
+        hint=f"as a superuser: {silenced}, after which the batch is applied and this finds the"
+        f" rows: {statement}"
+        if silenced
+        else "",
+    )

@@ -299,12 +299,12 @@ class _KeyStep:
         found = _violations_of(conn, self.table, self.name)
         detail = error.detail
         if found is not None:
-            rows = violations(conn, self.table, self.name)
+            statement, other = found
             detail = (
-                "the key exists and is enforced for new rows; rows without a referenced row:"
-                f" {', '.join(rows)}{' and others' if len(rows) == 10 else ''}"
+                f"the key exists and is enforced for new rows; {_number(conn, statement)} to no row"
+                f" of table {other}"
             )
-            remedy += f", which this statement finds: {found.removesuffix(' limit 10')}"
+            remedy += f", which this statement finds: {statement}"
         if self.copied:
             remedy += f"; or copy the table again: londiste resync {argument(self.copied)}"
         return KeyViolated(self.table, self.name, remedy, detail=detail)
@@ -358,16 +358,26 @@ class CheckKey(_KeyStep):
             tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
 
 
-def violations(conn: Connection, table: TableName, name: str) -> list[str]:
-    """At most ten rows that violate a key: its columns as JSON."""
-    statement = _violations_of(conn, table, name)
-    if statement is None:
-        return []
+#: Rows that violate a key are counted up to this number.
+_COUNTED = 1_000
+
+
+def _number(conn: Connection, statement: str) -> str:
+    """How many rows a statement finds, in words."""
+    counting = f"select count(*) from ({statement} limit {_COUNTED}) as found"  # noqa: S608
     with translated(conn):
-        return [str(row[0]) for row in conn.execute(statement.encode()).fetchall()]
+        row = conn.execute(counting.encode()).fetchone()
+    number = row[0] if row else 0
+    return (
+        "1 row refers"
+        if number == 1
+        else f"{number:,}{' or more' * (number == _COUNTED)} rows refer"
+    )
 
 
-def _violations_of(conn: Connection, table: TableName, name: str) -> str | None:
-    """The statement that finds such rows; None when the key does not exist."""
+def _violations_of(conn: Connection, table: TableName, name: str) -> tuple[str, str] | None:
+    """The statement that finds such rows, and the table to which the key refers; None when the key
+    does not exist.
+    """
     row = first(conn, "foreign_key_violations", table=str(table), name=name)
-    return None if row is None else str(row[0])
+    return None if row is None else (str(row[0]), str(row[1]))

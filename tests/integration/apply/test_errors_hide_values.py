@@ -65,3 +65,33 @@ def test_data_that_cannot_be_decoded_is_not_shown(line: Line, command: Command) 
             "delete from pgq.event_template where ev_extra1 = %s", f"public.{name}"
         )
         line.once(leaf)
+
+
+def test_a_key_that_is_violated_at_the_end_of_a_batch_is_named_without_values(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT)
+    leaf = line.node("leaf", NodeType.LEAF, root)
+    for node in (root, leaf):
+        node.database.execute("create table a (id int primary key)")
+        line.add(node, "a")
+    leaf.database.execute(
+        "create table p (id int primary key);"
+        "alter table a add constraint k foreign key (id) references p deferrable initially deferred"
+    )
+    trigger = leaf.database.value(
+        "select tgname from pg_trigger where tgrelid = 'a'::regclass and tgconstraint <> 0"
+        " order by tgtype limit 1"
+    )
+    leaf.database.execute(f'alter table a enable always trigger "{trigger}"')
+    root.database.execute("insert into a values (471)")
+    last = line.tick()
+    done = line.here(leaf, "worker", "--once")
+    assert done.code != 0 and "471" not in done.err, str(done)
+    assert "constraint of table public.a to table p" in done.err, str(done)
+    hint = done.err.partition("hint: as a superuser: ")[2]
+    repair, _, select = hint.partition(
+        ", after which the batch is applied and this finds the rows: "
+    )
+    leaf.database.execute(repair)
+    line.once(leaf)
+    assert line.position(leaf) == last
+    assert leaf.database.execute(select.partition("\n")[0]) == [('{"id": 471}',)]

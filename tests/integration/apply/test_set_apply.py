@@ -119,7 +119,7 @@ def test_missing_row_is_named_with_table_and_key(target: Target) -> None:
     for change in (target.u(a="7", b="x", v="secret"), target.d(a="7", b="x")):
         with pytest.raises(EventError, match=r"public\.t.*no row matches the key") as caught:
             target.apply(change._replace(key=("a", "b")))
-        assert caught.value.detail.startswith("key (a, b) = (7, x), SQL: ")
+        assert caught.value.detail.startswith("key (a, b), SQL: ")
         assert "secret" not in caught.value.detail
 
 
@@ -129,7 +129,7 @@ def test_duplicate_rows_are_named_with_table_and_key(target: Target) -> None:
         with pytest.raises(EventError, match=r"public\.t.*2 rows match the key") as caught:
             target.apply(target.u(id="2", v="y"), change)
         assert caught.value.event_id == change.event_id
-        assert caught.value.detail.startswith("key (id) = (1), SQL: ")
+        assert caught.value.detail.startswith("key (id), SQL: ")
         assert target.rows() == [(1, None), (1, None), (2, None)]
 
 
@@ -392,8 +392,7 @@ def test_failing_event_is_named_and_rolled_back(target: Target, failure: str) ->
     assert hint in caught.value.hint
     assert caught.value.event_id == 2
     assert "secret" not in str(caught.value) + caught.value.detail
-    # A packed event has many rows.
-    assert "key (id) = (" in caught.value.detail or "no column" in message or "***" in message
+    assert "key (id), " in caught.value.detail or "no column" in message
     assert target.rows() == [(1, "old")]
 
 

@@ -285,7 +285,9 @@ def test_restore_names_duplicates_and_continues_after_their_removal(leaf: Databa
     write(leaf, "insert into public.t (id, code) values (7, 'a'), (7, 'b')")
     with pytest.raises(EventError) as caught:
         restore(conn, "q", registered(conn))
-    assert "(id)=(7) is duplicated" in caught.value.detail
+    assert caught.value.detail == "Key (id)=(…) is duplicated."
+    select = caught.value.hint.partition("which this statement finds: ")[2].partition(";")[0]
+    assert leaf.execute(select) == [(7, 2)]
     assert "set session_replication_role = replica" in caught.value.hint
     assert registered(conn).dropped_ddl
     write(leaf, "delete from public.t where ctid in (select min(ctid) from public.t)")

@@ -88,7 +88,8 @@ def test_a_key_without_replication_is_named_kept_and_made_on_request(
 
     answer = londiste(leaf.db, "fkeys", "--restore")
     assert answer.code == 3
-    assert '{"a": 7}' in answer.err
+    assert "enforced for new rows; 1 row refers to no row of table public.a\n" in answer.err
+    assert '"a": 7' not in answer.err
     assert states(leaf, londiste)["B's a"]["state"] == "unchecked"
     with pytest.raises(psycopg.errors.ForeignKeyViolation):
         leaf.db.execute("alter table b disable trigger user; insert into b values (3, 8)")
@@ -125,7 +126,10 @@ def test_a_key_that_rows_violate_stops_no_other_and_the_hint_can_be_followed(
     assert "rows violate 2 foreign keys: B's a of table public.b, c_b_fkey of table public.c" in (
         answer.err
     )
-    assert '{"a": 8}' in answer.err and '{"b": 9}' in answer.err
+    assert '"a": 8' not in answer.err and "(8)" not in answer.err
+    assert "c_b_fkey: the key exists and is enforced for new rows; 1 row refers to no row of" in (
+        answer.err
+    )
     hint = answer.err.partition("hint: ")[2]
     assert "copy the table again: londiste resync public.b;" in hint
     select = hint.rpartition("which this statement finds: ")[2].partition(";")[0]

@@ -24,6 +24,10 @@ from londiste.errors import LondisteError, from_database
             "Key (id, lower(v))=(1, secret (x)) already exists.",
             "refused (Key (id, lower(v))=(…) already exists.)",
         ),
+        (
+            "Partition key of the failing row contains (a, lower(v)) = (5, secret (x)).",
+            "refused (Partition key of the failing row contains (a, lower(v)) = (…).)",
+        ),
         ("chunk 0 of public.t", "refused (chunk 0 of public.t)"),
     ],
 )
@@ -64,6 +68,17 @@ def test_what_a_task_of_another_process_refused_has_no_value_either() -> None:
     assert stored_error(error) == (
         "here: malformed array literal: *** (Token *** is invalid.; chunk 0 of public.t)"
     )
+
+
+def test_an_error_of_the_driver_keeps_no_value_of_its_detail() -> None:
+    class Refused(psycopg.errors.ForeignKeyViolation):
+        class diag:  # noqa: N801 - the driver's name
+            message_primary = 'insert on table "c" violates foreign key constraint "k"'
+            message_detail = 'Key (p)=(secret) is not present in table "p".'
+            message_hint = context = None
+
+    found = from_database(Refused(), where="here")
+    assert found.detail == 'Key (p)=(…) is not present in table "p".'
 
 
 def test_an_error_that_is_its_own_cause_is_stored() -> None:
