@@ -94,6 +94,22 @@ def test_a_script_of_all_nodes_may_replace_a_table_and_hides_no_other_one(node: 
     assert replaced(node) == ["public.t"]
 
 
+def test_a_script_does_not_accept_what_another_session_does_before_it_ends(node: Database) -> None:
+    node.execute(
+        "create table m (id int primary key) partition by range (id);"
+        "create table m2 partition of m for values from (10) to (20) partition by range (id);"
+        "create table m3 partition of m2 for values from (10) to (20)"
+    )
+    keep(node, "m")
+    with node.connect() as conn, conn.transaction():
+        conn.execute("select londiste.execute_start('q', 'one.sql', 'select 1', false)")
+        node.execute(f"set lock_timeout = '5s'; {AGAIN}")
+        conn.execute("alter table public.m detach partition public.m2")
+        conn.execute("select londiste.execute_finish('q', 'one.sql')")
+    assert replaced(node) == ["public.t"]
+    assert node.execute("select partition from londiste.detached_partitions('q')") == []
+
+
 def test_partitioned_tables_have_an_identity_too(pgq_db: Database) -> None:
     make_leaf(pgq_db)
     ddl = (

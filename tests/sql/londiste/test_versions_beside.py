@@ -108,6 +108,20 @@ def test_a_script_that_all_nodes_run_is_accepted_and_hides_no_change_of_before(
     assert rewritten(root) == ["public.t"]
 
 
+def test_a_script_does_not_accept_what_another_session_does_before_it_ends(root: Database) -> None:
+    root.execute("create table u (id int primary key, v text)")
+    assert ret(root, "londiste.local_add_table", "q", "u")[0] == 200
+    change = "alter table public.{} alter v type text using upper(v)"
+    with root.connect() as conn, conn.transaction():
+        conn.execute("select londiste.execute_start('q', 'one.sql', 'select 1', true)")
+        root.execute(f"set lock_timeout = '5s'; {change.format('t')}")
+        conn.execute(change.format("u").encode())
+        conn.execute("select londiste.execute_finish('q', 'one.sql')")
+    assert rewritten(root) == ["public.t"]
+    maintain(root)
+    assert rewritten(root) == ["public.t"]
+
+
 def test_a_copy_ends_it_and_a_table_that_is_copied_is_not_watched(root: Database) -> None:
     root.execute("alter table t add c int default 7")
     maintain(root)

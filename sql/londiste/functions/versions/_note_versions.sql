@@ -6,13 +6,17 @@ as $$
 /*
  * Stores the current version of each replicated table.  Returns the number of changed tables.
  *
- * i_accept -- true: the change is part of a script that runs on all nodes.  false: a rewrite, or another
- *     table of the same name, or a detached partition, is kept until the table is copied, or accept_rewrite() is called.
+ * A rewrite, or another table of the same name, or a detached partition, is kept until the table is copied, or
+ * accept_rewrite() is called.
+ *
+ * i_accept -- true: those of this transaction are not kept, because they are part of a script that runs on all nodes.
  */
 declare
     v_table record;
     v_count int4 := 0;
     v_home oid := 'londiste.table_info'::regclass;
+    -- Each of these changes keeps such a lock on the table, or on the partition, until its transaction ends.
+    v_own oid[] := case when i_accept then londiste._locked_tables() else '{}' end;
 begin
     for v_table in
         select * from londiste._versions(null::text) f where f.changed
@@ -24,10 +28,14 @@ begin
             partitions = londiste._partitions(v.relid) || array(
                 select p.relid
                 from unnest(v.partitions) as p (relid)
-                    join pg_class c on c.oid = p.relid and not i_accept
+                    join pg_class c on c.oid = p.relid
+                where p.relid <> all (v_own)
+                    and not exists (
+                        select from pg_partition_ancestors(p.relid) as a (relid)
+                        where a.relid = any (v_own))
                 except
                 select n.relid::oid from pg_partition_tree(v.relid) as n),
-            rewritten_at = case when v_table.rewritten and not i_accept
+            rewritten_at = case when v_table.rewritten and v.relid <> all (v_own)
                 then coalesce(v.rewritten_at, now()) else v.rewritten_at end
         where v.queue_name = v_table.queue_name and v.table_name = v_table.table_name;
         v_count := v_count + 1;
@@ -56,7 +64,7 @@ begin
         and f.table_name = v.table_name
         and v.replaced_at is null
         and not f.is_root
-        and not i_accept;
+        and v.relid <> all (v_own);
     perform londiste._note_version(f.queue_name, f.table_name)
     from londiste._replaced(null::text) f
     where f.replaced_at is null;

@@ -20,15 +20,7 @@ declare
     v_count int4 := 0;
     -- ATTACH, DETACH, DROP and TRUNCATE take such a lock on the partition, or on the tree that it is in, and
     -- keep it until their transaction ends.
-    v_own oid[] := array(
-        select l.relation
-        from pg_locks as l
-        where i_accept
-            and l.pid = pg_backend_pid()
-            and l.locktype = 'relation'
-            and l.database = (select d.oid from pg_database as d where d.datname = current_database())
-            and l.mode = 'AccessExclusiveLock'
-            and l.granted);
+    v_own oid[] := case when i_accept then londiste._locked_tables() else '{}' end;
 begin
     -- One look at a time: a script may need hours, and maintenance does not wait for it.
     if not pg_try_advisory_xact_lock('londiste.capture_partition'::regclass::oid::int4, 0) then
