@@ -94,8 +94,10 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "londiste triggers --restore TABLE, then londiste resync on the nodes below.",
     ),
     "rewritten": (
-        "DDL outside of scripts rewrote a table on one node: old rows may differ.",
-        "londiste compare TABLE, and londiste resync TABLE where it differs.",
+        "DDL outside of scripts rewrote a table on one node: old rows may differ. A branch with it"
+        " cannot become the root.",
+        "londiste compare TABLE, and londiste resync TABLE where it differs. If it is equal: select"
+        " londiste.accept_rewrite(QUEUE, TABLE).",
     ),
     "table-replaced": (
         "A table of a subscriber is not the one that was copied: it was dropped and created"

@@ -7,9 +7,10 @@ from londiste.db.names import TableName, argument, quote
 from londiste.monitor.queues.model import Severity
 from londiste.replication.commands.triggers import rows_first
 from londiste.replication.lost_rows import DETACHED, REPLACED
+from londiste.replication.lost_rows import REWRITTEN as _REWRITTEN
 
 #: Of DDL outside of scripts that all nodes run.
-REWRITTEN = "was rewritten by DDL on this node alone, compare it"
+REWRITTEN = f"{_REWRITTEN}, compare it"
 
 
 #: Of a replicated sequence, by the kind of ``sql/queries/sequence_doubts.sql``.

@@ -6,7 +6,7 @@ cascade.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -58,6 +58,7 @@ def findings(
     lost: Mapping[TableName, str],
     above: reroute.Feed,
     lacking: Mapping[TableName, str] = MappingProxyType({}),
+    rewritten: Collection[TableName] = (),
 ) -> list[PromotionBlocker]:
     """Pure: the blockers of ``node`` as the root.
 
@@ -66,6 +67,7 @@ def findings(
     lost -- tables of the node that are not captured, and why.
     above -- filters of the branches that it reads from.
     lacking -- its tables without some rows of the queue, and why.
+    rewritten -- its tables whose old rows may differ: on a root nothing would correct them.
     """
     found = []
     counted = [t for t in (old if old is not None else new) if t.local or old is None]
@@ -110,6 +112,16 @@ def findings(
                 PromotionBlocker(
                     f"table {table.name} of {node} {lacking[table.name]}, rows are missing",
                     f"resync {argument(table.name)}",
+                )
+            )
+        elif table.name in rewritten:
+            found.append(
+                PromotionBlocker(
+                    f"table {table.name} of {node} {lost_rows.REWRITTEN}: its rows may differ",
+                    # Without a root nothing tells whether they do; it names the way to accept them.
+                    "check"
+                    if old is None
+                    else rows_first(argument(table.name)).removeprefix("londiste "),
                 )
             )
         elif table.name in lost:
@@ -239,6 +251,7 @@ def check(
         dict(tables.lost_captures(here, queue)),
         above,
         lost_rows.find(here, queue),
+        tables.rewritten_tables(here, queue),
     )
     if there is not None:
         found += _all_parts(here, there, queue, new.name)

@@ -86,6 +86,39 @@ def test_rows_that_are_missing_block_a_promotion() -> None:
     assert "rows are missing" in blocker.problem
 
 
+@pytest.mark.parametrize(
+    ("answers", "mend"),
+    [
+        (True, "compare public.fruit, and londiste resync public.fruit where it differs"),
+        (False, "check"),
+    ],
+)
+def test_rows_that_may_differ_block_a_promotion(answers: bool, mend: str) -> None:
+    name = TableName("public", "fruit")
+    mine = [ReplicatedTable(name, name, True, "ok")]
+    (blocker,) = readiness.findings(
+        "branch", mine if answers else None, mine, None, [], {}, {}, rewritten=[name]
+    )
+    assert blocker.mend == mend
+    assert "was rewritten by DDL on this node alone: its rows may differ" in blocker.problem
+
+
+def test_a_branch_with_a_rewritten_table_is_not_promoted(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    for one, words in ((root, ()), (branch, ("--expect-sync",))):
+        one.db.execute(DDL)
+        assert londiste(one.db, "add-table", "fruit", *words).code == 0
+    branch.db.execute("alter table fruit add rewritten int default 7")
+    done = londiste(branch.db, "switchover", "--dry-run")
+    assert done.code == 3 and "table public.fruit of branch was rewritten" in done.err, str(done)
+    assert "londiste compare public.fruit, and londiste resync public.fruit where" in done.err
+    branch.db.execute("select londiste.accept_rewrite(%s, 'public.fruit')", QUEUE)
+    assert "rewritten" not in londiste(branch.db, "switchover", "--dry-run").err
+
+
 def test_a_copy_waits_until_the_provider_has_its_own_rows(
     nodes_of: Nodes, londiste: CommandLine
 ) -> None:
