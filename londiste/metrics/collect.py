@@ -20,6 +20,7 @@ from londiste.monitor.place import Place, first_answer
 from londiste.monitor.queues import collect as queues
 from londiste.monitor.queues.model import Limits, MonitorFacts
 from londiste.monitor.status import Status
+from londiste.orchestration.connections import side_by_side
 from londiste.replication.apply import errors
 
 #: Seconds for which a silent server is waited for.
@@ -101,17 +102,20 @@ def _cascade(place: Place, only_local: bool) -> Cascade:
 
 
 def databases(dsns: Iterable[str]) -> Databases:
-    """The queues of databases, one after the other."""
-    found: dict[str, MonitorFacts | None] = {}
-    for dsn in list(dsns)[:MOST_DATABASES]:
+    """The queues of databases, asked side by side."""
+
+    def facts(dsn: str) -> MonitorFacts | None:
         try:
             with session(
                 dsn, name="londiste metrics", autocommit=True, answer_seconds=_ANSWER_SECONDS
             ) as conn:
-                found[describe_dsn(dsn)] = queues.collect(conn)
+                return queues.collect(conn)
         except LondisteError:
-            found[describe_dsn(dsn)] = None
-    return Databases(found)
+            return None
+
+    asked = list(dsns)[:MOST_DATABASES]
+    answers = side_by_side(facts, asked)
+    return Databases(dict(zip(map(describe_dsn, asked), answers, strict=True)))
 
 
 def readers(dsn: str, queue: str, is_own: Callable[[str], bool]) -> Databases:
