@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -140,6 +141,11 @@ def found(
 critical = functools.partial(found, Severity.CRITICAL)
 warning = functools.partial(found, Severity.WARNING)
 notice = functools.partial(found, Severity.OK)
+
+
+def by_execute(statement: str) -> str:
+    """The command that changes a replicated table on all nodes, in order with its rows."""
+    return f"londiste execute --sql {shlex.quote(statement)}"
 
 
 def shortened(names: Sequence[str], shown: int = 5) -> str:

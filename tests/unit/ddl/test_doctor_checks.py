@@ -66,6 +66,15 @@ def test_a_replicated_table_of_the_source_is_changed_on_all_nodes() -> None:
         assert found.do.endswith(f": {command}") and "settings of the root" in found.do
 
 
+def test_a_deferrable_key_of_a_replicated_table_is_created_again_on_all_nodes() -> None:
+    late = changed(FACTS, tables=(replace(T, deferrable="k"),))
+    (alone,) = run_checks(Situation(late))
+    assert alone.kind == "deferrable" and alone.do.startswith("in the source database: alter table")
+    (found,) = run_checks(Situation(changed(late, replicated=frozenset({T.name}))))
+    assert not found.sql
+    assert found.do.startswith("with the settings of the root: londiste execute --sql 'alter table")
+
+
 def test_a_fix_of_a_structure_names_its_side() -> None:
     for mine, theirs in (
         (ColumnFacts("c", "bigint"), ColumnFacts("c", "integer")),

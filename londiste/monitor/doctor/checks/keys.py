@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from londiste.db.names import quote
 from londiste.monitor.doctor.facts import Table
-from londiste.monitor.doctor.situation import Situation, found, notice, warning
+from londiste.monitor.doctor.situation import Situation, by_execute, found, notice, warning
 from londiste.monitor.queues.model import Finding, Severity
 
 FINDINGS = {
@@ -27,16 +27,20 @@ def check(pair: Situation) -> Iterator[Finding]:
             yield _keyless(pair, side, table)
         if table.deferrable is not None:
             columns = ", ".join(quote(name) for name in table.key)
+            statement = (
+                f"alter table {table.name.quoted} drop constraint {quote(table.deferrable)},"
+                f" add constraint {quote(table.deferrable)} primary key ({columns})"
+            )
+            # The other nodes have it too, and the source may be a branch.
+            shared = pair.source.replicates(table)
             yield warning(
                 "deferrable",
                 f"the primary key of table {table.name} is deferrable",
                 "each change is captured twice: as it is made, and at the commit",
+                f"with the settings of the root: {by_execute(statement)}" if shared else "",
                 side=side,
                 object=str(table.name),
-                sql=[
-                    f"alter table {table.name.quoted} drop constraint {quote(table.deferrable)},"
-                    f" add constraint {quote(table.deferrable)} primary key ({columns})"
-                ],
+                sql=[] if shared else [statement],
             )
         for name in table.exclusions:
             yield notice(

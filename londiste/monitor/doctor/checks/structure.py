@@ -6,12 +6,11 @@ be silent loss, so these differences are found before the start.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from londiste.db.names import quote
 from londiste.monitor.doctor.facts import ColumnFacts, Table
-from londiste.monitor.doctor.situation import Situation, critical, warning
+from londiste.monitor.doctor.situation import Situation, by_execute, critical, warning
 from londiste.monitor.queues.model import Finding
 from londiste.replication.commands.column_checks import loses, narrower
 
@@ -79,7 +78,7 @@ def _same_key(table: Table, other: Table, names: tuple[str, str], *, replicated:
         return f"in the {source} database: {_add_key(other)}"
     return (
         f"in the {target} database: drop the primary key; then, with the settings of the root,"
-        f" create it on all nodes: {_execute(_add_key(other))}"
+        f" create it on all nodes: {by_execute(_add_key(other))}"
     )
 
 
@@ -146,7 +145,7 @@ def _columns(
                 ],
             )
         else:
-            command = _execute(_add_column(table, mine, "if not exists")) if replicated else ""
+            command = by_execute(_add_column(table, mine, "if not exists")) if replicated else ""
             yield warning(
                 "structure",
                 f"table {table.name} has a column {mine.name} in the {target} database alone",
@@ -195,11 +194,6 @@ def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> 
         object=str(table.name),
         sql=[statement],
     )
-
-
-def _execute(statement: str) -> str:
-    """The command that changes a replicated table on all nodes, in order with its rows."""
-    return f"londiste execute --sql {shlex.quote(statement)}"
 
 
 def _add_column(table: Table, column: ColumnFacts, more: str = "") -> str:
