@@ -9,6 +9,7 @@ from __future__ import annotations
 from londiste.cascade import sqlapi as nodes
 from londiste.db import catalog
 from londiste.db.connection import Connection
+from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import fetch, tuples
 from londiste.errors import StateError
@@ -70,14 +71,18 @@ def copy_refusal(
 
 
 def collect(conn: Connection, table: ReplicatedTable, node: str) -> str:
-    """How the rows get into the table of a root."""
+    """How the rows get into the table of a root.
+
+    Not by TRUNCATE, which a foreign key to the table refuses.  The replica role deletes no rows
+    that refer to it.
+    """
     dest = table.dest.quoted
     written = (c for c in catalog.columns(conn, table.dest) if not c.generated)
     names = ", ".join(quote(column.name) for column in written)
     return (
         f"on node {node}, as the owner of the table, who may set session_replication_role: begin;"  # noqa: S608
-        " set local session_replication_role = replica;"
-        f" create temporary table kept on commit drop as select {names} from {dest};"
-        f" truncate {dest}; insert into {dest} ({names}) overriding system value"
-        f" select {names} from kept; commit; then drop its partitions, which are empty"
+        f" set local session_replication_role = replica; with kept as (delete from {dest}"
+        f" where tableoid <> {literal(dest)}::pg_catalog.regclass returning {names})"
+        f" insert into {dest} ({names}) overriding system value select {names} from kept; commit;"
+        " then drop its partitions, which are empty"
     )

@@ -102,7 +102,8 @@ def test_a_root_that_was_a_branch_with_partitions_is_no_source(line: Line) -> No
     )
     parts_of_branch = (
         "create table t_2024_01 () inherits (t);"
-        ' insert into t_2024_01 (id, "No") values (1, 7); insert into t (id) values (2)'
+        ' insert into t_2024_01 (id, "No") values (1, 7); insert into t (id) values (2);'
+        " create table refers (t int references t on delete cascade); insert into refers values (2)"
     )
     root = line.node("root", NodeType.ROOT, schema=schema + parts_of_branch)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=schema)
@@ -131,6 +132,7 @@ def test_a_root_that_was_a_branch_with_partitions_is_no_source(line: Line) -> No
     root.database.execute(statements)
     kept = 'select id, "No", twice from only t order by id'
     assert root.database.execute(kept) == [(1, 7, 2), (2, 1, 4)]
+    assert root.database.execute("table refers") == [(2,)]
     assert root.database.value("select max(ev_id) from pgq.event_template") == before
     # Without child tables all rows are in the table, as for a handler of a root.
     root.database.execute("drop table t_2024_01")
