@@ -41,6 +41,8 @@ def collect(
     info: NodeInfo,
     listed: Sequence[ReplicatedTable],
     missing: list[str],
+    *,
+    has_queue: bool,
 ) -> tuple[tuple[str, str], ...]:
     """Source and text of each, as ``NodeStatus.errors`` has them.
 
@@ -55,7 +57,7 @@ def collect(
         for changed in known(missing, lambda: partitions.find(conn, queue)) or ():
             do = partitions.remedy(changed.table, queue)
             errors.append(("partition", f"{changed.message}; hint: {do}"))
-    errors += unregistered(conn, queue, info)
+    errors += unregistered(conn, queue, info, has_queue=has_queue)
     if info.type is not NodeType.LEAF:
         for silenced in replication_role.find(conn):
             errors.append(("replication-role", f"{silenced}: {UNCAPTURED}: {CHECK}"))
@@ -109,11 +111,13 @@ def has_queue(conn: Connection, queue: str, info: NodeInfo) -> bool:
     return info.type is not NodeType.LEAF and bool(queues.get_queue_info(conn, queue))
 
 
-def unregistered(conn: Connection, queue: str, info: NodeInfo) -> list[tuple[str, str]]:
+def unregistered(
+    conn: Connection, queue: str, info: NodeInfo, *, has_queue: bool
+) -> list[tuple[str, str]]:
     """Errors of a node whose queue is lost, or has a subscriber that is no consumer any more."""
     if info.type is NodeType.LEAF:
         return []
-    if not has_queue(conn, queue, info):
+    if not has_queue:
         return [(f"queue {queue}", subscriptions.lost_queue(queue, info))]
     before = nodes.get_subscriber_info(conn, queue)
     consumers = {one.consumer_name for one in queues.get_consumer_info(conn, queue)}

@@ -262,11 +262,11 @@ def collect(
         info = topology.own_info(conn, queue, member, asker)
         missing: list[str] = []
         listed = known(missing, lambda: tables.get_table_list(conn, queue))
-        errors = node_errors.collect(conn, queue, info, listed or (), missing)
+        has_queue = node_errors.has_queue(conn, queue, info)
+        errors = node_errors.collect(conn, queue, info, listed or (), missing, has_queue=has_queue)
         large = known(missing, lambda: attempts.get_large_batch(conn, queue))
         under_way = known(missing, lambda: operation.find(conn, queue))
         paused = copies_paused(conn, queue, missing)
-        has_queue = node_errors.has_queue(conn, queue, info)
         below = nodes.get_subscriber_info(conn, queue) if has_queue else []
         keeper = held(queues.get_consumer_info(conn, queue), below) if has_queue else None
         seen = consumers.of_node(conn, queue)

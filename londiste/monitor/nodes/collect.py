@@ -11,7 +11,7 @@ from londiste.db.connection import Connection
 from londiste.db.queries import fetch, tuples
 from londiste.db.relation import shapes
 from londiste.errors import LondisteError
-from londiste.monitor.node_errors import copies_paused, is_lost, unregistered
+from londiste.monitor.node_errors import copies_paused, has_queue, is_lost, unregistered
 from londiste.monitor.nodes.rules import NodeFacts
 from londiste.monitor.nodes.table_facts import TableFacts
 from londiste.orchestration.connections import Connections
@@ -74,7 +74,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
                 # Of a copy: its table has a finding.
                 if text and not name.startswith(f"{node.worker}.copy.")
             ),
-            *unregistered(conn, queue, node),
+            *unregistered(conn, queue, node, has_queue=has_queue(conn, queue, node)),
         ),
         node.paused,
         None if under_way is None else (under_way.describe(), under_way.command(node.name)),

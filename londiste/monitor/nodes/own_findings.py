@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.errors import UnknownQueue
+from londiste.db.queries import fetch
 from londiste.monitor import exposure, partitions, schema_owners
 from londiste.monitor.captures import collect, rules
-from londiste.monitor.queues import collect as queue_facts
 from londiste.monitor.queues import rules as queue_rules
-from londiste.monitor.queues.model import Finding
+from londiste.monitor.queues.model import Finding, MonitorFacts, QueueFacts
 from londiste.wording import at_node
 
 
@@ -50,11 +49,9 @@ class OwnFindings:
 
 
 def restored(conn: Connection, queue: str) -> list[Finding]:
-    """The finding that the queue has transaction ids of another server, or none."""
-    try:
-        facts = queue_facts.collect(conn, queue)
-    except UnknownQueue:
-        return []  # a leaf
+    """The finding that the queue has transaction ids of another server; none for a leaf."""
+    queues = tuple(QueueFacts(**row) for row in fetch(conn, "queue_facts", queue=queue))
+    facts = MonitorFacts("", queues)
     return [one for one in queue_rules.findings(facts) if one.kind == "restored"]
 
 
