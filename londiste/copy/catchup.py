@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import select
 import time
+from typing import NamedTuple
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.upstream import upstream
@@ -35,6 +36,21 @@ JOIN_EVENTS = 2000
 PASSED_ON_SECONDS = 120.0
 
 
+class Replayed(NamedTuple):
+    """A batch that was replayed, and its number of events."""
+
+    batch: Batch
+    events: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether more has come meanwhile, presumably.
+
+        A transaction longer than a tick has more events than there are ids between the ticks.
+        """
+        return max(self.events, self.batch.size_estimate) > JOIN_EVENTS // 2
+
+
 class Replay:
     """Reads and applies the batches of one copy consumer, in order.
 
@@ -62,7 +78,7 @@ class Replay:
         """The tick up to which the table is complete."""
         return self._progress.tick()
 
-    def next(self, interest: RoutingTable, *, up_to: int | None = None) -> Batch | None:
+    def next(self, interest: RoutingTable, *, up_to: int | None = None) -> Replayed | None:
         """Applies one batch; None when none is there.
 
         up_to -- no event after this tick is taken.
@@ -84,7 +100,7 @@ class Replay:
             stats = self._runner.run(batch, interest, query=opened.query)
             batches.finish_batch(sides.provider, batch.id)
         self._tally.add(stats.seconds, stats.events)
-        return batch
+        return Replayed(batch, stats.events)
 
     def seen(self) -> Snapshot:
         """The snapshot of the table's tick.  Raises UnknownConsumer if the tick was removed."""

@@ -25,7 +25,7 @@ from collections.abc import Collection, Mapping
 from londiste.cascade import sqlapi as nodes
 from londiste.changes.row_values import stored_error
 from londiste.copy import step_timings
-from londiste.copy.catchup import JOIN_EVENTS, Replay
+from londiste.copy.catchup import Replay
 from londiste.copy.group_copy import GroupLoad
 from londiste.copy.sessions import Stopping
 from londiste.copy.single_copy import SingleLoad
@@ -161,12 +161,12 @@ class TableCopy:
         waits = step_timings.StepWaits(self.sides.here, self.queue, step_timings.CATCH_UP)
         with contextlib.closing(Replay(self.sides, self._tally)) as replay:
             while not self.stopping():
-                batch = replay.next(routes)
-                if batch is not None:
+                replayed = replay.next(routes)
+                if replayed is not None:
                     crash.point("copy.mid-catch-up")
                     if self._states() != before:
                         return
-                    if batch.size_estimate > JOIN_EVENTS // 2:
+                    if replayed.is_long:
                         continue
                     # The last one: with a tick every few milliseconds another one always waits.
                 seen = replay.seen()

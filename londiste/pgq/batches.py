@@ -300,7 +300,7 @@ def id_bounds(conn: Connection, batch: Batch) -> tuple[int, int | None]:
     """Ids that all events of an open batch are above, and all events of the batches after it.
 
     Retried events aside, which keep their ids.  The second is None if the transactions that are
-    open at the batch's last tick are so old that the answer would be expensive.
+    open at the batch's last tick are so old that the answer would be expensive, and on a branch.
     """
     row = first(
         conn,
@@ -308,6 +308,7 @@ def id_bounds(conn: Connection, batch: Batch) -> tuple[int, int | None]:
         queue=batch.queue,
         from_tick=batch.prev_tick_id,
         to_tick=batch.tick_id,
+        batch=batch.id,
     )
     return (batch.prev_event_seq, None) if row is None else (row[0], row[1])
 

@@ -310,7 +310,7 @@ class BatchApplier:
         if ahead is not None and part is not None:
             proven = [self._check(block, interest) for block in part.blocks]
             nbytes = sum(block.nbytes for block in part.blocks)
-            ahead.begin(batch, nbytes, interest)
+            ahead.begin(batch, part.events, nbytes, interest)
             if self.forwarder is not None:
                 transaction.begin()
                 for block, some in zip(part.blocks, proven, strict=True):
@@ -342,9 +342,9 @@ class BatchApplier:
                     if accumulator.is_full(self.flush_bytes):
                         written = self._write_part(accumulator, transaction, batch)
                         count, applied = count + written.events, applied + written.applied
-            if ahead is not None:
-                ahead.begin(batch, nbytes, interest)
             part = accumulator.take()
+            if ahead is not None:
+                ahead.begin(batch, count + part.events, nbytes, interest)
         count, applied = count + part.events, applied + part.applied
         self._writer.write(part, transaction, batch, lambda: self._completing(batch))
         return BatchStats(count, applied, count - applied)

@@ -119,22 +119,24 @@ class ReadAhead:
         """Whether a batch is there, be it the next one or not."""
         return self._found is not None
 
-    def begin(self, batch: Batch, nbytes: int, interest: RoutingTable) -> None:
+    def begin(self, batch: Batch, events: int, nbytes: int, interest: RoutingTable) -> None:
         """Starts to read the events after ``batch``, unless that is not worthwhile.
 
         After this the next batch has to be opened with ``sizes``.
 
-        nbytes -- of the events of the batch.
+        events, nbytes -- number and bytes of the events of the batch.
         interest -- routing of the events; if it is a different one later, net changes are computed
             again.
         """
         self._found = None
-        self.sizes = self.sizes.after(nbytes, batch.size_estimate)
-        if not is_worthwhile(nbytes, batch.size_estimate, 0, self.limit):
+        # Joins are limited in ids, which have gaps.  A long transaction has more events than ids.
+        events = max(events, batch.size_estimate)
+        self.sizes = self.sizes.after(nbytes, events)
+        if not is_worthwhile(nbytes, events, 0, self.limit):
             return
         self._stopping = False
         self._thread = threading.Thread(
-            target=self._run, args=(batch, nbytes, interest), name="read ahead", daemon=True
+            target=self._run, args=(batch, events, nbytes, interest), name="read ahead", daemon=True
         )
         self._thread.start()
 
@@ -197,15 +199,15 @@ class ReadAhead:
             return again.take()
         return part
 
-    def _run(self, batch: Batch, nbytes: int, interest: RoutingTable) -> None:
+    def _run(self, batch: Batch, events: int, nbytes: int, interest: RoutingTable) -> None:
         try:
-            self._found = self._read(batch, nbytes, interest)
+            self._found = self._read(batch, events, nbytes, interest)
         except Exception as error:
             # Whatever it is: the batch is read again, by somebody who can say it.
             log.debug("prefetch failed: %s", error)
 
     def _read(
-        self, batch: Batch, nbytes: int, interest: RoutingTable
+        self, batch: Batch, events: int, nbytes: int, interest: RoutingTable
     ) -> tuple[Coming, BatchPart] | None:
         coming = batches.coming(
             self.conn,
@@ -219,8 +221,7 @@ class ReadAhead:
         )
         if coming is None:
             return None
-        events = coming.event_seq - batch.event_seq
-        if not is_worthwhile(nbytes, batch.size_estimate, events, self.limit):
+        if not is_worthwhile(nbytes, events, coming.event_seq - batch.event_seq, self.limit):
             return None
         accumulator = Accumulator(interest)
         with batch_events(

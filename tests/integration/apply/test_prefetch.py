@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -61,7 +62,7 @@ def begun(
 ) -> ReadAhead:
     """Read behind a batch, to its end."""
     reader = ReadAhead(conn, "q", "c", limit=LIMIT, sizes=sizes or Sizes())
-    reader.begin(first.batch, 100, interest)
+    reader.begin(first.batch, 3, 100, interest)
     reader.wait()
     return reader
 
@@ -106,6 +107,13 @@ def test_nothing_is_there_to_be_read_behind_the_newest_tick(conn: Connection) ->
         first = found
     reader = begun(conn, first)
     assert not reader.has_read
+
+
+def test_a_transaction_with_more_events_than_ids_does_not_end_the_joining(conn: Connection) -> None:
+    reader = ReadAhead(conn, "q", "c", limit=0, sizes=Sizes(max_count=500))
+    first = opened(conn).batch
+    reader.begin(replace(first, prev_event_seq=first.event_seq - 3), 100_000, 20 << 20, NOBODY)
+    assert reader.sizes.max_count == JOIN_EVENTS
 
 
 def test_a_batch_between_other_ticks_is_read_anew(conn: Connection) -> None:
@@ -173,7 +181,7 @@ def test_a_table_that_is_handed_over_between_reading_and_writing_gets_its_events
 def test_a_batch_beyond_the_limit_is_not_kept(conn: Connection) -> None:
     first = opened(conn)
     reader = ReadAhead(conn, "q", "c", limit=500, sizes=Sizes())
-    reader.begin(first.batch, 100, NOBODY)
+    reader.begin(first.batch, 3, 100, NOBODY)
     reader.wait()
     assert not reader.has_read
     assert data_of_next(conn, first) == ["b0", "b1", "b2"]
@@ -182,7 +190,7 @@ def test_a_batch_beyond_the_limit_is_not_kept(conn: Connection) -> None:
 def test_a_session_that_was_stopped_reading_is_free_or_closed(conn: Connection) -> None:
     first = opened(conn)
     reader = ReadAhead(conn, "q", "c", limit=LIMIT, sizes=Sizes())
-    reader.begin(first.batch, 100, NOBODY)
+    reader.begin(first.batch, 3, 100, NOBODY)
     reader.stop()
     assert not reader.has_read
     assert data_of_next(conn, first) == ["b0", "b1", "b2"]

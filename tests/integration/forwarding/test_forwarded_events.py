@@ -16,6 +16,7 @@ from londiste.errors import EventError, PositionLost, StateError, Superseded
 from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch
+from londiste.replication.parallel.size_limit import SizeLimits
 from tests.fixtures.cascade import QUEUE, Node, Nodes
 
 
@@ -109,6 +110,27 @@ def test_events_and_ticks_of_a_branch_are_those_of_the_root(pair: Pair) -> None:
     assert pair.branch.db.value("select last_value from pgq.event_1_id_seq") >= pair.root.db.value(
         "select max(ev_id) from pgq.event_template"
     )
+
+
+def test_a_transaction_longer_than_a_tick_is_a_large_batch_below_a_branch_too(pair: Pair) -> None:
+    with pair.root.connect(autocommit=False) as large:
+        large.execute("select pgq.insert_event('q', 't', 'd') from generate_series(1, 5000)")
+        for _ in range(3):
+            pair.write(1)
+        large.commit()
+    pair.write(1)
+    pair.follow()
+    pair.branch.db.execute("select pgq.register_consumer_at('q', 'reader', 1)")
+    limits, found = SizeLimits(), []
+    with pair.branch.connect() as conn:
+        while (batch := batches.next_batch(conn, QUEUE, "reader")) is not None:
+            assert limits.may_reach(batch, 5000)
+            count = sum(map(len, batches.stream(conn, batch)))
+            found.append((count, limits.ask(conn, batch)))
+            batches.finish_batch(conn, batch.id)
+    assert found[-1][0] > 5000
+    assert all(count <= limit for count, limit in found), found
+    assert all(limit < 5000 for count, limit in found if count == 1), found
 
 
 def test_a_worker_that_died_before_the_tick_makes_only_the_tick(pair: Pair) -> None:
