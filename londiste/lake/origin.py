@@ -30,10 +30,11 @@ def of(settings: LakeSettings) -> str:
 def differs(there: str, here: str, *, lost: bool) -> bool:
     """Whether a table is of another queue.  Pure.
 
-    there -- as its commits say, '' in those of earlier releases; here -- as the settings say.
+    there -- as its commits say, '' in those of earlier releases, where only the position counts;
+        here -- as the settings say, '' for a reader.
     lost -- its position is of no queue here.  Otherwise the database may have got another name.
     """
     if not there or not here:
-        return False
+        return lost and bool(here)
     (queue, _, database), (own, _, present) = there.partition(_OF), here.partition(_OF)
     return queue != own or bool(lost and database and present and database != present)

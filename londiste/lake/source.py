@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 
 from psycopg.conninfo import make_conninfo
 
@@ -166,8 +167,11 @@ def _partition_changes(conn: Connection, queue: str, table: TableName) -> tuple[
         rows = call.rows(conn, "londiste.partition_changes", queue)
     except InstallError:
         return ()
+    # The same may happen to a partition again.
     return tuple(
-        f"{row['partition']} {row['wrong']}" for row in rows if row["table_name"] == str(table)
+        f"{row['partition']} {row['wrong']} ({row['first_seen'].astimezone(UTC):%F %T.%f} UTC)"
+        for row in rows
+        if row["table_name"] == str(table)
     )
 
 

@@ -83,12 +83,20 @@ class Store:
 
         lost -- the position is of no queue here, so another database is another queue, too.
         """
-        if origin.differs(version.origin, self.origin, lost=lost):
+        if not origin.differs(version.origin, self.origin, lost=lost):
+            return
+        if not version.origin:
             raise StateError(
-                f"table {self.table}: its directory belongs to {version.origin}",
-                detail=f"{self.place.uri}; these settings name {self.origin}",
-                hint="use another lake_path",
+                f"table {self.table}: its directory may belong to another queue",
+                detail=f"{self.place.uri}; its commits name no queue, and their position is not of"
+                f" {self.origin}",
+                hint="use another lake_path; or if the queue was created again, remove this one",
             )
+        raise StateError(
+            f"table {self.table}: its directory belongs to {version.origin}",
+            detail=f"{self.place.uri}; these settings name {self.origin}",
+            hint="use another lake_path",
+        )
 
     def at(self, tick: int) -> Version:
         """The last version up to a tick.  Raises StateError, also for a tick that is to come."""

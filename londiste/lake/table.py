@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -24,7 +24,7 @@ from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
 from londiste.engine.spark.stream.options import GapPolicy, Options
 from londiste.engine.spark.stream.types import StreamShape
-from londiste.errors import LondisteError, StateError
+from londiste.errors import LondisteError, PositionLost, StateError
 from londiste.lake import checks, columns, source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.store import Overtaken, Store
@@ -74,7 +74,11 @@ class LakeTable:
             self._first()
             return True
         start = offsets.read(version.position)
-        end = self.driver.latest(start, limited=True)
+        try:
+            end = self.driver.latest(start, limited=True)
+        except PositionLost:
+            self._require_own(version)
+            raise
         if end == start:
             return False
         try:
@@ -116,8 +120,7 @@ class LakeTable:
         self._captured = described.told(self.settings, self.table, self._captured)
         if version.mode == "history":
             checks.require_key(self.table, version, described.key)
-        other = self.driver.foreign(offsets.read(version.position))
-        self.store.require_own(version, lost=other is not None)
+        other = self._require_own(version)
         end = self.driver.latest(BEFORE_SNAPSHOT, limited=True)
         assert end.tick is not None
         checks.require_later(self.table, version, self.settings.queue_name, end.tick, other)
@@ -131,6 +134,12 @@ class LakeTable:
             )
             now = replace(described.noted(version), columns=evolved.columns)
         return self._rows(now, described, end, "resync")
+
+    def _require_own(self, version: Version) -> str | None:
+        """Why the position is not of this queue; None: it may be.  Raises StateError."""
+        reason = self.driver.foreign(offsets.read(version.position))
+        self.store.require_own(version, lost=reason is not None)
+        return reason
 
     def vacuum(self) -> tuple[int, int]:
         """Deletes versions that are older than the settings keep them: versions, files."""
@@ -282,7 +291,8 @@ class LakeTable:
             raise jobs.frames.ours(error) from error
         finally:
             if changes is not None:
-                _quietly(changes.unpersist)
+                with contextlib.suppress(Exception):
+                    changes.unpersist()
 
     def _append(
         self,
@@ -364,16 +374,11 @@ class LakeTable:
         checks.require_same_rows(table, version, described, evolved, self.settings.queue_name)
         for name in evolved.added:
             log.warning("table %s: new column in the lake: %s", table, name)
+        kept = "table %s: column %s {}; the lake keeps it, NULL in new rows".format
         for name in evolved.dropped:
-            log.warning(
-                "table %s: column %s was dropped; the lake keeps it, NULL in new rows", table, name
-            )
+            log.warning(kept("was dropped"), table, name)
         for name in evolved.excluded:
-            log.warning(
-                "table %s: column %s is in skip_columns; the lake keeps it, NULL in new rows",
-                table,
-                name,
-            )
+            log.warning(kept("is in skip_columns"), table, name)
         known = replace(described.noted(version), columns=evolved.columns)
         return (
             known,
@@ -441,10 +446,3 @@ class LakeTable:
 def _parts(files: Sequence[File]) -> set[str]:
     """The parts with rows that are current."""
     return {file.part for file in files if file.part != "closed"}
-
-
-def _quietly(function: Callable[[], object]) -> None:
-    try:
-        function()
-    except Exception as error:
-        log.debug("after an epoch: %s", error)

@@ -20,7 +20,8 @@ comment on column londiste.capture_partition.relid is 'The partition';
 comment on column londiste.capture_partition.partition is 'Its name when it was seen first';
 comment on column londiste.capture_partition.wrong is
     'What has changed its rows without an event; NULL: nothing';
-comment on column londiste.capture_partition.first_seen is 'When it was seen first';
+comment on column londiste.capture_partition.first_seen is
+    'When it was seen first, or the last change of its rows without an event was';
 comment on column londiste.capture_partition.place is
     'Where it was in the table, which ATTACH changes; NULL: it has left the table';
 comment on column londiste.capture_partition.rows is

@@ -14,7 +14,7 @@ from londiste.db.names import TableName
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT
 from londiste.errors import PositionLost, StateError
-from londiste.lake import columns, status
+from londiste.lake import columns, origin, status
 from londiste.lake.table import LakeTable
 from londiste.lake.versions import Version
 from londiste.lake.worker import LakeWorker
@@ -112,9 +112,28 @@ def test_a_state_of_another_database_is_not_read_again(bare: Lake) -> None:
             kept.work()
         assert "or this is another queue" in lost.value.detail
         kept.store = replace(kept.store, origin="queue q of database another")
-        with pytest.raises(StateError, match="its directory belongs to queue q of") as refused:
-            kept.resync()
-        assert refused.value.hint == "use another lake_path"
+        for use in (kept.work, kept.resync):
+            with pytest.raises(StateError, match="its directory belongs to queue q of") as refused:
+                use()
+            assert refused.value.hint == "use another lake_path"
+
+
+def test_a_directory_that_names_no_queue_is_not_read_again_from_another(
+    bare: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As commits of earlier releases are.
+    with monkeypatch.context() as earlier:
+        earlier.setattr(origin, "of", lambda settings: "")
+        begin(bare, "state")
+    with closing(LakeTable(bare.settings(), TableName("public", "t"))) as kept:
+        assert kept.work() is False
+    create_again(bare)
+    with closing(LakeTable(bare.settings(), TableName("public", "t"))) as kept:
+        for use in (kept.work, kept.resync):
+            with pytest.raises(StateError, match="may belong to another queue") as refused:
+                use()
+            assert refused.value.hint.startswith("use another lake_path; ")
+            assert "resync" not in refused.value.hint
 
 
 @pytest.mark.slow
@@ -209,4 +228,19 @@ def test_partitions_whose_rows_changed_without_an_event_stop_a_state(bare: Lake)
             assert stopped.value.hint.endswith("londiste lake resync public.t")
         # What the rows of a resync contain.
         version = kept._describe(kept.driver.conn).noted(version)
-        assert maintain(version, "select 1").partitions == version.partitions != ()
+        noted = maintain(version, "select 1")
+        assert noted.partitions == version.partitions != ()
+        # The next change of the same partition, and one that has the words of the first.
+        for statements in (
+            ["alter table t detach partition t1"],
+            [
+                "alter table t attach partition t1 for values in (1)",
+                "select londiste.periodic_maintenance()",
+                "alter table t detach partition t1",
+            ],
+        ):
+            for statement in statements[:-1]:
+                database.execute(statement)
+            with pytest.raises(StateError, match="rows of a partition have changed"):
+                maintain(noted, statements[-1])
+            noted = kept._describe(kept.driver.conn).noted(noted)

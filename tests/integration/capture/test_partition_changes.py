@@ -32,6 +32,23 @@ def maintain(root: LineNode) -> None:
     root.database.execute("select londiste.periodic_maintenance()")
 
 
+def test_the_last_change_of_a_partition_is_told(root: LineNode) -> None:
+    seen, told_at = set(), CHANGES.replace("partition,", "first_seen,")
+    for statement, wrong in (
+        ("detach partition m1", "was detached with rows"),
+        ("attach partition m1 for values from (0) to (10)", "was detached and attached again"),
+        ("detach partition m1", "was detached with rows"),
+    ):
+        root.database.execute(f"alter table m {statement}")
+        maintain(root)
+        ((when, told),) = root.database.execute(told_at)
+        assert told.startswith(wrong)
+        seen.add(when)
+        maintain(root)
+        assert root.database.execute(CHANGES)[0][1] == told
+    assert len(seen) == 3
+
+
 def test_what_is_told_by_events_is_no_error(line: Line, root: LineNode) -> None:
     # By itself each statement, as a user does it.
     for statement in (

@@ -17,4 +17,5 @@ comment on column londiste.capture_partition.relid is 'The partition';
 comment on column londiste.capture_partition.partition is 'Its name when it was seen first';
 comment on column londiste.capture_partition.wrong is
     'What has changed its rows without an event; NULL: nothing';
-comment on column londiste.capture_partition.first_seen is 'When it was seen first';
+comment on column londiste.capture_partition.first_seen is
+    'When it was seen first, or the last change of its rows without an event was';

@@ -53,7 +53,9 @@ begin
                 c.relfilenode <> c.oid as is_rewritten,
                 -- ATTACH has changed its entry last; the triggers of the capture come in this transaction.
                 age(c.xmin) < age(p.placed) and not londiste._written_here(c.xmin) as is_changed,
-                k.relid is null as is_new, k.place as known_place, k.rows as known_rows
+                k.relid is null as is_new, k.place as known_place, k.rows as known_rows,
+                -- One that has left and is no error is not kept.
+                k.place is null and k.wrong is not null as is_back
             from londiste._partition_places(v_table.relid) as p
                 join pg_class as c on c.oid = p.oid
                 left join londiste.capture_partition as k
@@ -66,7 +68,7 @@ begin
             v_wrong := case
                 when v_part.oid = any (v_own) then null
                 when not v_part.is_new then
-                    case when v_part.known_place <> v_part.place and greatest(v_part.known_rows, v_rows) > 0
+                    case when (v_part.known_place <> v_part.place or v_part.is_back) and greatest(v_part.known_rows, v_rows) > 0
                         then 'was detached and attached again, its rows may have changed meanwhile' end
                 when v_part.is_attached and londiste._has_rows(v_part.oid, v_part.placed)
                     then 'was attached with rows, which subscribers did not get'
@@ -76,7 +78,10 @@ begin
             insert into londiste.capture_partition as k (queue_name, table_name, relid, partition, wrong, place, rows)
             values (v_table.queue_name, v_table.table_name, v_part.oid, v_part.name, v_wrong, v_part.place, v_rows)
             on conflict (queue_name, table_name, relid) do update
-            set wrong = coalesce(k.wrong, excluded.wrong), place = excluded.place, rows = excluded.rows
+            set wrong = coalesce(excluded.wrong, k.wrong),
+                first_seen = case when excluded.wrong is null then k.first_seen else now() end,
+                place = excluded.place,
+                rows = excluded.rows
             where (k.place, k.rows) is distinct from (excluded.place, excluded.rows);
             v_count := v_count + (v_wrong is not null)::int4;
         end loop;
@@ -109,9 +114,11 @@ begin
                         then 'was detached with rows and emptied, subscribers may have rows too many'
                         else 'was dropped with rows, which stay on subscribers' end
             end;
-            -- An earlier error stays.
+            -- An earlier error stays until a later one takes its place.
             update londiste.capture_partition as k
-            set wrong = coalesce(v_wrong, k.wrong), place = null
+            set wrong = coalesce(v_wrong, k.wrong),
+                first_seen = case when v_wrong is null then k.first_seen else now() end,
+                place = null
             where k.queue_name = v_table.queue_name
                 and k.table_name = v_table.table_name
                 and k.relid = v_part.oid;
