@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import install_sql
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
+from londiste.cascade.switching import operation_log
 from londiste.copy.status import TableStatus
 from londiste.copy.status import collect as copies_of
+from londiste.db.connection import Connection
+from londiste.db.names import argument
 from londiste.errors import StateError
 from londiste.monitor import lag
 from londiste.monitor.lag import Position
@@ -20,6 +24,8 @@ from londiste.orchestration.daemons import worker_runs
 from londiste.pgq import queues
 from londiste.replicate.databases import Replication, node_of
 from londiste.replication import sqlapi as tables
+from londiste.replication.ddl.failures import choices
+from londiste.replication.ddl.sqlapi import State, get_scripts
 from londiste.replication.tablesync import wait
 from londiste.replication.tablesync.states import By, from_text, may_take_batch
 from londiste.replication.tablesync.stopped import remedy
@@ -28,6 +34,16 @@ from londiste.replication.tablesync.stopped import remedy
 _TICK_PATIENCE = 10.0
 #: States of a ticker that creates no tick; one that has never reported may be another program.
 _ENDED = (Life.GONE, Life.HUNG, Life.STOPPED)
+#: States of a table as stored, until its rows are there.
+_BEFORE_ROWS = (None, "in-copy")
+
+
+class Held(NamedTuple):
+    """What waits for an operator, why, and the command that continues it."""
+
+    what: str
+    reason: str
+    remedy: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,8 @@ class NodeState:
     tick_age -- seconds since the newest; no_ticker -- the ticker has ended, or hangs.
     copies -- the tables that are not in sync.
     errors -- of its worker and its copies.
-    halted -- its worker has stopped at an event, and waits for a decision: which one.
+    held -- what else waits for an operator, of its worker or of the ticker.
+    copies_paused -- no rows are copied until an operator resumes the copies.
     """
 
     name: str
@@ -55,7 +72,8 @@ class NodeState:
     no_ticker: bool = False
     errors: tuple[str, ...] = ()
     copies: tuple[TableStatus, ...] = ()
-    halted: str = ""
+    held: tuple[Held, ...] = ()
+    copies_paused: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -71,7 +89,11 @@ class NodeState:
     @property
     def stopped(self) -> dict[str, tuple[str, str]]:
         """The tables whose copy an operator has to continue: the reason and the remedy."""
-        found = {copy.table: remedy(copy.error) for copy in self.copies}
+        paused = ("copies are paused", "londiste copy resume") if self.copies_paused else None
+        found = {
+            copy.table: remedy(copy.error) or (paused if copy.state in _BEFORE_ROWS else None)
+            for copy in self.copies
+        }
         return {table: why for table, why in found.items() if why is not None}
 
     @property
@@ -81,7 +103,7 @@ class NodeState:
             copy.table in self.stopped and not may_take_batch(By.MAIN, from_text(copy.state))
             for copy in self.copies
         )
-        return bool(self.halted) or held or 0 < len(self.stopped) == self.tables - self.ok
+        return bool(self.held) or held or 0 < len(self.stopped) == self.tables - self.ok
 
 
 def line(state: NodeState, *, lag_known: bool = True) -> str:
@@ -138,16 +160,16 @@ def stop_waiting(found: Sequence[NodeState], again: str) -> StateError | None:
         return None
     what, why, do = [], [], []
     for one in late:
-        if one.halted:
-            what.append(f"the worker of {one.name}")
-            why.append(f"{one.name}: {one.halted}")
-            do.append("londiste events show")
+        for held in one.held:
+            what.append(held.what)
+            why.append(held.reason)
+            do.append(held.remedy)
         for table, (reason, hint) in one.stopped.items():
             what.append(f"the copy of table {table} to {one.name}")
             why.append(reason)
             do.append(hint)
     return StateError(
-        f"an operator has to continue {', '.join(what)}",
+        f"an operator has to continue {', '.join(dict.fromkeys(what))}",
         detail="; ".join(dict.fromkeys(why)),
         hint=f"{'; '.join(dict.fromkeys(do))}; then {again}",
     )
@@ -243,7 +265,8 @@ def _total(states: Sequence[NodeState]) -> NodeState:
         tick_age=max(one.tick_age for one in states),
         no_ticker=any(one.no_ticker for one in states),
         errors=tuple(text for one in states for text in one.errors),
-        halted=next((one.halted for one in states if one.halted), ""),
+        held=tuple(held for one in states for held in one.held),
+        copies_paused=any(one.copies_paused for one in states),
         copies=tuple(copy for one in states for copy in one.copies),
     )
 
@@ -259,11 +282,12 @@ def look(
     found = [NodeState(source.name, True, count, count)]
     ticks = {}
     for target in targets:
-        info = node_of(sites.at(target.dsn), queue)
-        if info is None:
+        node = node_of(sites.at(target.dsn), queue)
+        if node is None:
             return []
-        ticks[target.name] = info.last_tick
-    newest = queues.get_queue_info(root, queue)[0].last_tick_id or 0
+        ticks[target.name] = node.last_tick
+    info = queues.get_queue_info(root, queue)[0]
+    newest = info.last_tick_id or 0
     at = lag.positions_at(root, queue, {*ticks.values(), newest})
     readers = {one.consumer_name for one in queues.get_consumer_info(root, queue)}
     ticker = daemons.ticker(root, daemons.find(root, queue)).life
@@ -271,8 +295,25 @@ def look(
         state = look_at_target(sites, target, queue)
         # Whether its tick stays in the queue is unknown if the source does not know its worker.
         position = at.get(ticks[target.name]) if target.worker in readers else None
-        found.append(_placed(state, position, at.get(newest), ticker))
+        state = _placed(state, position, at.get(newest), ticker)
+        if info.queue_ticker_paused and needs_tick(state):
+            state = replace(state, held=(*state.held, _paused_ticker(source.name, queue)))
+        found.append(state)
     return found
+
+
+def needs_tick(state: NodeState) -> bool:
+    """Pure: whether only another tick of the root brings the node further."""
+    reading = any(copy.state in _BEFORE_ROWS for copy in state.copies)
+    return not state.in_sync and not reading and state.ticks in (0, 1, None)
+
+
+def _paused_ticker(root: str, queue: str) -> Held:
+    return Held(
+        f"the ticker of {root}",
+        f"{root}: parameter ticker_paused of queue {queue} is set",
+        f"londiste queue config {argument(queue)} ticker_paused=no",
+    )
 
 
 def _placed(
@@ -303,16 +344,35 @@ def look_at_target(sites: Connections, target: Endpoint, queue: str) -> NodeStat
     conn = sites.at(target.dsn)
     mine = [t for t in tables.get_table_list(conn, queue) if t.local]
     failing = {c.name: c.cur_error for c in nodes.get_consumer_info(conn, queue) if c.cur_error}
-    why = wait.find(conn, queue) if target.worker in failing else None
+    copies = copies_of(conn, queue, target.worker, lag=False)
     return NodeState(
         name=target.name,
         root=False,
         tables=len(mine),
         ok=sum(t.state == "ok" for t in mine),
         errors=tuple(text.splitlines()[0] for text in failing.values()),
-        copies=tuple(copies_of(conn, queue, target.worker, lag=False).tables),
-        halted=why.reason if why is not None and why.state == "halted" else "",
+        copies=tuple(copies.tables),
+        copies_paused=copies.control.paused,
+        held=tuple(_held(conn, queue, target.name, failing=target.worker in failing)),
     )
+
+
+def _held(conn: Connection, queue: str, name: str, *, failing: bool) -> Iterator[Held]:
+    """What waits for an operator of a target's worker.
+
+    failing -- the worker has an error: it may be that of an event or a script.
+    """
+    why = wait.find(conn, queue)
+    worker = f"the worker of {name}"
+    if why is not None and why.state == "halted":
+        yield Held(worker, f"{name}: {why.reason}", "londiste events show")
+    # A change of the cascade resumes the worker that it has paused.
+    if why is not None and why.state == "paused" and operation_log.find(conn, queue) is None:
+        yield Held(worker, f"{name}: paused", f"londiste resume --node {argument(name)}")
+    for script in get_scripts(conn, queue) if failing else ():
+        if script.state is State.FAILED:
+            reason = script.error or "it has failed"
+            yield Held(f"script {script.name} on {name}", reason, choices(script.name))
 
 
 def forget_errors(sites: Connections, replications: Sequence[Replication]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from londiste.cascade.commands.endpoint import endpoint
 from londiste.cascade.model import NodeType
 from londiste.orchestration.connections import Connections
-from londiste.replicate.state import NodeState, look
+from londiste.replicate.state import NodeState, look, stop_waiting
 from tests.fixtures.line import QUEUE, Line
 
 SCHEMA = "create table a (id int primary key)"
@@ -49,3 +49,50 @@ def test_events_that_wait_for_a_dead_ticker_are_shown_and_are_no_sync(line: Line
     assert (behind.waiting, behind.events, behind.in_sync) == (0, 3, False)
     line.once(leaf)
     assert state().in_sync
+
+
+def test_a_pause_and_a_failed_script_wait_for_an_operator(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "a")
+    line.add(leaf, "a")
+    line.tick()
+    line.once(leaf)
+    target = endpoint("leaf", leaf.database.dsn, "leaf_worker")
+
+    def told() -> tuple[str, str, str]:
+        with Connections(name="test") as sites:
+            source = endpoint("root", root.database.dsn, "root_worker")
+            error = stop_waiting(look(sites, QUEUE, source, [target]), "again")
+        assert error is not None and error.exit_code == 3
+        return error.message, error.detail, error.hint
+
+    continued = "an operator has to continue"
+    pause = "select pgq_node.set_consumer_paused('line', 'leaf_worker', %s)"
+    root.database.execute("insert into a values (1)")
+    line.tick()
+    leaf.database.execute(pause, True)
+    hint = "londiste resume --node leaf; then again"
+    assert told() == (f"{continued} the worker of leaf", "leaf: paused", hint)
+    leaf.database.execute(pause, False)
+    line.once(leaf)
+
+    ticker = "select pgq.set_queue_config('line', 'ticker_paused', %s)"
+    root.database.execute(ticker, "true")
+    leaf.database.execute("update londiste.table_info set merge_state = 'catching-up'")
+    message, detail, hint = told()
+    assert message == f"{continued} the ticker of root"
+    assert detail == "root: parameter ticker_paused of queue line is set"
+    assert hint == "londiste queue config line ticker_paused=no; then again"
+    root.database.execute(ticker, "false")
+    leaf.database.execute("update londiste.table_info set merge_state = 'ok'")
+
+    root.database.execute("insert into a values (2)")
+    line.tick()
+    leaf.database.execute(
+        "select londiste.set_script_state('line', '7.sql', 'failed', 'batch', 'x', null, 1, 'no x')"
+    )
+    leaf.database.execute("select pgq_node.set_consumer_error('line', 'leaf_worker', 'no x')")
+    message, detail, hint = told()
+    assert (message, detail) == (f"{continued} script 7.sql on leaf", "no x")
+    assert "londiste execute retry 7.sql" in hint and hint.endswith("; then again")

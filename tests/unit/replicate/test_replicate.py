@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import stat
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ from londiste.replicate.databases import (
     state_file,
 )
 from londiste.replicate.setup import Selection
-from londiste.replicate.state import NodeState, line, overdue, stop_waiting
+from londiste.replicate.state import Held, NodeState, line, needs_tick, overdue, stop_waiting
 from londiste.replication.patterns import matches
 from londiste.replication.tablesync.stopped import remedy, stored
 
@@ -119,8 +120,10 @@ def test_the_wait_ends_when_every_node_waits_for_an_operator() -> None:
         )
         return TableStatus(table, state, error=error)
 
-    def node(ok: int, *copies: TableStatus, halted: str = "") -> NodeState:
-        return NodeState("b", False, 3, ok, 0, 0, copies=copies, errors=("e",), halted=halted)
+    def node(ok: int, *copies: TableStatus, paused: bool = False) -> NodeState:
+        return NodeState(
+            "b", False, 3, ok, 0, 0, copies=copies, errors=("e",), copies_paused=paused
+        )
 
     root, synced = NodeState("a", True, 3, 3), NodeState("c", False, 3, 3, 0, 0)
     for going in (
@@ -140,9 +143,25 @@ def test_the_wait_ends_when_every_node_waits_for_an_operator() -> None:
         assert error is not None and error.exit_code == 3
         assert error.message == "an operator has to continue the copy of table s.t to b"
         assert (error.detail, error.hint) == ("no key", "create one; then again")
-    halted = stop_waiting([node(3, halted="halted at event 7 of s.t")], "again")
+    waits = Held("the worker of b", "b: halted at event 7 of s.t", "londiste events show")
+    halted = stop_waiting([replace(node(3), held=(waits,))], "again")
     assert halted is not None and halted.hint == "londiste events show; then again"
     assert halted.detail == "b: halted at event 7 of s.t"
+
+
+def test_paused_copies_end_the_wait_when_no_other_table_goes_on() -> None:
+    def node(*states: str | None) -> NodeState:
+        copies = tuple(TableStatus(f"s.t{n}", state) for n, state in enumerate(states))
+        count = len(copies)
+        return NodeState("b", False, count, 0, 0, 0, copies=copies, copies_paused=True)
+
+    error = stop_waiting([node(None, "in-copy")], "again")
+    assert error is not None and error.hint == "londiste copy resume; then again"
+    assert stop_waiting([node(None, "catching-up")], "again") is None
+    # Without a tick the second one does not end, but the rows of the first come yet.
+    assert not needs_tick(node("in-copy", "catching-up"))
+    assert needs_tick(node("catching-up")) and not needs_tick(replace(node("ok"), ok=1))
+    assert not needs_tick(replace(node("catching-up"), ticks=5))
 
 
 def test_an_error_stops_a_copy_if_it_comes_again_and_does_not_pass() -> None:
