@@ -78,7 +78,7 @@ def ddl(
     allow_code -- such functions may be those of the provider, which run with rights of this node.
 
     Raises UnknownTable, UsageError (a table needs objects that are missing and cannot be created,
-    or functions without ``allow_code``).
+    or functions without ``allow_code``, or has a partition that is a foreign table).
     """
     found = read(provider, wanted)
     missing = [name for name in wanted if name not in {table.name for table in found.tables}]
@@ -87,6 +87,8 @@ def ddl(
             f"table {missing[0]} does not exist in {describe_dsn(provider.info.dsn)}",
             hint="create the table on this node, or correct the name",
         )
+    for row in fetch(provider, "foreign_partitions", tables=[name.quoted for name in wanted]):
+        raise partition_refused(row, wanted, describe_dsn(local.info.dsn))
     renamed = {**(known or {}), **wanted}
     names = {renamed.get(t.name, t.name) for t in found.tables}
     names |= {renamed.get(name, name) for name in others(found)}
@@ -179,6 +181,23 @@ def code_refused(parts: Sequence[str], where: str) -> UsageError:
         detail="the worker runs it with its rights when it writes rows; nothing was created",
         hint="check that code, then repeat the command with --allow-code (in the file of a cascade:"
         " allow_code = true in [tables]); or create the tables yourself",
+    )
+
+
+def partition_refused(
+    row: Mapping[str, str], wanted: Mapping[TableName, TableName], where: str
+) -> UsageError:
+    """The error for a partition that is a foreign table.
+
+    row -- of ``sql/queries/foreign_partitions.sql``; wanted -- as in ``ddl``.
+    """
+    dest = next(there for name, there in wanted.items() if name.quoted == row["table_name"])
+    return UsageError(
+        f"table {dest} cannot be created: partition {row['partition']} is a foreign table",
+        detail="--create creates ordinary partitions only, and rows of that one would have none;"
+        " nothing was created",
+        hint=f"create table {dest} in {where} yourself, with a partition for these rows; then"
+        " repeat the command",
     )
 
 

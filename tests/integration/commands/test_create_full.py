@@ -228,6 +228,36 @@ def test_a_partitioned_table_is_created_with_its_partitions(
     assert leaf.db.value(indexes) == root.db.value(indexes) == 4
 
 
+def test_a_partition_that_is_a_foreign_table_is_not_left_out(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    root.db.execute(
+        "create foreign data wrapper w; create server s foreign data wrapper w;"
+        "create table far (id int, k int) partition by range (k)"
+    )
+    assert londiste(root.db, "add-table", "far", "--insert-only").code == 0
+    # With it, the root would have refused the table.
+    root.db.execute(
+        "create foreign table far_1 partition of far for values from (1) to (9) server s"
+    )
+    for create in ("--create", "--create-full"):
+        refused = londiste(leaf.db, "add-table", "far", create)
+        assert refused.code == 2
+        assert "table public.far cannot be created: partition public.far_1 is a" in refused.err
+        assert leaf.db.value("select to_regclass('far')") is None
+    # Rows have a place, or get one by hand.
+    root.db.execute("create table far_d partition of far default")
+    dry = londiste(leaf.db, "add-table", "far", "--create", "--dry-run")
+    assert dry.code == 0 and "far_d" in dry.out
+    root.db.execute("drop table far_d")
+    leaf.db.execute(
+        "create table far (id int, k int) partition by range (k);"
+        "create table far_1 partition of far for values from (1) to (9)"
+    )
+    done = londiste(leaf.db, "add-table", "far", "--create")
+    assert done.code == 0, str(done)
+
+
 def test_code_of_a_created_partition_needs_consent(
     root: Node, leaf: Node, londiste: CommandLine
 ) -> None:
