@@ -286,9 +286,12 @@ class QueueSource:
                 raise no_queue(self.queue, self.consumer, self.dsn) from error
 
     def unregister(self) -> bool:
-        """Unregisters the consumer and deletes its position; False if it was not registered."""
+        """Unregisters the consumer and deletes its position; False if it was not registered.
+
+        Raises StateError while a cooperative consumer of it has an open batch.
+        """
         with self.administering() as conn:
-            return bool(batches.unregister_consumer(conn, self.queue, self.consumer))
+            return bool(coop.unregister_consumer(conn, self.queue, self.consumer))
 
     def tick(self) -> int | None:
         """The last finished tick.  Raises UnknownConsumer."""

@@ -229,7 +229,7 @@ def unregistering(
 ) -> list[QueueChange]:
     """Unregisters consumers, or all consumers of the queue with ``every``.
 
-    close_batch -- of a cooperative consumer whose main consumer stays: see unregistering_worker.
+    close_batch -- of a cooperative consumer: see unregistering_worker.
     """
     find_queue(conn, queue)
     if every:
@@ -237,12 +237,19 @@ def unregistering(
     else:
         found = [find_consumer(conn, queue, name) for name in dict.fromkeys(names)]
     shared = {one.consumer_name: coop.main_of(conn, queue, one.consumer_name) for one in found}
-    return [
-        change
+    workers = [
+        (main, one.consumer_name[len(main) + 1 :], "")
         for one in found
         if (main := shared[one.consumer_name]) and main not in shared
+    ]
+    for name in (name for name, main in shared.items() if not main):
+        again = f"{word(queue)} {'--all' if every else argument(name)}"
+        workers += [(name, worker, again) for worker in coop.workers(conn, queue, name)]
+    return [
+        change
+        for main, worker, again in workers
         for change in unregistering_worker(
-            conn, queue, main, one.consumer_name[len(main) + 1 :], close_batch=close_batch
+            conn, queue, main, worker, close_batch=close_batch, again=again
         )
     ] + [
         QueueChange(
@@ -281,10 +288,17 @@ def registering_worker(
 
 
 def unregistering_worker(
-    conn: Connection, queue: str, consumer: str, worker: str, *, close_batch: bool = False
+    conn: Connection,
+    queue: str,
+    consumer: str,
+    worker: str,
+    *,
+    close_batch: bool = False,
+    again: str = "",
 ) -> list[QueueChange]:
     """Unregisters a cooperative consumer, or all of a consumer for ``*``.
 
+    again -- as in ``coop.require_closed``.
     close_batch -- also with an open batch, whose events are then not delivered; else StateError.
     """
     find_consumer(conn, queue, consumer)
@@ -292,16 +306,9 @@ def unregistering_worker(
     changes = []
     for name in names:
         one = find_consumer(conn, queue, f"{consumer}.{name}")
-        if one.current_batch is not None and not close_batch:
-            raise StateError(
-                f"cooperative consumer {name} has batch {one.current_batch} open",
-                detail="the events of the batch would be lost",
-                hint=(
-                    f"{coop.takeover(f'{consumer}.{name}')}; or lose them: londiste queue"
-                    f" unregister {word(queue)} {argument(consumer)} --sub {argument(name)}"
-                    " --close-batch"
-                ),
-            )
+        if not close_batch:
+            given = again or f"{word(queue)} {argument(consumer)} --sub {argument(name)}"
+            coop.require_closed(conn, queue, consumer, [name], again=given)
         changes.append(
             QueueChange(
                 f"unregister cooperative consumer {name} of consumer {consumer} of queue {queue}"

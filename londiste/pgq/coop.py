@@ -9,12 +9,15 @@ Each batch goes to one worker; batches are finished in any order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.names import argument, word
 from londiste.db.queries import tuples
-from londiste.pgq import batches
+from londiste.errors import StateError
+from londiste.pgq import batches, queues
 from londiste.pgq.types import Batch
 
 
@@ -45,6 +48,35 @@ def unregister_subconsumer(
             int(drop_batch),
         )
     )
+
+
+def unregister_consumer(conn: Connection, queue: str, consumer: str) -> int:
+    """Unregisters a consumer, with its workers if it has some; the number of registrations.
+
+    Raises StateError while a worker has an open batch, whose events nobody would get.
+    """
+    with conn.transaction():
+        require_closed(conn, queue, consumer, workers(conn, queue, consumer), again="")
+        return batches.unregister_consumer(conn, queue, consumer)
+
+
+def require_closed(
+    conn: Connection, queue: str, consumer: str, names: Sequence[str], *, again: str
+) -> None:
+    """Raises StateError if one of these workers has an open batch.
+
+    again -- arguments of the command that loses it, where they are not those of this consumer.
+    """
+    for name in names:
+        for one in queues.get_consumer_info(conn, queue, f"{consumer}.{name}"):
+            if one.current_batch is not None:
+                lose = again or f"{word(queue)} {argument(consumer)}"
+                raise StateError(
+                    f"cooperative consumer {name} has batch {one.current_batch} open",
+                    detail="the events of the batch would be lost",
+                    hint=f"{takeover(one.consumer_name)}; or lose them: londiste queue unregister"
+                    f" {lose} --close-batch",
+                )
 
 
 def next_batch(

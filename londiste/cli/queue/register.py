@@ -110,9 +110,10 @@ def unregister(
     """Drop consumers and their positions, in one transaction.
 
     Cooperative consumers and pending retries of a main consumer are dropped with it.  With --sub,
-    only the named cooperative consumers are dropped, or all of them for *.  One with an open batch
-    requires --close-batch: the events of the batch are not delivered then.  Consumers that the
-    cascade has registered require --allow-resync: its own commands drop them with their node.
+    only the named cooperative consumers are dropped, or all of them for *.  A cooperative consumer
+    with an open batch requires --close-batch, also where it is dropped with its main consumer: the
+    events of the batch are not delivered then.  Consumers that the cascade has registered require
+    --allow-resync: its own commands drop them with their node.
     """
     if bool(names) == every:
         raise BadOption(

@@ -8,7 +8,7 @@ import pytest
 
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError, UnknownConsumer, UnknownQueue
-from londiste.pgq import batches, producer, queues
+from londiste.pgq import batches, coop, producer, queues
 from londiste.pgq.types import Batch
 from tests.fixtures.cluster import Database
 from tests.support.queue_steps import value
@@ -158,6 +158,17 @@ def test_positions_are_moved(conn: Connection) -> None:
     assert positions == {"c": 2, "d": 1}
     assert batches.unregister_consumer(conn, "q", "d") == 1
     assert batches.unregister_consumer(conn, "q", "d") == 0
+
+
+def test_a_consumer_is_not_unregistered_while_a_worker_has_a_batch(conn: Connection) -> None:
+    coop.register_subconsumer(conn, "q", "c", "w")
+    tick(conn)
+    opened = coop.next_batch(conn, "q", "c", "w")
+    assert opened is not None
+    with pytest.raises(StateError, match=f"cooperative consumer w has batch {opened.id} open"):
+        coop.unregister_consumer(conn, "q", "c")
+    coop.finish_batch(conn, opened.id)
+    assert coop.unregister_consumer(conn, "q", "c") == 2
 
 
 def test_a_branch_gets_the_ticks_of_its_provider(conn: Connection) -> None:

@@ -309,15 +309,16 @@ def test_unregistering_a_cooperative_consumer_reports_its_open_batch(
     fill(conn, "one")
     opened = coop.next_batch(conn, "q", "c", "w1")
     assert opened is not None
-    for who in (("c", "--sub", "*"), ("c.w2", "c.w1")):
-        refused = queue("unregister", "q", *who)
-        assert (refused.code, "q c --sub w1 --close-batch" in refused.err) == (3, True)
+    one = "c --sub w1"
+    for who, hint in (("c --sub *", one), ("c.w2 c.w1", one), ("c", "c"), ("--all", "--all")):
+        refused = queue("unregister", "q", *who.split())
+        assert (refused.code, f"q {hint} --close-batch" in refused.err) == (3, True)
     assert queue("unregister", "q", "c", "--sub", "nope").code == 2
     assert sorted(consumers(conn)) == ["c", "c.w1", "c.w2"]
     assert queue("unregister", "q", "c", "--sub", "w2").code == 0
-    done = queue("unregister", "q", "c", "--sub", "*", "--close-batch")
+    done = queue("unregister", "q", "c", "--close-batch")
     assert f"closing its batch {opened.id}" in done.err
-    assert sorted(consumers(conn)) == ["c"]
+    assert consumers(conn) == {}
 
 
 def test_browsing_events_does_not_consume_them(conn: Connection, queue: Queue) -> None:
