@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Mapping
 from typing import TypedDict
 
 import click
@@ -11,14 +11,12 @@ from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.inspect.common import ComparedTable, announce, row
-from londiste.compare import audit
+from londiste.compare import accept, audit
 from londiste.compare import compare as run
 from londiste.compare import context as parties
 from londiste.compare import result as found
 from londiste.db.ddl import literal
-from londiste.errors import InstallError, UsageError
-from londiste.replication import lost_rows
-from londiste.replication import sqlapi as tables_of
+from londiste.errors import UsageError
 from londiste.replication.coverage import Audited
 from londiste.settings import WorkerSettings
 
@@ -123,6 +121,8 @@ def compare(
         with context.process(settings, announced=False) as signals:
             audit.Audit(settings, asked, signals, share=share).run()
         return 0
+    whole = not where and not count_only
+    before = accept.doubts(settings) if whole else {}
     result = run.compare_tables(settings, asked, say=output.message, done=announce)
     if as_json:
         output.as_json(
@@ -138,35 +138,33 @@ def compare(
                 for r in result.tables
             ],
         )
-    if not where and not count_only:
-        _say_how_to_accept(settings, result)
+    _accept(settings, result, before)
     return 0 if result.equal else EXIT_DIFFERENT
 
 
-def _say_how_to_accept(settings: WorkerSettings, result: found.Comparison) -> None:
-    """Names the statement that ends the finding about a rewritten or another table, if it is equal.
+def _accept(
+    settings: WorkerSettings, result: found.Comparison, before: Mapping[str, accept.Doubt]
+) -> None:
+    """Ends the findings about rewritten and other tables that are equal; tells what it cannot end.
 
-    It is not run: the table may have been rewritten again since it was read, and on the root it
-    also says that all other nodes are equal.
+    On the root the finding also says that all other nodes are equal, which nobody has compared.
     """
-    whole = {
-        one.table
-        for one in result.tables
-        if one.equal and not one.skipped_columns and not one.ranges_known
-    }
-    # Before 4.1.0 a node knows none.
-    with contextlib.suppress(InstallError), parties.open_session(settings) as conn:
-        rewritten = tables_of.rewritten_tables(conn, settings.queue_name)
-        marked = dict.fromkeys(rewritten, "was rewritten by DDL")
-        marked |= lost_rows.find(conn, settings.queue_name)
-        for name, what in marked.items():
-            if str(name) in whole:
-                accept = f"{literal(settings.queue_name)}, {literal(str(name))}"
+    for name in sorted(accept.proven(result.tables) & before.keys()):
+        doubt = before[name]
+        given = f"{literal(settings.queue_name)}, {literal(name)}"
+        statement = f"select londiste.accept_rewrite({given})"
+        told = f"table {name} {doubt.what} and is equal"
+        match accept.accept(settings, before, name):
+            case accept.Accepted.CHANGED:
+                output.message(f"table {name} was changed during the comparison: compare it again")
+                continue
+            case accept.Accepted.ENDED:
+                said = f"{told}: the finding of this node has ended"
+                root = f"; on the root, when all other nodes are equal: {statement}"
+            case accept.Accepted.DENIED:
+                said = f"{told}: {statement} on this node ends the finding"
                 root = "; so it does on the root when all other nodes are equal"
-                output.message(
-                    f"table {name} {what} and is equal: select londiste.accept_rewrite({accept}) on"
-                    f" this node ends the finding{root if name in rewritten else ''}"
-                )
+        output.message(f"{said}{root if doubt.rewritten else ''}")
 
 
 def _counts(result: found.TableResult, count_only: bool) -> list[str]:

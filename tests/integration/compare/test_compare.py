@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import psycopg
 import pytest
 
 from londiste.cascade.model import NodeType
-from londiste.compare import checksum, context, repair
+from londiste.compare import accept, checksum, context, repair
 from londiste.compare import compare as run
 from londiste.compare.pause_at_tick import aligned
 from londiste.compare.repair_plan import RepairChange
@@ -230,26 +229,40 @@ def test_a_table_that_is_not_in_step_is_refused(
     assert "error: tables not in sync: public.t is being copied" in done.err
 
 
-def test_an_equal_table_that_ddl_has_rewritten_names_what_ends_the_finding(
+def test_an_equal_table_that_ddl_has_rewritten_ends_the_finding(
     line: Line, pair: tuple[LineNode, LineNode]
 ) -> None:
     leaf = pair[1]
+    found = "select table_name from londiste.rewritten_tables('line')"
     for node in pair:
         node.database.execute("alter table t add column z int default 4")
     for part in (("--where", "id > 1"), ("--count-only",)):
-        assert "accept_rewrite" not in line.run(leaf, "compare", "t", *part).err
+        assert "the finding" not in line.run(leaf, "compare", "t", *part).err
+    assert leaf.database.execute(found)
     done = line.run(leaf, "compare", "t")
     assert done.code == 0
-    statement = re.search(r"select londiste.accept_rewrite\(.*?\)", done.err)
-    assert statement, done.err
-    leaf.database.execute(statement[0])
-    assert not leaf.database.execute("select from londiste.rewritten_tables('line')")
+    assert "was rewritten by DDL and is equal: the finding of this node has ended" in done.err
+    assert not leaf.database.execute(found)
     leaf.database.execute("create table u as table t; alter table u add primary key (id)")
     leaf.database.execute("alter table t rename to old; alter table u rename to t")
     done = line.run(leaf, "compare", "t")
-    assert "is not the table that was copied and is equal: select" in done.err, done.err
-    leaf.database.execute(statement[0])
-    assert "accept_rewrite" not in line.run(leaf, "compare", "t").err
+    assert "is not the table that was copied and is equal: the finding" in done.err, done.err
+    assert "the finding" not in line.run(leaf, "compare", "t").err
+
+    # DDL that comes after the table was read, and a role without the right.
+    for node in pair:
+        node.database.execute("alter table t add column y int default 4")
+    settings = load(WorkerSettings, leaf.config)
+    before = accept.doubts(settings)
+    leaf.database.execute("alter table t alter y type bigint using y + 1")
+    assert accept.accept(settings, before, "public.t") is accept.Accepted.CHANGED
+    before = accept.doubts(settings)
+    leaf.database.execute("grant select on t to pgq_reader")
+    reader = f"{settings.db} options='-c role=pgq_reader'"
+    role = settings.model_copy(update={"db": reader})
+    assert accept.accept(role, before, "public.t") is accept.Accepted.DENIED
+    assert leaf.database.execute(found)
+    assert accept.accept(settings, before, "public.t") is accept.Accepted.ENDED
 
 
 def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, LineNode]) -> None:

@@ -1,0 +1,97 @@
+"""Findings about rows that DDL has changed without events, and their end by a comparison.
+
+The proof is about the table as it was read.  So its shape is kept from before the comparison, and
+compared under a lock that keeps DDL out, in the transaction that ends the finding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from londiste.compare.context import open_session
+from londiste.compare.result import TableResult
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import first, translated
+from londiste.errors import AccessDenied, InstallError, LondisteError
+from londiste.replication import lost_rows
+from londiste.replication import sqlapi as tables
+from londiste.settings import WorkerSettings
+
+
+class Accepted(Enum):
+    """Whether a finding has ended.  DENIED: this role has not the right.  CHANGED: DDL came."""
+
+    ENDED = "ended"
+    DENIED = "denied"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A finding about a table of this node.
+
+    what -- in words; rewritten -- by DDL, which the root may have found, too.
+    shape -- of the table before the comparison.
+    """
+
+    table: TableName
+    dest: TableName
+    what: str
+    rewritten: bool
+    shape: str | None
+
+
+def doubts(settings: WorkerSettings) -> dict[str, Doubt]:
+    """The findings of this node by table; none before 4.1.0."""
+    with contextlib.suppress(InstallError), open_session(settings) as conn:
+        queue = settings.queue_name
+        rewritten = tables.rewritten_tables(conn, queue)
+        marked = dict.fromkeys(rewritten, "was rewritten by DDL") | lost_rows.find(conn, queue)
+        if not marked:
+            return {}
+        dests = {table.name: table.dest for table in tables.get_table_list(conn, queue)}
+        return {
+            str(name): Doubt(name, dests[name], what, name in rewritten, shape(conn, dests[name]))
+            for name, what in marked.items()
+        }
+    return {}
+
+
+def proven(results: Sequence[TableResult]) -> set[str]:
+    """The tables of which every row and column was read now, and is equal.  Pure."""
+    return {
+        one.table
+        for one in results
+        if one.equal and not one.skipped_columns and not one.ranges_known
+    }
+
+
+def accept(settings: WorkerSettings, found: Mapping[str, Doubt], name: str) -> Accepted:
+    """Ends the finding about a table that is equal, if it still is the table that was compared."""
+    with open_session(settings) as conn:
+        doubt = found[name]
+        try:
+            with conn.transaction():
+                # DDL waits for it, and this does not wait for DDL.
+                lock = f"lock table {doubt.dest.quoted} in access share mode nowait"
+                with translated(conn):
+                    conn.execute(lock.encode())
+                if shape(conn, doubt.dest) != doubt.shape:
+                    return Accepted.CHANGED
+                call.ret(conn, "londiste.accept_rewrite", settings.queue_name, name)
+        except AccessDenied:
+            return Accepted.DENIED
+        except LondisteError:
+            return Accepted.CHANGED
+    return Accepted.ENDED
+
+
+def shape(conn: Connection, table: TableName) -> str | None:
+    """The shape of a table; None: it does not exist."""
+    row = first(conn, "table_shape", name=table.quoted)
+    return None if row is None else row[0]
