@@ -9,7 +9,7 @@ import psycopg
 
 import londiste
 from londiste.errors import LondisteError, NodeBusy
-from tests.nemesis.stage import Cast
+from tests.nemesis.cast import Cast
 from tests.nemesis.writer import APP_QUEUE, EVERY
 from tests.support.waiting import wait_for
 

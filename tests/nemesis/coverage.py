@@ -11,8 +11,9 @@ from pathlib import Path
 from londiste.selftest.shapes import SHAPES
 from tests.nemesis.faults import FAULTS
 from tests.nemesis.operations import OPERATIONS
-from tests.nemesis.plan import Plan, plan
+from tests.nemesis.plan import MIGRATING, Plan, plan
 from tests.nemesis.runner import Outcome
+from tests.nemesis.worlds import WORLDS, World
 
 
 @dataclass
@@ -59,9 +60,13 @@ def read(log: Path) -> Covered:
 def _possible() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     pairs = [(o, f) for o in OPERATIONS.names() for f in ["", *FAULTS.names()]]
     shapes = [(s, o) for s in SHAPES for o in OPERATIONS.names()]
-    # Nothing to interrupt; a table without key cannot be repaired; partitions have one form.
+    # Nothing to interrupt, and no world for both; a table without key cannot be repaired;
+    # partitions have one form.
     pairs = [
-        (o, f) for o, f in pairs if not (o in ("traffic", "restart") and FAULTS_OF_COMMANDS & {f})
+        (o, f)
+        for o, f in pairs
+        if not (o in ("traffic", "restart") and FAULTS_OF_COMMANDS & {f})
+        and (not f or any(_fit(o, f, world) for world in WORLDS.values()))
     ]
     shapes = [
         (s, o)
@@ -70,6 +75,11 @@ def _possible() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         and (o != "change-form" or len(SHAPES[s].forms) > 1)
     ]
     return pairs, shapes
+
+
+def _fit(operation: str, fault: str, world: World) -> bool:
+    needs = OPERATIONS[operation].more
+    return needs.migrates <= world.migrates and needs.fits(world) and FAULTS[fault].when(world)
 
 
 FAULTS_OF_COMMANDS = {"kill command", "interrupt command", "command at a step"}
@@ -87,12 +97,16 @@ def directed(cells: list[tuple[str, str, str]], seed: int, lives: int) -> Iterat
     """Lives that have these cells, some in each."""
     for number in range(min(lives, (len(cells) + 2) // 3)):
         wanted = cells[number * 3 : number * 3 + 3]
+        moves = OPERATIONS[wanted[0][1]].more.migrates
         for cell in wanted[1:]:
             # A world has to be possible for all of them.
             if cell[1] in ("switchover", "takeover", "change-provider") or "line" in cell[2]:
                 wanted = [wanted[0]]
                 break
-        yield plan(seed + number, wanted=wanted)
+            if OPERATIONS[cell[1]].more.migrates != moves:
+                wanted = [wanted[0]]
+                break
+        yield plan(seed + number + (MIGRATING if moves else 0), wanted=wanted)
 
 
 def table(covered: Covered) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 
 from londiste.selftest.registry import Registry
+from tests.nemesis.cast import Cast
 from tests.nemesis.plan import Model
-from tests.nemesis.stage import Cast
 from tests.support.lines import Line
 from tests.support.scenarios.forks import Fork
 
@@ -40,29 +40,30 @@ def _any_node(model: Model, chance: random.Random) -> How:
     return {"node": chance.choice([model.root, *model.subscribers(), *model.world.others()])}
 
 
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 @FAULTS.add("kill worker", weight=3, draw=_subscriber)
 @contextlib.contextmanager
 def kill_worker(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
-    worker = cast.places[how["node"]].worker
-    if worker is not None:
-        worker.send(signal.SIGKILL)
+    _signal(cast.workers(how["node"]), signal.SIGKILL)
     yield
 
 
 @FAULTS.add("kill copy", weight=2)
 @contextlib.contextmanager
 def kill_copy(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
-    for pid in cast.copies():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    _signal(cast.copies(), signal.SIGKILL)
     yield
 
 
 @FAULTS.add("kill ticker")
 @contextlib.contextmanager
 def kill_ticker(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
-    if cast.ticker is not None:
-        cast.ticker.send(signal.SIGKILL)
+    _signal(cast.tickers(), signal.SIGKILL)
     yield
 
 
@@ -109,25 +110,19 @@ def cancel_backends(cast: Cast, how: How, command: Fork | None) -> Iterator[None
 @contextlib.contextmanager
 def stop_worker(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
     """SIGSTOP."""
-    worker = cast.places[how["node"]].worker
-    if worker is None:
-        yield
-        return
-    worker.send(signal.SIGSTOP)
+    workers = cast.workers(how["node"])
+    _signal(workers, signal.SIGSTOP)
     yield
-    worker.send(signal.SIGCONT)
+    _signal(workers, signal.SIGCONT)
 
 
 @FAULTS.add("stop ticker")
 @contextlib.contextmanager
 def stop_ticker(cast: Cast, how: How, command: Fork | None) -> Iterator[None]:
-    ticker = cast.ticker
-    if ticker is None:
-        yield
-        return
-    ticker.send(signal.SIGSTOP)
+    tickers = cast.tickers()
+    _signal(tickers, signal.SIGSTOP)
     yield
-    ticker.send(signal.SIGCONT)
+    _signal(tickers, signal.SIGCONT)
 
 
 @FAULTS.add("two workers", draw=_subscriber)

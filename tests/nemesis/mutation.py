@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.nemesis.defects import DEFECTS
 from tests.nemesis.operations import OPERATIONS
-from tests.nemesis.plan import NEWER, plan
+from tests.nemesis.plan import MIGRATING, NEWER, plan
 from tests.nemesis.runner import live
 from tests.nemesis.stage import Stage
 
@@ -25,8 +25,8 @@ def run(stage: Stage, names: Sequence[str], lives: int, seed: int, log: Path) ->
         wanted = [(defect.shape, defect.operation, defect.fault)]
         began = time.monotonic()
         found = None
-        newer = bool(defect.operation) and OPERATIONS[defect.operation].more.newer
-        first = seed + (NEWER if newer else 0)
+        needs = OPERATIONS[defect.operation or "traffic"].more
+        first = seed + (MIGRATING if needs.migrates else NEWER if needs.newer else 0)
         for number in range(lives):
             directed = number % 2 == 0
             one = plan(

@@ -20,6 +20,8 @@ Step = dict[str, Any]
 
 #: Lives from this number on have the newer kinds too; the plans of those before it never change.
 NEWER = 2000
+#: Lives from this number on are migrations of a database to another server.
+MIGRATING = 3000
 
 
 @dataclass
@@ -46,6 +48,8 @@ class Model:
     merged: bool = False
     #: Events are removed soon after all nodes have them.
     rotates: bool = False
+    #: Of a database: not begun, in step, over; empty in all other worlds.
+    migration: str = ""
 
     def count(self, what: str) -> int:
         """1, 2, 3 …: for names that are used once."""
@@ -112,8 +116,17 @@ class Plan:
         world = copy.deepcopy(WORLDS[self.world])
         tables = [Table(number, SHAPES[name], "nemesis") for number, name in enumerate(self.shapes)]
         root = next(n for n, up in world.providers.items() if up is None)
-        replicated: dict[str, set[int]] = {node: set() for node in world.providers}
-        return Model(world, tables, root, replicated, rotates=self.more["rotate"])
+        # A migration has all tables.
+        numbers = [t.number for t in tables if world.migrates]
+        replicated: dict[str, set[int]] = {node: set(numbers) for node in world.providers}
+        return Model(
+            world,
+            tables,
+            root,
+            replicated,
+            rotates=self.more["rotate"],
+            migration="not begun" if world.migrates else "",
+        )
 
 
 def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int = 0) -> Plan:
@@ -127,7 +140,8 @@ def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int =
 
     chance = random.Random(f"nemesis {life}")
     newer = life >= NEWER
-    worlds = [w for w in WORLDS.values() if newer or not w.newer]
+    among = [w for w in WORLDS.values() if w.migrates == (life >= MIGRATING)]
+    worlds = [w for w in among if newer or not w.newer]
     names = [w for w in worlds if not wanted or w.name != "same server"]
     world = chance.choices(names, [w.weight for w in names])[0]
     for _, operation, fault in wanted:
@@ -136,7 +150,7 @@ def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int =
                 not fault or FAULTS[fault].when(world)
             ):
                 break
-            world = chance.choice(list(WORLDS.values()))
+            world = chance.choice(among)
     if newer and not wanted:
         wanted = _theme(world, chance, OPERATIONS, FAULTS)
     weights = [s.weight for s in SHAPES.values()]
@@ -157,10 +171,10 @@ def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int =
         more["settings"]["obfuscator_key"] = f"hush7secret key {life}"
     made = Plan(life, world.name, more, shapes, work, [])
     model = made.model()
-    count = steps or chance.randint(2, 4)
+    count = steps or chance.randint(2, 4) + bool(model.migration)
     directed = list(wanted)
     for _ in range(40):
-        if len(made.steps) >= count and not directed:
+        if (len(made.steps) >= count and not directed) or model.migration == "over":
             break
         step = _step(model, chance, OPERATIONS, FAULTS, directed, newer=newer)
         OPERATIONS[step["do"]].more.apply(model, step["args"])
@@ -170,13 +184,25 @@ def plan(life: int, *, wanted: Sequence[tuple[str, str, str]] = (), steps: int =
 
 def _theme(world: World, chance: random.Random, operations: Any, faults: Any) -> Sequence[Any]:
     """One of the newer kinds, which need more than chance: a lost root, or tables of some shape."""
-    able = [k for k in operations if k.more.newer and k.more.fits(world)]
+    able = [
+        k
+        for k in operations
+        if (k.more.migrates if world.migrates else k.more.newer) and k.more.fits(world)
+    ]
     if chance.random() < 0.3:
         return ()
     kind = chance.choice(able)
     shape = chance.choice(kind.more.shapes) if kind.more.shapes else ""
     fault = faults.choose(chance, world).name if chance.random() < 0.7 else ""
     return [(shape, kind.name, fault)]
+
+
+def _before(kind: Any, model: Model, operations: Any) -> str:
+    """The operation that is possible now, and leads to what this one needs; empty: none."""
+    name: str = kind.more.after
+    while name and not operations[name].when(model):
+        name = operations[name].more.after
+    return name
 
 
 def _step(
@@ -200,8 +226,8 @@ def _step(
             directed.pop(0)
             able = [n for n in numbers if n in kind.more.numbers(model)]
             number = able[0] if able and shape else None
-        elif not shape and kind.more.after and operations[kind.more.after].when(model):
-            operation, fault = kind.more.after, None
+        elif (not shape or model.migration) and (before := _before(kind, model, operations)):
+            operation, fault = before, None
         elif shape and kind.name != "add-table" and model.free() == []:
             directed.pop(0)
             operation = fault = None
@@ -213,6 +239,10 @@ def _step(
                 directed.pop(0)
                 operation, number = None, None
     among = None if newer else [k.name for k in operations if not k.more.newer]
+    if model.migration:
+        # Nothing but it is possible at first.
+        among = [k.name for k in operations if k.more.migrates]
+        among += ["traffic"] if model.migration == "in step" else []
     kind = operations[operation] if operation else operations.choose(chance, model, among=among)
     args = kind.draw(model, chance)
     if "trigger" in args and directed and operations[directed[0][1]].more.newer:

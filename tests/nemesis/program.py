@@ -76,7 +76,8 @@ def main() -> None:
         from tests.nemesis import defects
 
         defects.plant(defect)
-    if "worker" in sys.argv and sys.platform == "linux":
+    # What is forked for a migration may be a worker, whose copies are forked in turn.
+    while {"worker", "migrate"} & set(sys.argv) and sys.platform == "linux":
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         gc.freeze()
         if os.fork() == 0:
@@ -85,6 +86,7 @@ def main() -> None:
         else:
             theirs.close()
             child.subprocess = _Forker(ours)  # type: ignore[attr-defined]
+            break
     from londiste.cli import main as londiste
 
     londiste()

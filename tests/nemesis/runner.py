@@ -16,10 +16,11 @@ import psycopg
 
 from tests.nemesis import validators
 from tests.nemesis.app_queue import AppConsumer
+from tests.nemesis.cast import TICKS, Cast
 from tests.nemesis.faults import FAULTS
-from tests.nemesis.operations import OPERATIONS, lost_root, merging, tables
+from tests.nemesis.operations import OPERATIONS, lost_root, merging, migrating, tables
 from tests.nemesis.plan import Model, Plan, Step
-from tests.nemesis.stage import TICKS, Cast, Stage
+from tests.nemesis.stage import Stage
 from tests.nemesis.watcher import Watcher
 from tests.nemesis.writer import Writer
 from tests.support.scenarios.forks import Fork
@@ -64,6 +65,8 @@ class Life:
             plan.more["pause"],
         )
         self.parts = merging.Parts(cast, plan.life) if model.world.merges else None
+        self.migration = migrating.Migration(cast) if model.world.migrates else None
+        self.writer.queue = self.migration is None
         self.watchers: list[Watcher] = []
         self.consumers: list[AppConsumer] = []
         #: Node -> eras of the writer in which it was the root.
@@ -84,12 +87,14 @@ class Life:
     def live(self) -> None:
         """From the beginning to the end.  Raises AssertionError at the first thing wrong."""
         for table in self.model.tables:
-            for node in self.model.world.providers:
+            for node in self.model.world.providers if self.migration is None else ["old"]:
                 with psycopg.connect(self.cast.places[node].dsn, autocommit=True) as conn:
                     conn.execute(table.ddl(subscriber=node != self.model.root).encode())
         self.writer.tables = self.model.tables
-        before = {n: validators.structure(self.cast, n) for n in self.model.subscribers()}
-        nodes = list(self.model.world.providers)
+        before, nodes = {}, []
+        if self.migration is None:
+            before = {n: validators.structure(self.cast, n) for n in self.model.subscribers()}
+            nodes = list(self.model.world.providers)
         self.watchers = [Watcher(self.cast, n, self) for n in nodes]
         self.consumers = [
             AppConsumer(self.cast, n) for n in nodes if n not in self.model.world.leaves
@@ -98,6 +103,8 @@ class Life:
         self.writer.start()
         if self.parts is not None:
             self.parts.start()
+        if self.migration is not None:
+            self.migration.start()
         for thread in (*self.watchers, *self.consumers):
             thread.start()
         try:
@@ -112,14 +119,17 @@ class Life:
                 self.parts.stop()
             self.writer.calm = True
             self.writer.allowed = {"LD100"} if self.model.compatible else set()
+            if self.migration is not None:
+                return self.migration.end(self)
             validators.compare_agrees(self)
             self._stop()
             validators.at_the_end(self, before)
         finally:
             for thread in (*self.watchers, *self.consumers):
                 thread.stop()
-            if self.parts is not None:
-                self.parts.stop()
+            for other in (self.parts, self.migration):
+                if other is not None:
+                    other.stop()
             self.outcome.committed = self.writer.committed
             self.outcome.looks = sum(w.looks for w in self.watchers)
             self.outcome.work = dict(self.writer.kinds)
@@ -137,7 +147,7 @@ class Life:
         new_root = step["do"] in ("switchover", "takeover") and args["to"] != self.model.root
         if step["do"] == "takeover" and step["how"].get("node") == self.model.root:
             step = {**step, "how": {**step["how"], "node": args["to"]}}
-        self.writer.calm = step["do"] in ("compare", "repair")
+        self.writer.calm = step["do"] in ("compare", "repair") or kind.more.migrates
         todo = kind.run(self.model, args)
         fault = FAULTS[step["fault"]] if step["fault"] else None
         at = step["at"] % max(1, len(todo))
@@ -149,8 +159,10 @@ class Life:
         for number in numbers:
             shape = self.model.table(number).shape.name
             self.outcome.shape_operation.append((shape, step["do"]))
-        disturbs = new_root or (
-            fault is not None and fault.name in ("immediate stop", "end backends")
+        disturbs = (
+            new_root
+            or kind.more.migrates
+            or (fault is not None and fault.name in ("immediate stop", "end backends"))
         )
         self.writer.allowed = {"LD102", "LD101", "57P01", "55000"} if disturbs else set()
         if self.model.compatible or "trigger" in args:
@@ -167,7 +179,7 @@ class Life:
             if self._next[0] is not None:
                 self._traffic(*self._next)
         if new_root:
-            self._another_root(lambda: kind.more.apply(self.model, args))
+            self.another_root(lambda: kind.more.apply(self.model, args))
         else:
             kind.more.apply(self.model, args)
 
@@ -215,7 +227,8 @@ class Life:
         self.watchers.append(watcher)
         watcher.start()
 
-    def _another_root(self, apply: Callable[[], None]) -> None:
+    def another_root(self, apply: Callable[[], None]) -> None:
+        """Applications write to another node from now on."""
         with self.writer.held():
             apply()
             self.writer.moved()
@@ -294,20 +307,33 @@ class Life:
             self.pass_time(0.5)
         raise AssertionError(f"again and again:\n{fork}")
 
+    def stays(self, *words: str) -> None:
+        """Begins a command that stays, under the fault of the step if it is to meet it."""
+        (fault, step), self._next = self._next, (None, {})
+        told = f" [{fault.name}]" if fault else ""
+        self.note(f"stays: londiste migrate {' '.join(words)}{told}")
+        self._begun(lambda **env: self.cast.stay(*words, **env), fault, step)
+        self._revive()
+
     def _disturbed(self, node: str, words: list[str], fault: Any, step: Step) -> Fork:
         """Runs a command; the fault comes in the midst of it, and ends before it or later."""
+        return self._until_end(
+            self._begun(lambda **env: self.cast.command(node, *words, **env), fault, step)
+        )
+
+    def _begun(self, start: Callable[..., Fork], fault: Any, step: Step) -> Fork:
         env = {}
         if fault is not None and fault.more == "environment":
             env = {"LONDISTE_CRASH": f"plan.before-step:{step['how']['step']}"}
         with contextlib.ExitStack() as stack:
             if fault is not None and fault.more == "before":
                 stack.enter_context(fault.run(self.cast, step["how"], None))
-            fork = self.cast.command(node, *words, **env)
+            fork = start(**env)
             if fault is not None and fault.more is None:
                 self._pass_or_end(fork, step["after"])
                 stack.enter_context(fault.run(self.cast, step["how"], fork))
                 self.pass_time(step["for"])
-        return self._until_end(fork)
+        return fork
 
     def _pass_or_end(self, fork: Fork, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -323,6 +349,8 @@ class Life:
         with self.writer.held():
             self.note("  applications are held")
             assert not self.writer.wrong, self.writer.wrong[:3]
+            if self.model.migration in ("not begun", "over"):
+                return
             validators.settle(self, where)
             self.note("  settled")
         if self.parts is not None and self.model.merged:

@@ -7,10 +7,8 @@ node, and cloned for each life, which takes a moment.
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,49 +26,21 @@ from londiste.replication.commands import add_table
 from londiste.replication.commands.registry_sync import CopyRegistry
 from londiste.replication.model import TableOptions
 from tests.fixtures.cluster import SETTINGS, Database, create_database, memory_directory
+from tests.nemesis.cast import QUEUE, Cast, Place
 from tests.nemesis.worlds import MERGING, SOURCE, World
 from tests.nemesis.writer import ALWAYS, APP_QUEUE, SCHEMA
 from tests.support.lines import Line
-from tests.support.scenarios.forks import Fork, Forks
-from tests.support.scenarios.processes import Processes
 from tests.support.servers import ready_files
 from tests.support.servers.authority import Authority
 from tests.support.servers.pooler import Pooler
 from tests.support.servers.small_disk import SmallDisk
 
-QUEUE = "nemesis"
 #: The other queue of a world that merges, and the table of which each has a part.
 SECOND = "second"
 PART = "nemesis.part"
-#: Its ticks; those of the application's queue have the same numbers.
-TICKS = (
-    "(select t.* from pgq.tick t join pgq.queue q on q.queue_id = t.tick_queue"
-    f" where q.queue_name = '{QUEUE}')"
-)
 #: Owns the tables of a world without superusers.
 OWNER = "nemesis_owner"
-#: In every connection string of a settings file; no output may contain it.
-SECRET = "hush7secret"
-_PROGRAM = "tests.nemesis.program"
 _PART_SCHEMA = f"create table {PART} (part text, id int, v text, primary key (part, id))"
-
-
-@dataclass
-class Place:
-    """The database of a node, and the processes that serve it.
-
-    dsn -- of programs and applications; the database's own is that of a superuser.
-    """
-
-    name: str
-    database: Database
-    dsn: str
-    location: str
-    pooler: Pooler | None = None
-    queue: str = QUEUE
-    config: Path = field(default_factory=Path)
-    worker: Fork | None = None
-    env: dict[str, str] = field(default_factory=dict)
 
 
 class Stage:
@@ -126,20 +96,23 @@ class Stage:
                 self._again(world, place.database)
             if place.pooler is not None:
                 place.pooler.up()
+            place.worker = None
         directory = self.directory / f"life{number}"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         cast = Cast(directory, self.servers, places, line, more)
         cast.disk = self.disk if world.small_disk else None
+        cast.migrates = world.migrates
         cast.write_settings()
-        if cast.defect:
+        if cast.defect and not world.migrates:
             from tests.nemesis import defects
 
             for place in places.values():
                 with psycopg.connect(place.database.dsn, autocommit=True) as conn:
                     defects.change(cast.defect, conn)
         try:
-            cast.start_all()
+            if not world.migrates:
+                cast.start_all()
             yield cast
         finally:
             if line is not None:
@@ -150,7 +123,14 @@ class Stage:
         places: dict[str, Place] = {}
         line = None
         for name, provider in world.providers.items():
-            database = create_database(self._server(world.servers[name]), pgq=True)
+            database = create_database(self._server(world.servers[name]), pgq=not world.migrates)
+            if world.migrates:
+                places[name] = Place(name, database, database.dsn, database.dsn)
+                if provider is None:
+                    database.execute(SCHEMA)
+                    line = Line(database.dsn) if world.line else None
+                    places[name].location = line.dsn if line is not None else database.dsn
+                continue
             pooler, dsn = None, _owned(database) if world.owner else database.dsn
             if world.pooler and Pooler.program() is not None:
                 pooler, dsn = self._pooled(database, tls=world.tls)
@@ -274,171 +254,3 @@ def _make_node(world: World, places: dict[str, Place], name: str) -> None:
         execute(add_table.plan(sites, dsn, QUEUE, keyed, options).steps, sites)
         options = TableOptions(expect_sync=kind is not NodeType.ROOT, insert_only=True)
         execute(add_table.plan(sites, dsn, QUEUE, ["nemesis.ledger"], options).steps, sites)
-
-
-class Cast:
-    """The nodes and processes of one life."""
-
-    def __init__(
-        self,
-        directory: Path,
-        servers: dict[str, Cluster],
-        places: dict[str, Place],
-        line: Line | None,
-        more: dict[str, Any],
-    ) -> None:
-        self.directory, self.servers, self.places = directory, servers, places
-        self.line, self.more = line, more
-        self.processes = Processes(directory)
-        self.forks = Forks(self.processes)
-        self.ticker: Fork | None = None
-        self.defect = more.get("defect", "")
-        self.commands: list[Fork] = []
-        self.closed = False
-        self.disk: SmallDisk | None = None
-        #: Of the life: all of them, replicated or not.
-        self.tables: list[Any] = []
-        #: Workers that another one has replaced.
-        self.doubles: list[Fork] = []
-
-    def write_settings(self) -> None:
-        for place in self.places.values():
-            place.env = {}
-            place.config = self.directory / f"{place.name}.toml"
-            keys = {
-                "db": conninfo.make_conninfo(place.dsn, password=SECRET),
-                "queue_name": place.queue,
-                "job_name": f"{place.name}_worker",
-                "engine": "local",
-                "poll_interval": 0.1,
-                "max_retry_delay": 0.3,
-                "local_wm_publish_period": 1,
-                "global_wm_publish_period": 1,
-                "response_timeout": 2,
-                **self.more.get("settings", {}),
-            }
-            _write(place.config, "londiste", keys)
-        given = dict.fromkeys(p.dsn for p in self.places.values())
-        dsns = [conninfo.make_conninfo(dsn, password=SECRET) for dsn in given]
-        keys = {
-            "databases": dsns,
-            "ticker_period": self.more.get("tick", 0.1),
-            "max_retry_delay": 0.3,
-            **({"maint_period": 0.5} if self.more.get("rotate") else {}),
-        }
-        _write(self.directory / "ticker.toml", "ticker", keys)
-        if self.more.get("rotate"):
-            for place in self.places.values():
-                place.database.execute("update pgq.queue set queue_rotation_period = '2 seconds'")
-
-    # -- processes -------------------------------------------------------------------------
-
-    def environment(self) -> dict[str, str]:
-        return {"NEMESIS_DEFECT": self.defect} if self.defect else {}
-
-    def start_ticker(self) -> None:
-        self.ticker = self.forks.start(
-            self.directory / "ticker.toml", "ticker", program=_PROGRAM, **self.environment()
-        )
-
-    def start_worker(self, name: str, **env: str) -> None:
-        place = self.places[name]
-        place.worker = self.forks.start(
-            place.config, "worker", program=_PROGRAM, **self.environment(), **env
-        )
-
-    def start_all(self) -> None:
-        self.start_ticker()
-        for name in self.places:
-            self.start_worker(name)
-
-    def daemons(self) -> dict[str, Fork]:
-        found = {p.name: p.worker for p in self.places.values() if p.worker is not None}
-        return {**found, **({"ticker": self.ticker} if self.ticker is not None else {})}
-
-    def revive(self) -> list[str]:
-        """Starts the daemons that a signal has ended; what those that ended otherwise said."""
-        wrong = []
-        for name, fork in self.daemons().items():
-            code = fork.code()
-            if code is None:
-                continue
-            if self.doubles and _met_another(fork):
-                # ``end_doubles`` starts it.
-                continue
-            if code >= 0:
-                wrong.append(f"{name} ended by itself with {code}: {fork.err[-1500:]}")
-            self.start_ticker() if name == "ticker" else self.start_worker(name)
-        return wrong
-
-    def end_doubles(self) -> None:
-        """A worker that was replaced has to end by itself, or to wait; or it was quicker."""
-        for fork in self.doubles:
-            fork.send(9)
-            fork.wait(30)
-        if self.doubles:
-            for name, fork in self.daemons().items():
-                if _met_another(fork):
-                    self.start_worker(name)
-        self.doubles.clear()
-
-    def command(self, node: str, *argv: str, **env: str) -> Fork:
-        """Starts a command."""
-        fork = self.forks.start(
-            self.places[node].config, *argv, program=_PROGRAM, **self.environment(), **env
-        )
-        self.commands.append(fork)
-        return fork
-
-    def copies(self) -> list[int]:
-        """Processes that copy."""
-        return self.processes.find("copy")
-
-    def close_database(self, node: str) -> None:
-        """Nobody can connect to the database of a node, and nobody is connected."""
-        database = self.places[node].database
-        with psycopg.connect(database.cluster.dsn("postgres"), autocommit=True) as conn:
-            conn.execute(f"alter database {database.name} allow_connections false".encode())
-            conn.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s",
-                [database.name],
-            )
-
-    def open_database(self, node: str) -> None:
-        """It answers again."""
-        database = self.places[node].database
-        with psycopg.connect(database.cluster.dsn("postgres"), autocommit=True) as conn:
-            conn.execute(f"alter database {database.name} allow_connections true".encode())
-
-    def close(self) -> list[str]:
-        """Ends all processes; what was left of them."""
-        if self.closed:
-            return []
-        self.closed = True
-        for fork in self.daemons().values():
-            fork.send(9)
-        self.end_doubles()
-        self.forks.close()
-        return self.processes.close()
-
-    def value(self, node: str, statement: str, *parameters: Any) -> Any:
-        return self.places[node].database.value(statement, *parameters)
-
-    def rows(self, node: str, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        return self.places[node].database.execute(statement, *parameters)
-
-    def connect(self, node: str, **more: Any) -> psycopg.Connection[Any]:
-        return psycopg.connect(
-            self.places[node].database.dsn, autocommit=True, connect_timeout=5, **more
-        )
-
-
-def _met_another(fork: Fork) -> bool:
-    """Whether a worker ended because another one works for its node."""
-    return fork.code() == 3 and "another worker runs" in fork.err
-
-
-def _write(path: Path, section: str, keys: dict[str, Any]) -> None:
-    lines = [f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in keys.items()]
-    path.write_text(f"[{section}]\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    path.chmod(0o600)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.nemesis import coverage, mutation
-from tests.nemesis.plan import NEWER, plan
+from tests.nemesis.plan import MIGRATING, NEWER, plan
 from tests.nemesis.runner import live
 from tests.nemesis.stage import Stage
 
@@ -56,7 +56,14 @@ def test_a_life_with_a_lost_root_that_returns(stage: Stage, tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("first", [*range(1000, 1500, 50), *range(NEWER, NEWER + 250, 50)])
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(1000, 1500, 50),
+        *range(NEWER, NEWER + 250, 50),
+        *range(MIGRATING, MIGRATING + 100, 50),
+    ],
+)
 def test_hundreds_of_lives(stage: Stage, tmp_path: Path, first: int) -> None:
     _run(stage, range(first, first + 50), tmp_path / "log")
 

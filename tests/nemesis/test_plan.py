@@ -12,7 +12,7 @@ from londiste.selftest.work import WORK
 from tests.nemesis import coverage
 from tests.nemesis.faults import FAULTS, NEWER_FAULTS
 from tests.nemesis.operations import OPERATIONS
-from tests.nemesis.plan import NEWER, Plan, plan
+from tests.nemesis.plan import MIGRATING, NEWER, Plan, plan
 from tests.nemesis.runner import Outcome
 from tests.nemesis.shrink import shrunk, smaller
 from tests.nemesis.worlds import WORLDS
@@ -36,8 +36,26 @@ def test_newer_kinds_leave_the_earlier_numbers_as_they_are() -> None:
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "e5c1f42df1c243b1"
 
 
+def test_lives_from_3000_on_are_migrations_and_leave_the_earlier_ones_as_they_are() -> None:
+    for number in range(MIGRATING, MIGRATING + 100):
+        one = plan(number)
+        assert WORLDS[one.world].migrates
+        does = [step["do"] for step in one.steps]
+        assert does[0] == "migrate" and "migrate" not in does[1:]
+        assert all(OPERATIONS[do].more.migrates or do == "traffic" for do in does)
+        ends = [n for n, do in enumerate(does) if do in ("migrate finish", "migrate abandon")]
+        assert ends in ([], [len(does) - 1])
+    text = json.dumps(
+        [plan(number).as_json() for number in range(NEWER, NEWER + 100)], sort_keys=True
+    )
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "2d344e7b5f0a74c5"
+
+
 def test_every_kind_is_in_some_plan() -> None:
-    plans = [plan(number) for number in [*range(400), *range(NEWER, NEWER + 400)]]
+    plans = [
+        plan(number)
+        for number in [*range(400), *range(NEWER, NEWER + 400), *range(MIGRATING, MIGRATING + 100)]
+    ]
     steps = [step for one in plans for step in one.steps]
     assert {step["do"] for step in steps} == set(OPERATIONS.names())
     assert {step["fault"] for step in steps} == {None, *FAULTS.names()}
@@ -46,7 +64,7 @@ def test_every_kind_is_in_some_plan() -> None:
 
 
 def test_every_step_is_possible_where_it_stands() -> None:
-    for number in [*range(200), *range(NEWER, NEWER + 200)]:
+    for number in [*range(200), *range(NEWER, NEWER + 200), *range(MIGRATING, MIGRATING + 200)]:
         one = plan(number)
         model = one.model()
         for step in one.steps:
@@ -65,10 +83,12 @@ def test_a_directed_plan_has_what_is_wanted() -> None:
         ("", "traffic", "deaf line"),
         ("wholerow", "add-table", ""),
         ("", "return", "kill command"),
+        ("", "migrate back", "kill all"),
     ]:
         shape, operation, fault = wanted
         for number in range(5):
-            one = plan(number, wanted=[wanted])
+            first = MIGRATING if OPERATIONS[operation].more.migrates else 0
+            one = plan(first + number, wanted=[wanted])
             found = [
                 step
                 for step in one.steps

@@ -16,7 +16,7 @@ import psycopg
 
 from londiste.selftest import rows
 from londiste.selftest.shapes import MARK
-from tests.nemesis.stage import QUEUE, SECRET, TICKS, Cast
+from tests.nemesis.cast import QUEUE, SECRET, TICKS, Cast
 from tests.nemesis.watcher import POSITION
 from tests.nemesis.writer import ALWAYS
 from tests.support.scenarios.forks import Fork
@@ -223,7 +223,7 @@ def structure(cast: Cast, node: str) -> set[tuple[Any, ...]]:
     return set(cast.rows(node, _STRUCTURE))
 
 
-_LEFT = {
+LEFT = {
     "a session": "select application_name, state, query from pg_stat_activity"
     " where datname = current_database() and application_name like 'londiste%'",
     "an advisory lock": "select classid, objid from pg_locks l join pg_database d"
@@ -264,20 +264,25 @@ def at_the_end(life: Any, before: dict[str, set[tuple[Any, ...]]]) -> None:
             f"{name} ended with {code} when told to:\n{tail(fork.err)}"
         )
     for node in life.model.world.providers:
-        for what, statement in _LEFT.items():
-
-            def gone(node: str = node, statement: str = statement) -> bool:
-                return not cast.rows(node, statement)
-
-            try:
-                wait_for(gone, timeout=10, what=f"no {what.partition(' ')[2]} left on {node}")
-            except AssertionError as error:
-                raise AssertionError(f"{error}: {cast.rows(node, statement)}") from None
+        nothing_left(cast, node, LEFT)
     for node, had in before.items():
         missing = had - structure(cast, node)
         gone_tables = {"ledger"}
         assert not {m for m in missing if m[1] not in gone_tables}, f"lost on {node}: {missing}"
     outputs(cast)
+
+
+def nothing_left(cast: Cast, node: str, left: dict[str, str]) -> None:
+    """None of these statements finds anything, after a moment."""
+    for what, statement in left.items():
+
+        def gone(statement: str = statement) -> bool:
+            return not cast.rows(node, statement)
+
+        try:
+            wait_for(gone, timeout=10, what=f"no {what.partition(' ')[2]} left on {node}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {cast.rows(node, statement)}") from None
 
 
 def _consumers(life: Any) -> None:

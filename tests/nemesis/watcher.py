@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from tests.nemesis.stage import QUEUE, TICKS, Cast
+from tests.nemesis.cast import QUEUE, TICKS, Cast
 from tests.nemesis.writer import ALWAYS, TOTAL
 
 POSITION = (

@@ -27,6 +27,7 @@ class World:
     pooler -- programs and applications connect through a pooler, if there is one on this machine.
     tls -- the pooler speaks TLS, and its certificate is checked.
     merges -- the leaf merges the part of another root, too; it has a second node for that.
+    migrates -- the old database migrates to the new one, which is empty: no node is there yet.
     small_disk -- the databases are on a disk that can be filled, if this host mounts file systems.
     newer -- only lives with the newer kinds have it.
     """
@@ -43,6 +44,7 @@ class World:
     newer: bool = False
     merges: bool = False
     small_disk: bool = False
+    migrates: bool = False
     draw: Callable[[random.Random], dict[str, Any]] = _settings
 
     def others(self) -> tuple[str, ...]:
@@ -79,3 +81,6 @@ _world(
 )
 _world("merge leaf", {"root": None, "leaf": "root"}, "AB", weight=4, merges=True, newer=True)
 _world("small disk", {"root": None, "leaf": "root"}, "AB", weight=2, small_disk=True, newer=True)
+_world("migrate", {"old": None, "new": "old"}, "AB", weight=2, migrates=True)
+_world("upgrade", {"old": None, "new": "old"}, "CB", weight=2, migrates=True)
+_world("migrate by line", {"old": None, "new": "old"}, "AB", weight=2, migrates=True, line=True)

@@ -79,6 +79,8 @@ class Writer:
         self.calm = False
         #: SQLSTATEs that are no fault while something happens to the root.
         self.allowed: set[str] = set()
+        #: Whether the database has a queue of the application.
+        self.queue = True
         self._dsn = dsn
         self._seed = seed
         self._kinds = list(kinds)
@@ -193,7 +195,7 @@ class Writer:
             "insert into nemesis.ledger values (%s, %s, txid_current())", [self._n, self.era]
         )
         conn.execute("insert into nemesis.token values (%s, 'qz7value')", [self._n])
-        if self._n % EVERY == 0:
+        if self.queue and self._n % EVERY == 0:
             conn.execute("select pgq.insert_event(%s, 'n', %s)", [APP_QUEUE, str(self._n)])
 
     def _end(self, conn: psycopg.Connection[Any], how: str | None, chance: random.Random) -> None:

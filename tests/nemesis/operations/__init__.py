@@ -7,7 +7,24 @@ hand, given the cast.
 
 from __future__ import annotations
 
-from tests.nemesis.operations import lost_root, merging, nodes, restoring, subsets, tables
+from tests.nemesis.operations import (
+    lost_root,
+    merging,
+    migrating,
+    nodes,
+    restoring,
+    subsets,
+    tables,
+)
 from tests.nemesis.operations.change import OPERATIONS
 
-__all__ = ["OPERATIONS", "lost_root", "merging", "nodes", "restoring", "subsets", "tables"]
+__all__ = [
+    "OPERATIONS",
+    "lost_root",
+    "merging",
+    "migrating",
+    "nodes",
+    "restoring",
+    "subsets",
+    "tables",
+]

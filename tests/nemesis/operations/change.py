@@ -23,6 +23,7 @@ class Change:
     apply -- follows it in the model; numbers -- tables that it can be given.
     fits -- whether it is possible in a world at all.
     newer -- only lives with the newer kinds have it.
+    migrates -- only lives whose database migrates have it.
     after -- the operation that makes it possible.
     shapes -- those of the tables that it needs; empty: any, or none.
     """
@@ -31,6 +32,7 @@ class Change:
     numbers: Callable[[Model], list[int]] = Model.everywhere
     fits: Callable[[World], bool] = lambda world: True
     newer: bool = False
+    migrates: bool = False
     after: str = ""
     shapes: tuple[str, ...] = ()
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.nemesis import validators
+from tests.nemesis.cast import QUEUE, TICKS, Cast
 from tests.nemesis.operations.change import OPERATIONS, Args, Change, has_branch
 from tests.nemesis.plan import Model
-from tests.nemesis.stage import QUEUE, TICKS, Cast
 from tests.nemesis.writer import Writer
 from tests.support.waiting import wait_for
 

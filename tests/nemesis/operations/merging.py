@@ -15,9 +15,10 @@ from typing import Any
 
 import psycopg
 
+from tests.nemesis.cast import QUEUE, Cast
 from tests.nemesis.operations.change import OPERATIONS, Args, Change, Words
 from tests.nemesis.plan import Model
-from tests.nemesis.stage import PART, QUEUE, SECOND, Cast
+from tests.nemesis.stage import PART, SECOND
 from tests.nemesis.worlds import MERGING, SOURCE
 from tests.support.waiting import wait_for
 

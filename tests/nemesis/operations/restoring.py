@@ -12,10 +12,11 @@ import psycopg
 
 from londiste.embedded.postgres import Cluster
 from tests.nemesis import validators
+from tests.nemesis.cast import TICKS, Cast
 from tests.nemesis.operations.change import OPERATIONS, Args, Change, has_branch
 from tests.nemesis.operations.nodes import stop_worker
 from tests.nemesis.plan import Model
-from tests.nemesis.stage import PART, TICKS, Cast
+from tests.nemesis.stage import PART
 from tests.nemesis.worlds import SOURCE, World
 from tests.support.waiting import wait_for
 

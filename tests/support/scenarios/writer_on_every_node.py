@@ -107,8 +107,15 @@ class Everywhere:
             first = min(t for t, node, _ in self._accepted if node == new)
         return first - last
 
+    def _may_begin(self, name: str, database: Database) -> bool:
+        try:
+            return bool(database.value(self._once[name]))
+        except psycopg.OperationalError:
+            # Its server is away.
+            return False
+
     def _run(self, name: str, database: Database) -> None:
-        while name in self._once and not database.value(self._once[name]):
+        while name in self._once and not self._may_begin(name, database):
             if self._stop.wait(0.05):
                 return
         n = self._first - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.nemesis.planting import in_sql
+from tests.nemesis.defects.planting import in_sql
 
 _EXECUTE_START = "londiste.execute_start(text, text, text, boolean, text)"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from tests.nemesis.planting import defect
+from tests.nemesis.defects.planting import defect
 
 
 @defect("position outside the transaction", "P1", operation="traffic", fault="kill worker")

@@ -12,9 +12,10 @@ from typing import Any
 import psycopg
 
 # They register themselves.
-from tests.nemesis import defects_in_program as defects_in_program
-from tests.nemesis import defects_in_sql as defects_in_sql
-from tests.nemesis.planting import DEFECTS as DEFECTS
+from tests.nemesis.defects import in_migrations as in_migrations
+from tests.nemesis.defects import in_program as in_program
+from tests.nemesis.defects import in_sql as in_sql
+from tests.nemesis.defects.planting import DEFECTS as DEFECTS
 
 
 def plant(name: str) -> None:
