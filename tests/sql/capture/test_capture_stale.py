@@ -247,6 +247,18 @@ def test_a_capture_without_triggers_is_that_of_a_dropped_table_only_if_there_is_
 
 
 @FORMS
+def test_the_quotes_of_a_session_are_no_change_of_a_table(app: Session, form: str) -> None:
+    stale = "select * from londiste.stale_captures('q')"
+    capture(app, form)
+    app.execute("set quote_all_identifiers = on")
+    assert app.execute(stale).fetchall() == []
+    app.execute("alter table t add column w text")
+    assert app.execute("select londiste.refresh_capture('q', 't')").fetchone() == (True,)
+    app.execute("reset quote_all_identifiers")
+    assert app.execute(stale).fetchall() == []
+
+
+@FORMS
 def test_a_key_with_a_new_index_leaves_the_capture_as_it_is(app: Session, form: str) -> None:
     app.execute('create table "o\'dd (\\)" (id int4 primary key, v text)')
     app.execute("select londiste.create_capture('q', 'o''dd (\\)', array['form=' || %s])", [form])

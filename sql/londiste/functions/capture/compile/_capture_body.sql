@@ -4,6 +4,7 @@ language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set quote_all_identifiers = off
 as $$
 /*
  * Returns the body of the function that captures a table, in the capture mode that fits the table.
