@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from londiste.daemon.loghandlers import open_log
 from londiste.errors import BadOption, LondisteError, NodeBusy, StateError, TransientError
@@ -40,7 +41,7 @@ class PidFile:
         """
         patience = 5
         while self._file is None:
-            file = _open(self.path)
+            file = _open(self.path, os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -51,7 +52,7 @@ class PidFile:
                     time.sleep(0.01)
                     continue
                 raise NodeBusy(
-                    f"already running with process id {_pid_of(self.path) or '?'}",
+                    f"already running with process id {running(self.path) or '?'}",
                     detail=f"pid file {self.path}",
                     hint="stop it first: -s",
                 ) from None
@@ -94,18 +95,33 @@ class PidFile:
 
 def running(path: Path) -> int | None:
     """Process id of the running owner of a pid file; None if there is none."""
+    owner = _owner(path)
+    return None if owner is None else owner.pid
+
+
+class _Owner(NamedTuple):
+    """Who holds a pid file, and why it gets no signal: another user could name any process."""
+
+    pid: int | None
+    doubt: str
+
+
+def _owner(path: Path) -> _Owner | None:
+    """The running owner of a pid file: all is of one opened file, whose path may change."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = _open(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise BadOption(
-            f"pidfile {path}: {error.strerror}", hint="correct the setting pidfile"
-        ) from None
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _pid_of(path)
+        pid, held = _pid_of(file), os.fstat(file)
+        doubt = ""
+        if pid is not None and held.st_uid != _user_of(pid):
+            doubt = f"belongs to another user than process {pid}"
+        elif held.st_nlink > 1:
+            doubt = f"is a second name of the file of process {pid}"
+        return _Owner(pid, doubt)
     finally:
         os.close(file)
     return None
@@ -117,17 +133,18 @@ def send(path: Path, number: signal.Signals, *, absent: str = "start it: -d") ->
     absent -- the hint when no process has the file.
     Raises StateError if no process has the file, LondisteError without the right to signal it.
     """
-    pid = running(path)
-    if pid is None:
+    owner = _owner(path)
+    if owner is None or owner.pid is None:
         raise StateError(
             "daemon is not running",
             detail=f"pid file {path} "
             + ("is stale: its process has died" if path.exists() else "does not exist"),
             hint=absent,
         )
-    if not _is_of_user(path, pid):
+    pid = owner.pid
+    if owner.doubt:
         raise StateError(
-            f"pid file {path} belongs to another user than process {pid}",
+            f"pid file {path} {owner.doubt}",
             detail="no signal was sent",
             hint="choose a pid file in a directory that no other user may write",
         )
@@ -257,10 +274,16 @@ def _append(logfile: Path) -> int:
         ) from None
 
 
-def _open(path: Path) -> int:
+def _open(path: Path, flags: int) -> int:
+    """Opens the file itself: a link may lead to that of another process.
+
+    Raises FileNotFoundError, BadOption.
+    """
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not flags & os.O_CREAT:
+            raise
         reason = "is a symbolic link" if error.errno == errno.ELOOP else error.strerror
         raise BadOption(f"pidfile {path}: {reason}", hint="correct the setting pidfile") from None
 
@@ -274,25 +297,21 @@ def _is_at(path: Path, file: int) -> bool:
     return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
 
-def _is_of_user(path: Path, pid: int) -> bool:
-    """Whether a pid file belongs to the user of the process: others could name any process."""
+def _user_of(pid: int) -> int:
+    """The user of a process."""
     try:
-        user = Path(f"/proc/{pid}").stat().st_uid
+        return Path(f"/proc/{pid}").stat().st_uid
     except OSError:
         # No /proc here, or the process has just ended.
-        user = os.geteuid()
-    try:
-        return path.stat().st_uid == user
-    except FileNotFoundError:
-        return True
+        return os.geteuid()
 
 
-def _pid_of(path: Path) -> int | None:
+def _pid_of(file: int) -> int | None:
     """The number in the file; its owner writes it right after taking the lock."""
     deadline = time.monotonic() + 1
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
-            return int(path.read_text())
+            return int(os.pread(file, 32, 0))
         time.sleep(0.01)
     return None
 

@@ -67,6 +67,19 @@ def test_a_file_of_another_user_leads_to_no_signal(tmp_path: Path) -> None:
         assert other.returncode == 0
 
 
+def test_a_link_to_the_file_of_another_process_leads_to_no_signal(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    with PidFile(other):
+        link = tmp_path / "pid"
+        link.symlink_to(other)
+        with pytest.raises(BadOption, match="is a symbolic link"):
+            pidfile.send(link, signal.SIGCONT)
+        link.unlink()
+        link.hardlink_to(other)
+        with pytest.raises(StateError, match="is a second name of the file"):
+            pidfile.send(link, signal.SIGCONT)
+
+
 def test_a_file_left_by_a_killed_process_does_not_stop_the_next(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     program = (
