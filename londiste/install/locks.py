@@ -1,8 +1,8 @@
-"""Locks of an installer: all of them before its first change, without blocking applications.
+"""Locks of many tables: all of them before the first change, without blocking applications.
 
-Programs write and read queues during an upgrade.  They wait behind a lock that an installer waits
-for, and a lock that it holds while it waits for another one could end in a deadlock, in which the
-server may choose the application as the victim.
+Programs write and read queues during an upgrade, and tables while their node is dropped.  They wait
+behind a lock that this program waits for, and a lock that it holds while it waits for another one
+could end in a deadlock, in which the server may choose the application as the victim.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import timedelta
 from psycopg import sql
 
 from londiste.db.connection import Connection
+from londiste.db.names import TableName
 
 #: Seconds for which an installer tries to get its locks.
 PATIENCE = 60.0
@@ -44,7 +45,11 @@ begin
                 select from pg_trigger as t
                 join pg_proc as p on p.oid = t.tgfoid
                 join pg_namespace as f on f.oid = p.pronamespace
-                where t.tgrelid = c.oid and f.nspname = any ({schemas})));
+                where t.tgrelid = c.oid and f.nspname = any ({schemas}))
+            or has_table_privilege(c.oid, 'update') and c.oid in (
+                select coalesce(p.relid, to_regclass(x.name))
+                from unnest({tables}) as x(name)
+                left join lateral pg_partition_tree(to_regclass(x.name)) as p on true));
     while v_tables is not null loop
         begin
             v_held := null;
@@ -98,20 +103,36 @@ $londiste$;
 """
 
 
-def statement(schemas: Sequence[str], *, triggers: bool = False) -> sql.Composed:
+def statement(
+    schemas: Sequence[str],
+    *,
+    triggers: bool = False,
+    tables: Sequence[TableName] = (),
+    patience: float = PATIENCE,
+) -> sql.Composed:
     """The statement that ``take`` executes, for a script."""
+    quoted = [sql.Literal(sql.Identifier(*name).as_string()) for name in tables]
     return sql.SQL(_TAKE).format(
-        patience=sql.Literal(timedelta(seconds=PATIENCE)),
+        patience=sql.Literal(timedelta(seconds=patience)),
         schemas=sql.SQL("array[{}]::name[]").format(sql.SQL(", ").join(map(sql.Literal, schemas))),
         triggers=sql.Literal(triggers),
+        tables=sql.SQL("array[{}]::text[]").format(sql.SQL(", ").join(quoted)),
     )
 
 
-def take(conn: Connection, schemas: Sequence[str], *, triggers: bool = False) -> None:
+def take(
+    conn: Connection,
+    schemas: Sequence[str],
+    *,
+    triggers: bool = False,
+    tables: Sequence[TableName] = (),
+    patience: float = PATIENCE,
+) -> None:
     """Locks the tables of these schemas in the current transaction; those of events are not.
 
     triggers -- also the tables with triggers of these schemas, if the role may lock them.
+    tables -- also these, with their partitions; those that do not exist are left out.
 
-    Raises psycopg.errors.LockNotAvailable when a table stays locked for ``PATIENCE`` seconds.
+    Raises psycopg.errors.LockNotAvailable when a table stays locked for ``patience`` seconds.
     """
-    conn.execute(statement(schemas, triggers=triggers))
+    conn.execute(statement(schemas, triggers=triggers, tables=tables, patience=patience))

@@ -44,6 +44,13 @@ def stop_copies(conn: Connection, queue: str) -> None:
         fetch(conn, "cancel_table_work", schema=dest.schema, name=dest.name)
 
 
+def tables(conn: Connection, queue: str) -> list[TableName]:
+    """The tables of a node."""
+    if not _is_there(conn):
+        return []
+    return [TableName.parse(row["dest"]) for row in fetch(conn, "tables_of_node", queue=queue)]
+
+
 def release_tables(conn: Connection, queue: str) -> list[ReleasedKey]:
     """Restores what the copies of a node have dropped, in the open transaction.
 
