@@ -210,7 +210,7 @@ class Cast:
 
     def command(self, node: str, *argv: str, **env: str) -> Fork:
         """Starts a command."""
-        migrates = argv[0] == "migrate"
+        migrates = "migrate" in argv
         config = self.directory / "move.toml" if migrates else self.places[node].config
         fork = self.forks.start(config, *argv, program=_PROGRAM, **self.environment(), **env)
         self.commands.append(fork)

@@ -154,9 +154,11 @@ def abandon(model: Model, args: Args) -> list[Any]:
 
 
 def _end(*words: str) -> list[Any]:
+    # An application of one thread keeps a transaction open while its next one waits for a lock.
+    words = ("--set", "lock_timeout=60", "migrate", *words)
     return [
         lambda life: life.migration.ending(life),
-        ("old", ["migrate", *words]),
+        ("old", list(words)),
         lambda life: life.migration.over(life),
     ]
 
