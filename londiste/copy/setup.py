@@ -16,11 +16,12 @@ from londiste.db.catalog import Column
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.errors import InstallError, StateError, Superseded, UnknownTable, UsageError
+from londiste.handlers.base import ALL
 from londiste.pgq import batches, queues
 from londiste.replication import lost_rows
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.tablesync import child_rows, states
+from londiste.replication.tablesync import copy_source, states
 from londiste.replication.tablesync.states import By, InCopy, TableSyncSnapshot
 
 log = logging.getLogger(__name__)
@@ -30,10 +31,19 @@ def source_table(sides: CopySessions) -> TableName | None:
     """The table on the provider; None while the provider's own copy is not complete."""
     for found in tables.get_table_list(sides.provider, sides.queue):
         if found.name == sides.name:
-            refused = child_rows.copy_refusal(sides.provider, sides.queue, found, sides.source_node)
+            if not found.local:
+                return None
+            mine = sides.table()
+            refused = copy_source.copy_refusal(
+                sides.provider,
+                sides.queue,
+                found,
+                sides.source_node,
+                ALL if mine is None else mine.wants,
+            )
             if refused is not None:
                 raise refused
-            ready = found.local and states.from_text(found.state) == states.Ok()
+            ready = states.from_text(found.state) == states.Ok()
             return found.dest if ready else None
     return None
 
@@ -91,7 +101,7 @@ def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]
         if found.local
         and states.from_text(found.state) == states.Ok()
         # Its own copy says why it cannot be read.
-        and not child_rows.has_some(provider, found, root=root)
+        and copy_source.readable(provider, found, root=root)
     }
 
 

@@ -220,7 +220,7 @@ def _below(
         if options.copy_node:
             theirs_now = tables.get_table(origin, node.queue, table)
         elif not force and not options.expect_sync and wants.stored:
-            registry_sync.require_kept(provider, node, table, theirs_now)
+            registry_sync.require_kept(provider, node, table, theirs_now, wants)
         dest = options.dest or table
         create = False
         here = looks.of(dsn, dest)

@@ -115,7 +115,7 @@ def plan(
             )
         if again:
             filter_checks.refuse_shared(sites, node, dsn, name, table.dest, wants)
-            copy_source.require_rows(sites.at, sites.reach, node, table)
+            copy_source.require_rows(sites.at, sites.reach, node, table, wants)
         if again and not wants.whole:
             provider = sites.reach(node.provider_location, node.provider)
             theirs = tables.get_table(sites.at(provider), queue, name)

@@ -15,6 +15,7 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.errors import StateError, TransientError
+from londiste.handlers.base import TableRules
 from londiste.orchestration.connections import Connections
 from londiste.pgq import browse
 from londiste.replication import sqlapi as tables
@@ -22,7 +23,7 @@ from londiste.replication.commands import merged_tables
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.registration_filter import ALL, RegistrationFilter
-from londiste.replication.tablesync import child_rows
+from londiste.replication.tablesync import copy_source
 
 
 @dataclass(frozen=True)
@@ -133,11 +134,15 @@ class CopyRegistry:
 
 
 def require_kept(
-    provider: Connection, node: NodeInfo, table: TableName, theirs: ReplicatedTable | None
+    provider: Connection,
+    node: NodeInfo,
+    table: TableName,
+    theirs: ReplicatedTable | None,
+    mine: TableRules,
 ) -> None:
     """Raises StateError if the provider of ``node`` does not store the table's rows.
 
-    theirs -- its registration on the provider.
+    theirs -- its registration on the provider.  mine -- its rules on the node.
     """
     if theirs is None or not theirs.local:
         raise StateError(
@@ -146,13 +151,14 @@ def require_kept(
             hint=f"on node {node.provider}: londiste add-table {argument(table)}; or, if this node"
             " already has the rows: --expect-sync",
         )
-    refused = child_rows.refusal(
+    refused = copy_source.refusal(
         provider,
         node.queue,
         theirs,
         node.provider,
         "copy from the nearest node that has the rows: --find-copy-node; or, if this node already"
         " has them: --expect-sync",
+        mine,
     )
     if refused is not None:
         raise refused

@@ -73,7 +73,8 @@ def plan(
                 hint=f"londiste change-handler {argument(name)}",
             )
         copied_rows.require_known(local, queue, mine[name])
-        copy_source.require_rows(sites.at, sites.reach, node, mine[name], copy_node)
+        rules = mine[name].wants
+        copy_source.require_rows(sites.at, sites.reach, node, mine[name], rules, copy_node)
     steps: list[Step] = [
         Resync(node.name, dsn, queue, name, copy_mode, copy_node, mine[name].dest)
         for name in picked.chosen

@@ -35,6 +35,7 @@ def held_above(sites: Connections, queue: str, provider_dsn: str) -> Mapping[Tab
                     detail="this process cannot know the rows that it forwards",
                     hint="add the module of its handler to handler_modules here, too",
                 ) from error
-            if holds != ALL:
+            # Without rows of its own, or with a handler for events, it forwards all unchanged.
+            if holds != ALL and holds.stored and holds.events is None:
                 found[table.name] = holds.of(found.get(table.name, ALL))
         dsn = sites.reach(info.provider_location, info.provider)

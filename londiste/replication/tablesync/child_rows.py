@@ -6,13 +6,11 @@ child tables decide, whatever the node is.
 
 from __future__ import annotations
 
-from londiste.cascade import sqlapi as nodes
 from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.ddl import literal
-from londiste.db.names import TableName, argument, quote
+from londiste.db.names import TableName, quote
 from londiste.db.queries import fetch, tuples
-from londiste.errors import StateError
 from londiste.replication.model import ReplicatedTable, decode_attrs
 
 
@@ -43,31 +41,6 @@ def unreferable(conn: Connection) -> frozenset[TableName]:
         if table.in_children and (row["children"] or not row["root"]):
             found.add(name)
     return frozenset(found)
-
-
-def refusal(
-    conn: Connection, queue: str, table: ReplicatedTable, node: str, hint: str
-) -> StateError | None:
-    """Why node ``node`` cannot be the source of a copy of the table; None where it can.
-
-    hint -- how to copy from a node above it.
-    """
-    root = nodes.is_root_node(conn, queue) if table.in_children else False
-    if not has_some(conn, table, root=root):
-        return None
-    return StateError(
-        f"table {table.name} of node {node} has its rows in partitions",
-        detail=f"its handler there is {table.attrs.get('handler')}; a copy reads the table itself",
-        hint=collect(conn, table, node) if root else hint,
-    )
-
-
-def copy_refusal(
-    conn: Connection, queue: str, table: ReplicatedTable, node: str
-) -> StateError | None:
-    """The ``refusal`` of a table that is to be copied again."""
-    hint = f"londiste resync {argument(table.name)} --find-copy-node"
-    return refusal(conn, queue, table, node, hint)
 
 
 def collect(conn: Connection, table: ReplicatedTable, node: str) -> str:

@@ -7,19 +7,23 @@ compared with ticks of its source node, and is spent before the hand-over.
 
 A copy may not pass a branch that filters or masks the table: its events contain only its rows, and
 the nodes below must not get others.
+
+A branch whose handler processes events forwards them unchanged.  Where its own rows are others than
+those of its events, a copy of them would be wrong from the next event on: the rows are further up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.errors import BadOption, NodeUnreachable, StateError
-from londiste.handlers.base import TableRules
+from londiste.handlers.base import ALL, TableRules
+from londiste.handlers.table_rules import HANDLER
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import ReplicatedTable
@@ -45,25 +49,86 @@ def with_copy_node(attrs: Mapping[str, str], node: str) -> dict[str, str]:
     return {**attrs, ATTR: node} if node else dict(attrs)
 
 
-def _kept(
-    conn: Connection, table: ReplicatedTable | None, node: str, root: bool
-) -> TableRules | None:
-    """The rules of a table on a node with this registration; None: a copy finds no rows there.
+def unlike(theirs: TableRules, mine: TableRules = ALL) -> str:
+    """Pure: why rows of a branch are not those of the events that it forwards; '' where they are.
+
+    theirs -- the rules of the branch.  mine -- those of the node that copies.
+    """
+    if not theirs.stored:
+        return "it stores no rows"
+    if theirs.ignore_truncate and not mine.ignore_truncate:
+        return "it keeps rows after a TRUNCATE"
+    if theirs.events is None:
+        return ""
+    same = replace(theirs, ignore_truncate=False).whole and not theirs.renamed
+    return theirs.incomparable or ("" if same else "it excludes columns or rows")
+
+
+def rules_of(table: ReplicatedTable, node: str) -> TableRules:
+    """The rules of a table of node ``node``.
 
     Raises StateError for a handler that is not known to this process.
     """
-    if table is None or not table.local:
-        return None
     try:
-        holds = table.holds
+        return table.holds
     except BadOption as error:
         raise StateError(
             f"table {table.name} of node {node}: {error.message}",
             detail="this process cannot know whether the node has all rows",
             hint="add the module of its handler to handler_modules here, too",
         ) from error
-    unread = child_rows.has_some(conn, table, root=root)
-    return holds if holds.stored and not unread else None
+
+
+def readable(conn: Connection, table: ReplicatedTable, *, root: bool) -> bool:
+    """Whether a copy of a table of this node finds the rows of its events."""
+    if child_rows.has_some(conn, table, root=root):
+        return False
+    try:
+        # Handlers have no effect on the rows of a root.
+        return root or not unlike(table.holds)
+    except BadOption:
+        return False
+
+
+def refusal(
+    conn: Connection,
+    queue: str,
+    table: ReplicatedTable,
+    node: str,
+    hint: str,
+    mine: TableRules = ALL,
+) -> StateError | None:
+    """Why node ``node`` cannot be the source of a copy of the table; None where it can.
+
+    hint -- how to copy from a node above it.  mine -- the rules of the node that copies.
+    """
+    if not table.attrs:
+        return None
+    root = nodes.is_root_node(conn, queue)
+    handler = table.attrs.get(HANDLER)
+    if child_rows.has_some(conn, table, root=root):
+        return StateError(
+            f"table {table.name} of node {node} has its rows in partitions",
+            detail=f"its handler there is {handler}; a copy reads the table itself",
+            hint=child_rows.collect(conn, table, node) if root else hint,
+        )
+    why = "" if root else unlike(rules_of(table, node), mine)
+    if not why:
+        return None
+    return StateError(
+        f"table {table.name} of node {node} has other rows than its events: {why}",
+        detail=f"its handler there is {handler}; nodes below get all events, and a copy of these"
+        " rows would not match them",
+        hint=hint,
+    )
+
+
+def copy_refusal(
+    conn: Connection, queue: str, table: ReplicatedTable, node: str, mine: TableRules = ALL
+) -> StateError | None:
+    """The ``refusal`` of a table that is to be copied again."""
+    hint = f"londiste resync {argument(table.name)} --find-copy-node"
+    return refusal(conn, queue, table, node, hint, mine)
 
 
 def find(
@@ -94,10 +159,13 @@ def find(
             )
         passed.append(info.name)
         known = tables.get_table(at(dsn), queue, table)
-        kept = _kept(at(dsn), known, info.name, info.type is NodeType.ROOT)
-        less = kept is not None and holds_less(kept)
+        less, has = False, False
+        if known is not None and known.local:
+            rules, root = rules_of(known, info.name), info.type is NodeType.ROOT
+            less = rules.stored and holds_less(rules)
+            has = rules.stored and readable(at(dsn), known, root=root)
         if wanted in (ANY, info.name):
-            if known is not None and kept is not None and (kept.whole or less):
+            if known is not None and has:
                 return CopySource(info.name, dsn, known.dest)
             if wanted == info.name:
                 raise StateError(
@@ -122,11 +190,12 @@ def require_rows(
     reach: Callable[[str], str],
     node: NodeInfo,
     table: ReplicatedTable,
+    mine: TableRules,
     wanted: str = "",
 ) -> None:
     """Raises StateError where another copy of a table of ``node`` would find no rows.
 
-    at, reach -- as in ``find``.
+    at, reach -- as in ``find``.  mine -- the rules of the table from now on.
     wanted -- its source from now on.  '': the one that it has, which need not respond now.
     """
     source = wanted or table.attrs.get(ATTR, "")
@@ -140,7 +209,9 @@ def require_rows(
         if wanted:
             raise
         return
-    refused = child_rows.copy_refusal(conn, node.queue, theirs, node.provider) if theirs else None
+    if theirs is None or not theirs.local:
+        return
+    refused = copy_refusal(conn, node.queue, theirs, node.provider, mine)
     if refused is not None:
         raise refused
 

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.replication.forwarding.upstream_filters import held_above
 from tests.fixtures.cascade import CommandLine, Nodes
 from tests.fixtures.line import QUEUE, Line, LineNode
 
@@ -151,3 +152,52 @@ def test_a_node_that_cannot_be_copied_from_is_refused(
     assert "create table public.a and add table public.a (copy_node=root)" in answer.out
     assert other.db.value("select count(*) from londiste.table_info where local") == 0
     assert QUEUE
+
+
+DISPATCH = ("--handler", "dispatch", "--handler-arg", "table_mode=direct", "--handler-arg")
+OTHER_ROWS = [
+    ((*DISPATCH, "event_types=I"), "it writes I events only"),
+    ((*DISPATCH, "row_mode=keep_all"), "it stores every version of a row"),
+    ((*DISPATCH, "skip_fields=v"), "excludes columns"),
+    (("--handler", "nop"), "stores no rows"),
+]
+
+
+def test_a_branch_whose_rows_are_not_those_of_its_events_is_no_source(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    leaf = nodes_of.below(branch, "leaf")
+    for node in (root, branch, leaf):
+        node.db.execute(SCHEMA)
+    assert londiste(root.db, "add-table", "a").code == 0
+    ok = "update londiste.table_info set merge_state = 'ok'"
+    where = "select table_attrs from londiste.table_info"
+    # The branch keeps its rows: the leaf is added and copied from it.
+    for options in ((), (*DISPATCH, "row_mode=keep_latest")):
+        assert londiste(branch.db, "add-table", "a", *options).code == 0
+        branch.db.execute(ok)
+        assert londiste(leaf.db, "add-table", "a").code == 0
+        assert londiste(leaf.db, "remove-table", "a").code == 0
+        assert londiste(branch.db, "remove-table", "a").code == 0
+    for options, why in OTHER_ROWS:
+        assert londiste(branch.db, "add-table", "a", *options).code == 0
+        branch.db.execute(ok)
+        # Its events go through it unchanged.
+        assert not held_above(nodes_of.sites, "q", branch.dsn)
+        refused = londiste(leaf.db, "add-table", "a")
+        assert refused.code == 3 and why in refused.err, str(refused)
+        assert "--find-copy-node" in refused.err
+        assert londiste(leaf.db, "add-table", "a", "--copy-node", "branch").code == 3
+        assert londiste(leaf.db, "add-table", "a", "--expect-sync").code == 0
+        leaf.db.execute(ok)
+        refused = londiste(leaf.db, "resync", "a")
+        assert refused.code == 3 and why in refused.err, str(refused)
+        assert "hint: londiste resync public.a --find-copy-node" in refused.err
+        assert leaf.db.value("select merge_state from londiste.table_info") == "ok"
+        assert londiste(leaf.db, "change-handler", "a", "--where", "id > 1").code == 3
+        assert londiste(leaf.db, "resync", "a", "--find-copy-node").code == 0
+        assert leaf.db.value(where) == "copy_node=%3F"
+        assert londiste(leaf.db, "remove-table", "a").code == 0
+        assert londiste(branch.db, "remove-table", "a").code == 0

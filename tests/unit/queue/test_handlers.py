@@ -15,6 +15,7 @@ from londiste.handlers import registry
 from londiste.handlers.base import ALL, Handler, TableRules, literal, option
 from londiste.handlers.table_rules import HandlerAttrs, wants
 from londiste.replication.model import decode_attrs, encode_attrs
+from londiste.replication.tablesync.copy_source import unlike
 
 
 def test_no_handler_wants_everything() -> None:
@@ -137,3 +138,28 @@ def test_a_module_that_brings_none_is_refused(
 def test_texts_are_quoted_for_sql() -> None:
     assert literal("it's") == "'it''s'"
     assert literal("a\\'b") == "E'a\\\\''b'"
+
+
+@pytest.mark.parametrize(
+    ("handler", "why"),
+    [
+        ("", ""),
+        ("shard(key=id&nr=0&count=4)", ""),
+        ("multimaster(timefield=at)", ""),
+        ("dispatch(table_mode=direct&row_mode=keep_latest)", ""),
+        ("dispatch(table_mode=direct&fields=a)", "columns"),
+        ("dispatch(table_mode=direct&fields=a:b)", "other names"),
+        ("dispatch(table_mode=direct&event_types=I,U)", "I, U events only"),
+        ("dispatch(table_mode=direct&ignore_truncate=1)", "TRUNCATE"),
+        ("dispatch", "partitions"),
+        ("applyfn(func_name=app.f)", "function"),
+        ("nop", "no rows"),
+        ("qsplitter(queue=q)", "no rows"),
+        ("londiste(ignore_truncate=1)", "TRUNCATE"),
+    ],
+)
+def test_only_a_branch_with_the_rows_of_its_events_is_copied_from(handler: str, why: str) -> None:
+    found = unlike(wants({"handler": handler}))
+    assert why in found and bool(found) == bool(why)
+    there = wants({"handler": "londiste(ignore_truncate=1)"})
+    assert unlike(wants({"handler": handler}), there) == ("" if why == "TRUNCATE" else found)
