@@ -198,12 +198,12 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "Add the table on the root, or londiste remove-table TABLE.",
     ),
     "sequence": (
-        "A sequence of a replicated table is not replicated.",
+        "A column of a replicated table takes its values from a sequence that is not replicated.",
         "londiste add-seq SEQUENCE on the root, then on the other nodes.",
     ),
     "sequence-not-kept": (
         "The node does not replicate a sequence of its provider.",
-        "londiste add-seq SEQUENCE.",
+        "londiste add-seq --create SEQUENCE.",
     ),
     "drift": (
         "The audit (compare --continuous) has found rows that differ from the root's.",

@@ -173,7 +173,7 @@ class TableOptions:
     whole_row -- admit them with UPDATE and DELETE, which match a row by all its columns.
     copy_mode -- snapshot or resumable: copy mode; empty and auto: by size and key.
     choice -- handler, row filter, columns, and the conflict policy.
-    sequences -- also replicate those of serial and identity columns.
+    sequences -- also replicate those of its columns: serial, identity, and named by defaults.
     copy_node -- copy from this node; ``?``: from the nearest node upstream that has the rows.
     merge -- merge_all: all queues whose leaves are here fill the table; no_merge: this one alone.
     max_parallel_copy -- how many of them copy at a time.

@@ -4,7 +4,7 @@
  * %(schemas)s, %(names)s -- arrays, unquoted; tables that are not there are not in the result.
  * owner; mine: this role has its rights.
  * nullable: columns that may be NULL, in table order.
- * sequences: of the columns, those that have a name in a queue and that this role may read.
+ * sequences: of serial and identity columns, and those that defaults name, if they have a name in a queue and that this role may read.
  */
 select
     n.nspname as schema,
@@ -30,18 +30,30 @@ select
     )::text[] as nullable,
     array(
         select sn.nspname || '.' || s.relname
-        from pg_catalog.pg_depend d
-        join pg_catalog.pg_class s on s.oid = d.objid and s.relkind = 'S'
+        from (
+            select d.objid as seq, d.refobjsubid as num
+            from pg_catalog.pg_depend d
+            where d.refclassid = 'pg_catalog.pg_class'::regclass
+                and d.refobjid = c.oid
+                and d.refobjsubid > 0
+                and d.classid = 'pg_catalog.pg_class'::regclass
+                and d.deptype in ('a', 'i')
+            union all
+            select d.refobjid, e.adnum
+            from pg_catalog.pg_attrdef e
+            join pg_catalog.pg_depend d
+                on d.classid = 'pg_catalog.pg_attrdef'::regclass
+                and d.objid = e.oid
+                and d.refclassid = 'pg_catalog.pg_class'::regclass
+            where e.adrelid = c.oid
+        ) f
+        join pg_catalog.pg_class s on s.oid = f.seq and s.relkind = 'S'
         join pg_catalog.pg_namespace sn on sn.oid = s.relnamespace
-        where d.refclassid = 'pg_catalog.pg_class'::regclass
-            and d.refobjid = c.oid
-            and d.refobjsubid > 0
-            and d.classid = 'pg_catalog.pg_class'::regclass
-            and d.deptype in ('a', 'i')
-            and pg_catalog.strpos(sn.nspname, '.') = 0
+        where pg_catalog.strpos(sn.nspname, '.') = 0
             -- The planner asks in any order; the function fails for what is no sequence.
             and case s.relkind when 'S' then pg_catalog.has_sequence_privilege(s.oid, 'select') end
-        order by d.refobjsubid
+        group by sn.nspname, s.relname
+        order by min(f.num), 1
     ) as sequences
 from unnest(%(schemas)s::text[], %(names)s::text[]) as w (schema, name)
 join pg_catalog.pg_namespace n on n.nspname = w.schema

@@ -19,17 +19,6 @@ where k.oid is null
                         and coalesce(t.dest_table, t.table_name) = k.name
                         and t.table_attrs like '%%handler=%%')
 union all
-select 'sequence', k.name, n.nspname || '.' || s.relname
-from kept k
-join pg_catalog.pg_depend d
-    on d.refclassid = 'pg_catalog.pg_class'::regclass and d.refobjid = k.oid and d.refobjsubid > 0
-    and d.classid = 'pg_catalog.pg_class'::regclass and d.deptype in ('a', 'i')
-join pg_catalog.pg_class s on s.oid = d.objid and s.relkind = 'S'
-join pg_catalog.pg_namespace n on n.oid = s.relnamespace
-where not exists (select from londiste.seq_info i
-                  where i.queue_name = %(queue)s and i.local
-                      and i.seq_name = n.nspname || '.' || s.relname)
-union all
 select 'rewritten', r.table_name, pg_catalog.to_char(r.since, 'YYYY-MM-DD HH24:MI')
 from londiste.rewritten_tables(%(queue)s) r
 union all

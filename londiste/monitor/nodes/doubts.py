@@ -33,7 +33,8 @@ def doubt(
 ) -> tuple[Severity, str, str, str]:
     """Severity, what, why and what to do of a doubt.
 
-    kind, table, detail -- of ``sql/queries/table_doubts.sql`` or ``sequence_doubts.sql``.
+    kind, table, detail -- of ``sql/queries/table_doubts.sql``, ``unreplicated_sequences.sql`` or
+        ``sequence_doubts.sql``.
     root -- whether the node is the root.
     """
     match kind:

@@ -291,7 +291,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                 "sequence-not-kept",
                 f"sequence {name} of node {provider.name} is not replicated",
                 "after a takeover it would return old values again",
-                f"londiste add-seq {argument(name)}",
+                f"londiste add-seq --create {argument(name)}",
             )
     return found
 

@@ -157,6 +157,7 @@ def _on_root(
             notes += add_table_options.large_whole_row(table, step.words, rows)
         if step.with_sequences and dest in facts:
             wanted = tuple(name for name in facts[dest].sequences if name not in known)
+            known |= set(wanted)
             step = replace(step, sequences=wanted)
         steps.append(step)
     return CommandPlan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
@@ -204,6 +205,7 @@ def _below(
     if not options.copy_node:
         looks.ask(provider_dsn, [theirs[t].dest for t in picked.chosen if t in theirs])
     seqs = {s.name for s in tables.get_seq_list(provider, node.queue)}
+    seqs -= {s.name for s in tables.get_seq_list(local, node.queue) if s.local}
     registry_sync.require_heard(provider, node, picked.chosen)
     for table in picked.chosen:
         theirs_now = theirs.get(table)
@@ -276,6 +278,7 @@ def _below(
             mine = looks.of(there.dsn, there.table) if create else here
             names = () if mine is None else mine.sequences
             step = replace(step, sequences=tuple(name for name in names if name in seqs))
+            seqs -= set(step.sequences)
         if create:
             made.setdefault(there.dsn, []).append((there.table, step))
         else:

@@ -10,7 +10,7 @@ from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
-from londiste.db.queries import fetch, translated, tuples
+from londiste.db.queries import translated, tuples
 from londiste.db.structure.introspect import free_sequences
 from londiste.db.structure.tables import create_sequence
 from londiste.errors import BadOption, UnknownTable
@@ -224,15 +224,3 @@ def behind(conn: Connection, queue: str) -> set[TableName]:
     """The sequences of a node that are behind their published values; none on a root."""
     doubts = tuples(conn, "sequence_doubts", queue=queue)
     return {TableName.parse(name) for kind, name, _ in doubts if kind == "sequence-behind"}
-
-
-def owned(conn: Connection, table: TableName) -> list[TableName]:
-    """The sequences of a table's columns, in the order of the columns; none for no table.
-
-    Without those in schemas that have no name in a queue, and those that this role may not read.
-    """
-    return [
-        TableName(row["schema"], row["name"])
-        for row in fetch(conn, "owned_sequences", schema=table.schema, name=table.name)
-        if "." not in row["schema"]
-    ]

@@ -15,6 +15,7 @@ from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.cluster_state import ClusterState, Warn
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument, word
+from londiste.db.queries import tuples
 from londiste.errors import BadOption, StateError
 from londiste.handlers import table_rules
 from londiste.orchestration.connections import Connections
@@ -37,16 +38,18 @@ class PromotionBlocker:
     """A blocker of the promotion, and the command that removes it on the node.
 
     queue -- with whose settings it runs; empty: with those of the queue that gets the new root.
+    before -- what comes before it on another node, with a separator.
     """
 
     problem: str
     mend: str
     queue: str = ""
+    before: str = ""
 
     def remedy(self, node: str) -> str:
         """The command, with where it runs."""
         of = f"queue {self.queue} on {node}" if self.queue else node
-        return f"with the settings of {of}: londiste {self.mend}"
+        return f"{self.before}with the settings of {of}: londiste {self.mend}"
 
 
 def findings(
@@ -137,10 +140,26 @@ def findings(
             found.append(
                 PromotionBlocker(
                     f"sequence {sequence.name} is not replicated on {node}",
-                    f"add-seq {argument(sequence.name)}",
+                    f"add-seq --create {argument(sequence.name)}",
                 )
             )
     return found
+
+
+def sequence_findings(root: str, unreplicated: Iterable[tuple[str, str]]) -> list[PromotionBlocker]:
+    """Pure: sequences that tables of the root use and the root does not replicate, as blockers.
+
+    unreplicated -- a table and a sequence of its columns.
+    """
+    return [
+        PromotionBlocker(
+            f"sequence {sequence} of table {table} is not replicated: the new root would return"
+            " values that rows already have",
+            f"add-seq --create {argument(sequence)}",
+            before=f"with the settings of {root}: londiste add-seq {argument(sequence)}; then ",
+        )
+        for table, sequence in unreplicated
+    ]
 
 
 def _restore(name: str, *, answers: bool) -> str:
@@ -255,6 +274,8 @@ def check(
     )
     if there is not None:
         found += _all_parts(here, there, queue, new.name)
+        rows = tuples(there, "unreplicated_sequences", queue=queue)
+        found += sequence_findings(old, [row[1:3] for row in rows if row[3]])
     if not found:
         return
     shown = "; ".join(f.problem for f in found[:_SHOWN])
@@ -265,9 +286,9 @@ def check(
             " from it in these tables: londiste compare, then londiste resync there"
         )
         return
-    own = list(dict.fromkeys(f.mend for f in found[:_SHOWN] if not f.queue))
+    own = list(dict.fromkeys(f.mend for f in found[:_SHOWN] if not f.queue + f.before))
     mends = [f"with the settings of {new.name}: londiste {', londiste '.join(own)}"] if own else []
-    mends += dict.fromkeys(f.remedy(new.name) for f in found[:_SHOWN] if f.queue)
+    mends += dict.fromkeys(f.remedy(new.name) for f in found[:_SHOWN] if f.queue + f.before)
     raise StateError(
         f"node {new.name} is not ready to be the root: {shown}{more}",
         detail="nothing was changed; the missing data would no longer be replicated",

@@ -51,7 +51,7 @@ def test_nodes_are_held_against_their_providers(nodes_of: Nodes, londiste: Comma
     ) in found
     assert (
         "node branch: sequence public.s of node root is not replicated",
-        "londiste add-seq public.s",
+        "londiste add-seq --create public.s",
     ) in found
     assert (
         "node branch: table public.kept: column id is bigint, not integer as on node root" in texts

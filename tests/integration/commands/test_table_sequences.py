@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.fixtures.cascade import CommandLine, Node
+from londiste.cascade.model import NodeType
+from tests.fixtures.cascade import CommandLine, Node, Nodes
 
 
 def test_sequences_are_added_and_removed(root: Node, leaf: Node, londiste: CommandLine) -> None:
@@ -75,6 +76,41 @@ def test_made_tables_have_their_identity_sequence_followed(
     assert londiste(root.db, "add-table", "i").code == 0
     assert londiste(leaf.db, "add-table", "i", "--create").code == 0
     assert leaf.db.value("select last_value from i_id_seq") == 30001
+
+
+def test_a_sequence_that_only_defaults_name_follows_their_tables(
+    root: Node, nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    root.db.execute("create sequence shared; create sequence late")
+    for table in ("one", "two"):
+        root.db.execute(f"alter table {table} alter id set default nextval('shared')")
+    added = londiste(root.db, "add-table", "one", "two")
+    assert added.err.count("with sequence public.shared") == 1, added.err
+    done = londiste(branch.db, "add-table", "one", "two", "--create-full")
+    assert done.code == 0, done.err
+    assert branch.db.value("select last_value from shared") == 30001
+    assert londiste(branch.db, "remove-table", "one").code == 0
+    seqs = londiste(branch.db, "seqs", "--json").json["sequences"]
+    assert [row["sequence"] for row in seqs if row["local"]] == ["public.shared"]
+    assert londiste(branch.db, "remove-table", "two").code == 0
+    assert londiste(branch.db, "add-table", "one", "two", "--expect-sync").code == 0
+
+    # Of a table that is replicated already.
+    root.db.execute("alter table one alter id set default nextval('late')")
+    (found,) = londiste(root.db, "check", "--json").json["findings"]
+    assert (found["kind"], found["do"]) == ("sequence", "londiste add-seq public.late")
+    assert "sequence public.late of table public.one is not replicated" in found["what"]
+    refused = londiste(root.db, "switchover", "--to", "branch")
+    assert "sequence public.late of table public.one is not replicated" in refused.err
+    first = f"with the settings of {root.name}: londiste add-seq public.late"
+    then = "with the settings of branch: londiste add-seq --create public.late"
+    assert f"{first}; then {then}" in refused.err
+    assert londiste(root.db, "add-seq", "public.late").code == 0
+    refused = londiste(root.db, "switchover", "--to", "branch")
+    assert f"hint: {then}" in refused.err
+    assert londiste(branch.db, "add-seq", "--create", "public.late").code == 0
+    assert "sequence" not in londiste(root.db, "switchover", "--to", "branch", "--dry-run").err
 
 
 def test_a_sequence_that_no_longer_follows_is_reported(

@@ -37,6 +37,29 @@ def test_a_table_comes_with_the_sequences_of_its_columns(pgq_db: Database) -> No
     assert add(pgq_db, "t") == (200, "Table already added: public.t")
 
 
+def test_a_sequence_that_defaults_name_stays_while_one_of_their_tables_is_replicated(
+    pgq_db: Database,
+) -> None:
+    make_root(pgq_db)
+    pgq_db.execute(
+        "create sequence shared; create sequence other;"
+        " create table a (id int8 primary key default nextval('shared'),"
+        "     n int default nextval('other') + nextval('shared'));"
+        " create table b (id serial primary key, n int8 default nextval('shared'));"
+        " create table c (id int8 primary key default nextval('b_id_seq'))"
+    )
+    for table in "abc":
+        assert add(pgq_db, table)[0] == 200
+    tables = ["public.a", "public.b", "public.c"]
+    assert known(pgq_db) == sorted([*tables, "public.b_id_seq", "public.other", "public.shared"])
+    ret(pgq_db, "londiste.local_remove_table", "q", "a")
+    assert known(pgq_db) == ["public.b", "public.b_id_seq", "public.c", "public.shared"]
+    ret(pgq_db, "londiste.local_remove_table", "q", "b")
+    assert known(pgq_db) == ["public.b_id_seq", "public.c"]
+    ret(pgq_db, "londiste.local_remove_table", "q", "c")
+    assert known(pgq_db) == []
+
+
 def test_a_table_can_come_alone(pgq_db: Database) -> None:
     make_root(pgq_db)
     pgq_db.execute(DDL)

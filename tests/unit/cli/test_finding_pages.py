@@ -55,7 +55,7 @@ def used() -> set[str]:
         text = (PACKAGE / name).read_text(encoding="utf-8")
         for groups in re.findall(_ID, text, re.MULTILINE):
             found |= set(filter(None, groups))
-    for name in ("table_doubts", "sequence_doubts"):
+    for name in ("table_doubts", "unreplicated_sequences", "sequence_doubts"):
         doubts = (PACKAGE.parent / f"sql/queries/{name}.sql").read_text(encoding="utf-8")
         found |= set(re.findall(r"(?m)^(?:union all )?select '([a-z-]+)'", doubts))
     return found

@@ -7,7 +7,8 @@ as $$
  * Makes a local table an ordinary table again.
  *
  * It drops the triggers, deletes the rows of an unfinished copy, restores the structure, and removes
- * sequences of its columns.  The registration stays, with local = false.
+ * sequences of its columns, except those of columns of other replicated tables.  The registration
+ * stays, with local = false.
  */
 declare
     v_dest text;
@@ -84,17 +85,12 @@ begin
 
     for v_seq in
         select s.seq_name
-        from pg_depend d
-            join pg_class c on c.oid = d.objid and c.relkind = 'S'
-            join pg_namespace n on n.oid = c.relnamespace
+        from londiste._column_seqs(londiste.find_table_oid(v_dest)) c
             join londiste.seq_info s
                 on s.queue_name = i_queue_name
                 and s.local
-                and s.seq_name = n.nspname || '.' || c.relname
-        where d.classid = 'pg_class'::regclass
-            and d.refclassid = 'pg_class'::regclass
-            and d.refobjid = londiste.find_table_oid(v_dest)
-            and d.deptype in ('a', 'i')
+                and s.seq_name = c.seq_name
+        where not londiste._seq_is_of_table(i_queue_name, c.seq_oid, i_table_name)
     loop
         perform londiste.local_remove_seq(i_queue_name, v_seq);
     end loop;

@@ -13,7 +13,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Replicates a table on this node, with the sequences of its columns.
+ * Replicates a table on this node, with the sequences of its columns: those of serial and identity
+ * columns, and those that a default names.
  *
  * One statement is one transaction: a client needs one round trip for a table.  Where
  * local_add_table() returns a code of 400 or above, this function raises an error.
@@ -40,11 +41,12 @@ begin
         return;
     end if;
     for v_seq in
-        select s.name
-        from londiste._owned_seqs(londiste.find_table_oid(v_dest)) as s (name)
-        where not exists (
-            select from londiste.seq_info as k
-            where k.queue_name = i_queue_name and k.seq_name = s.name and k.local)
+        select s.seq_name
+        from londiste._column_seqs(londiste.find_table_oid(v_dest)) as s
+        where has_sequence_privilege(s.seq_oid, 'select')
+            and not exists (
+                select from londiste.seq_info as k
+                where k.queue_name = i_queue_name and k.seq_name = s.seq_name and k.local)
     loop
         v_root := coalesce(v_root, pgq_node.is_root_node(i_queue_name));
         continue when not v_root and not exists (

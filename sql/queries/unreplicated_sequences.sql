@@ -1,0 +1,41 @@
+/*
+ * Sequences of columns of replicated tables that this node does not replicate: kind, a table,
+ * sequence, whether this role can replicate it.
+ *
+ * Those of serial and identity columns, and those that a default names.
+ * %(queue)s the queue.
+ */
+select 'sequence', min(f.name), n.nspname || '.' || s.relname,
+    pg_catalog.strpos(n.nspname, '.') = 0
+        and case s.relkind when 'S' then pg_catalog.has_sequence_privilege(s.oid, 'select') end
+from (
+    select coalesce(t.dest_table, t.table_name) as name,
+        londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) as oid
+    from londiste.table_info t
+    where t.queue_name = %(queue)s and t.local
+) k
+cross join lateral (
+    select k.name, d.objid as seq
+    from pg_catalog.pg_depend d
+    where d.refclassid = 'pg_catalog.pg_class'::regclass
+        and d.refobjid = k.oid
+        and d.refobjsubid > 0
+        and d.classid = 'pg_catalog.pg_class'::regclass
+        and d.deptype in ('a', 'i')
+    union all
+    select k.name, d.refobjid
+    from pg_catalog.pg_attrdef e
+    join pg_catalog.pg_depend d
+        on d.classid = 'pg_catalog.pg_attrdef'::regclass
+        and d.objid = e.oid
+        and d.refclassid = 'pg_catalog.pg_class'::regclass
+    where e.adrelid = k.oid
+) f
+join pg_catalog.pg_class s on s.oid = f.seq and s.relkind = 'S'
+join pg_catalog.pg_namespace n on n.oid = s.relnamespace
+where not exists (
+    select from londiste.seq_info i
+    where i.queue_name = %(queue)s and i.local
+        and i.seq_name = n.nspname || '.' || s.relname)
+group by s.oid, s.relkind, n.nspname, s.relname
+order by 3
