@@ -171,7 +171,8 @@ def _read(
         where = f"{file}:{configfile.line(text, 'londiste', key)}"
         configfile.refuse_readable_password(file, key, value, where)
     sections = pair.expanded(sections, file, side)
-    known = {name for cls in (*_kinds(), kind) for name in cls.sections} | {"spark"}
+    known = {name for cls in (*_kinds(), kind) for name in cls.sections}
+    known |= {"spark", "migrate"}
     for section in sections:
         if section and section not in known and not _of_a_table(kind, section):
             raise BadOption(

@@ -60,6 +60,7 @@ MADE = {
     "copy/catchup.py": {"self._sides.resync_name"},
     "monitor/captures/rules.py": {"one.argument"},
     "monitor/queues/rules.py": {"queue", "name"},
+    "pgq/coop.py": {"lose"},
     "replication/commands/triggers.py": {"name"},
     "replication/failover/readiness.py": {"self.mend", "restore", "', londiste '.join(own)"},
     "wording.py": {"table", "skip"},

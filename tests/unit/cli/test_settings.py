@@ -95,6 +95,11 @@ def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
         load(WorkerSettings, file)
 
 
+def test_daemons_of_a_migration_take_its_file(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\n[migrate]\nfrom_db="b"\nto_db="c"\n')
+    assert load(TickerSettings, file).db == "a"
+
+
 def test_a_missing_required_key_is_named(tmp_path: Path) -> None:
     file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\n')
     with pytest.raises(BadOption) as caught:
