@@ -15,7 +15,7 @@ from londiste.console import picture
 from londiste.console.pages.common import Page
 from londiste.daemon.durations import dhms
 from londiste.daemon.logline import escaped
-from londiste.monitor.queues.rules import size
+from londiste.monitor.queues.words import size
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Ends of names that are units, and not shown in a heading.

@@ -12,7 +12,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import name_holder
 from londiste.db.server_text import AdvisoryKey
 from londiste.errors import InstallError, LockTimeout, LondisteError, from_database
-from londiste.install import ledger, locks, owners, source
+from londiste.install import default_rights, ledger, locks, owners, source
 from londiste.install.plan import Action, InstallPlan, PlanStep, plan
 from londiste.install.source import Component
 
@@ -31,6 +31,7 @@ WAIT_FOR_TABLE = "1s"
 _ROLE_COLLISIONS = ("40001", "XX000", "23505", "42710")
 _TRIES = 5
 _SCHEMA = "schema.sql"
+_GRANTS = "grants.sql"
 DEADLOCK = "40P01"
 NOT_LOCKED = "55P03"
 
@@ -152,14 +153,19 @@ def run(
     upgrades = any(s.action is Action.RUN and s.path.startswith("upgrades/") for s in steps)
     if upgrades or lock_all:
         locks.take(conn, [component.name])
+    schemas = owners.of_components([component.name])
+    default_rights.note(conn, schemas)
     for step in steps:
         if step.action is Action.RUN:
+            if step.path == _GRANTS:
+                default_rights.revoke(conn, schemas)
             try:
                 # No parameters: psycopg sends the text as it is, many statements in one query.
                 conn.execute(step.text.encode())
             except psycopg.Error as error:
                 raise _FileFailed(step, error) from error
             if step.path == _SCHEMA:
+                default_rights.revoke(conn, schemas)
                 # It existed already if another role has made it since the first look.
                 require_owners(conn, [component])
     ledger.create(conn, component.name)

@@ -19,21 +19,38 @@ from londiste.db.queries import fetch, translated
 #: The row of the ledger that stands for the component as a whole.
 COMPONENT = "component.toml"
 
-LEDGER = """\
-create table if not exists {schema}.installed_file (
-    path text primary key,
-    sha256 text not null,
-    version text not null,
-    installed_at timestamptz not null default pg_catalog.now(),
-    installed_by text not null default session_user
-);
+# Default privileges are for the tables of applications.  Revoked with the creation only, because
+# grants that somebody makes later stay.
+_LEDGER = """\
+do $londiste$
+declare
+    v_role text;
+begin
+    if to_regclass({name}) is null then
+        create table {schema}.installed_file (
+            path text primary key,
+            sha256 text not null,
+            version text not null,
+            installed_at timestamptz not null default pg_catalog.now(),
+            installed_by text not null default session_user
+        );
+        for v_role in
+            select distinct case a.grantee when 0 then 'public' else a.grantee::regrole::text end
+            from pg_class as c, aclexplode(c.relacl) as a
+            where c.oid = {name}::regclass and a.grantee <> c.relowner
+        loop
+            execute format('revoke all on {schema}.installed_file from %s cascade', v_role);
+        end loop;
+        grant select on {schema}.installed_file to public;
+    end if;
+end
+$londiste$;
 comment on table {schema}.installed_file is
     'files that were run in this schema, and those whose effect it had from the start';
 comment on column {schema}.installed_file.path is
     'file within the component; component.toml stands for the component itself';
 comment on column {schema}.installed_file.sha256 is 'checksum of the text that was run';
 comment on column {schema}.installed_file.version is 'version of the component at that time';
-grant select on {schema}.installed_file to public;
 """
 
 
@@ -92,9 +109,17 @@ def read(conn: Connection, schema: str) -> Installed:
     )
 
 
+def statement(schema: str) -> sql.Composed:
+    """The statements of ``create``, for a script."""
+    name = sql.Identifier(schema, "installed_file")
+    return sql.SQL(_LEDGER).format(
+        schema=sql.Identifier(schema), name=sql.Literal(name.as_string())
+    )
+
+
 def create(conn: Connection, schema: str) -> None:
     """Creates the ledger if it does not exist; the schema must exist."""
-    conn.execute(sql.SQL(LEDGER).format(schema=sql.Identifier(schema)))
+    conn.execute(statement(schema))
 
 
 def remember(conn: Connection, schema: str, files: Mapping[str, LedgerEntry]) -> None:

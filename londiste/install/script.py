@@ -13,9 +13,9 @@ from pathlib import Path
 
 from psycopg import sql
 
-from londiste.install import locks, owners, source
+from londiste.install import default_rights, ledger, locks, owners, source
 from londiste.install.apply import INSTALL_LOCK, WAIT_FOR_INSTALLER, WAIT_FOR_TABLE
-from londiste.install.ledger import COMPONENT, LEDGER
+from londiste.install.ledger import COMPONENT
 from londiste.install.source import Component, FileKind, SourceFile, version_key
 
 
@@ -252,7 +252,7 @@ def _component(component: Component) -> Iterator[str]:
         ),
         "doubts": owners.statement(owners.of_components([component.name])),
         "locks": locks.statement([component.name]),
-        "ledger": sql.SQL(LEDGER).format(schema=sql.Identifier(component.name)),
+        "ledger": ledger.statement(component.name),
     }
     yield f"\n-- {component.name} {component.version}"
     yield _BEGIN
@@ -260,9 +260,15 @@ def _component(component: Component) -> Iterator[str]:
     yield owned
     for text in (_READ, _PLAN, _LOCK):
         yield sql.SQL(text).format(**values).as_string(None)
+    schemas = owners.of_components([component.name])
+    yield default_rights.noting(schemas).as_string(None)
+    revoke = default_rights.revoking(schemas).as_string(None)
     for file in component.in_order():
+        if file.kind is FileKind.GRANTS:
+            yield revoke
         yield _file(component, file)
         if file.kind is FileKind.SCHEMA:
+            yield revoke
             yield owned
     yield sql.SQL(_REMEMBER).format(**values).as_string(None)
 

@@ -105,6 +105,14 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "The finding contains the statement that ends it. Look at the objects of the schema"
             " first: what is not trusted is dropped.",
         ),
+        "internal-rights": (
+            "A role that is no administrator can write internal tables of Londiste, or call"
+            " functions of administrators. It can have scripts executed on all subscribers. Default"
+            " privileges of the installing role gave it the rights in an earlier release, or GRANT"
+            " did.",
+            "Execute the statements of the finding. Repeat pgq.grant_produce() for the queues into"
+            " which the role writes, and grant pgq_reader to a role that consumes.",
+        ),
         "connection": (
             "Sessions of Londiste are neither encrypted nor local.",
             "Use sslmode=verify-full and a root certificate.",

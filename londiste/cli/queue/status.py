@@ -24,6 +24,7 @@ from londiste.monitor.queues.model import (
     QueueFacts,
     Speed,
 )
+from londiste.monitor.queues.words import size, span
 
 #: Exit code of ``--check`` when the state is unknown.
 EXIT_UNKNOWN = 3
@@ -161,11 +162,11 @@ def _print(facts: MonitorFacts, found: list[Finding], speed: Speed | None, *, ch
                 [
                     q.name,
                     q.tick,
-                    None if q.tick_age is None else judge.span(q.tick_age),
+                    None if q.tick_age is None else span(q.tick_age),
                     q.new_events,
                     None if q.events_per_sec is None else round(q.events_per_sec, 1),
-                    judge.size(q.bytes),
-                    judge.span(q.switch_age),
+                    size(q.bytes),
+                    span(q.switch_age),
                 ]
                 for q in facts.queues
             ],
@@ -187,8 +188,8 @@ def _print(facts: MonitorFacts, found: list[Finding], speed: Speed | None, *, ch
                     [
                         c.queue,
                         c.name,
-                        None if c.lag is None else judge.span(c.lag),
-                        judge.span(c.last_seen),
+                        None if c.lag is None else span(c.lag),
+                        span(c.last_seen),
                         c.pending,
                         c.batch,
                         c.dead_letters,

@@ -23,7 +23,7 @@ from londiste.errors import (
     LondisteError,
     NodeUnreachable,
 )
-from londiste.install import apply, ledger, owners, source
+from londiste.install import apply, default_rights, ledger, owners, source
 from londiste.monitor.doctor.facts import (
     ColumnFacts,
     DatabaseFacts,
@@ -146,6 +146,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             with_rows=frozenset(held),
             sql=state,
             silenced=replication_role.find(conn),
+            excess=default_rights.find(conn),
             unreadable=tuple(unreadable),
             **_decoded(server),
         ),

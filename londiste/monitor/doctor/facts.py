@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from londiste.db.names import TableName, quote
+from londiste.install.default_rights import Excess
 from londiste.replication.replication_role import RoleSetting
 
 
@@ -160,6 +161,7 @@ class MoreFacts:
 
     settings -- values that a new session of this user has.
     silenced -- settings with which captures do not fire.
+    excess -- roles that can write what is for administrators.
     place -- directory of the database; None where this user may not see it.
     free_bytes -- on the disk of that directory, where this process can see it.
     address -- of the server, '' for a socket; encrypted -- the session to it.
@@ -176,6 +178,7 @@ class MoreFacts:
     settings: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()
     silenced: tuple[RoleSetting, ...] = ()
+    excess: tuple[Excess, ...] = ()
     server_free: int = 100
     database_limit: int = -1
     database_used: int = 0

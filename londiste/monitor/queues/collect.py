@@ -10,6 +10,7 @@ from londiste.cascade.own_consumers import find_subscribers, own_consumer
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import fetch
 from londiste.errors import LondisteError
+from londiste.install import default_rights
 from londiste.monitor.queues.model import ConsumerFacts, HorizonHolder, MonitorFacts, QueueFacts
 from londiste.pgq import admin, counting, dead_letters, delayed, event_indexes
 from londiste.pgq.consumers import get_paused_consumers
@@ -113,6 +114,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
             for one in reported
             if one.kind == "ticker" and one.error and daemons.judge(one).runs
         ),
+        excess=default_rights.find(conn),
         unseen=tuple(unseen),
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from londiste.cascade.own_consumers import OwnConsumer
+from londiste.install.default_rights import Excess
 from londiste.ticker.maintenance import BlockedRotation
 
 
@@ -126,6 +127,7 @@ class MonitorFacts:
 
     ticker_sessions -- connected Londiste tickers; other programs may create ticks, too.
     ticker_errors -- what tickers that run cannot do at present.
+    excess -- roles that can write what is for administrators.
     unseen -- facts that this user may not see.
     """
 
@@ -135,6 +137,7 @@ class MonitorFacts:
     holders: tuple[HorizonHolder, ...] = ()
     ticker_sessions: int = 1
     ticker_errors: tuple[str, ...] = ()
+    excess: tuple[Excess, ...] = ()
     unseen: tuple[str, ...] = ()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from londiste.db.names import word
+from londiste.monitor.queues import rotation
 from londiste.monitor.queues.model import (
     ConsumerFacts,
     Finding,
@@ -17,6 +17,7 @@ from londiste.monitor.queues.model import (
     Severity,
     Speed,
 )
+from londiste.monitor.queues.words import quoted, span
 from londiste.pgq.coop import takeover
 from londiste.pgq.counting import words
 
@@ -31,6 +32,16 @@ def findings(
         found += _queue(queue, facts, limits)
     for consumer in facts.consumers:
         found += _consumer(consumer, facts, limits)
+    for one in facts.excess:
+        found.append(
+            Finding(
+                Severity.CRITICAL,
+                "internal-rights",
+                one.what,
+                one.why,
+                one.remedy,
+            )
+        )
     if speed is not None:
         found += _growing(facts, speed)
     return sorted(found, key=lambda one: (-one.severity, one.queue, one.consumer, one.kind))
@@ -192,69 +203,7 @@ def _queue(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[F
             "londiste queue maint",
             queue.name,
         )
-    yield from _rotation(queue, facts, limits)
-
-
-def _rotation(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
-    if queue.switch_age <= queue.rotation_period * limits.rotation + limits.grace:
-        return
-    late = f"not rotated for {span(queue.switch_age)}; {size(queue.bytes)} of event tables kept"
-    severity = (
-        Severity.CRITICAL
-        if queue.switch_age > queue.rotation_period * limits.rotation * 6
-        else Severity.WARNING
-    )
-    if queue.switch_step2 is None:
-        yield Finding(
-            severity,
-            "rotation-half-done",
-            f"queue {queue.name}: {late}",
-            "the second step of the last rotation never ran: maintenance has stopped",
-            "londiste queue maint (and start a ticker: londiste ticker)",
-            queue.name,
-        )
-        return
-    if queue.tick_xmin is not None and queue.tick_xmin <= queue.switch_step2:
-        oldest = next((one for one in facts.holders if one.writes), None)
-        yield Finding(
-            severity,
-            "rotation-held",
-            f"queue {queue.name}: {late}",
-            "a transaction older than the last rotation is still open"
-            + (f": {oldest.name}, for {span(oldest.age or 0)}" if oldest else ""),
-            oldest.remedy if oldest else "select * from pg_stat_activity order by xact_start",
-            queue.name,
-        )
-        return
-    pinning = [
-        one
-        for one in facts.consumers
-        if one.queue == queue.name and one.xmin is not None and one.xmin <= queue.switch_step2
-    ]
-    for one in pinning:
-        yield Finding(
-            severity,
-            "rotation-pinned",
-            f"consumer {one.name} of queue {queue.name} pins its tables: {late}",
-            f"it is at tick {one.last_tick}, {span(one.lag or 0)} old, with"
-            f" {words(one.pending)} pending, and was seen {span(one.last_seen)} ago",
-            _restart(one),
-            queue.name,
-            one.name,
-        )
-    if not pinning:
-        blocker = queue.blocker
-        yield Finding(
-            severity,
-            "rotation-late",
-            f"queue {queue.name}: {late}",
-            "no consumer needs the old events: maintenance does not run"
-            if blocker is None
-            else f"{blocker.name} holds a lock on {blocker.table}"
-            + ("" if blocker.age is None else f", for {span(blocker.age)}"),
-            "londiste queue maint" if blocker is None else blocker.remedy,
-            queue.name,
-        )
+    yield from rotation.findings(queue, facts, limits)
 
 
 def _growing(facts: MonitorFacts, speed: Speed) -> Iterator[Finding]:
@@ -323,7 +272,7 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
             "consumer-ended",
             f"consumer {one.name} of queue {one.queue}: {one.ended}",
             f"up to {one.pending or 0} events wait for it",
-            _restart(one),
+            rotation.restart(one),
             one.queue,
             one.name,
         )
@@ -366,7 +315,7 @@ def _behindhand(one: ConsumerFacts, limits: Limits, queue: str, name: str) -> It
             f"consumer {one.name} of queue {one.queue} was not seen for {span(one.last_seen)}",
             waiting
             + (f"; batch {one.batch} has been open since then" if one.batch is not None else ""),
-            _restart(one),
+            rotation.restart(one),
             one.queue,
             one.name,
         )
@@ -380,15 +329,6 @@ def _behindhand(one: ConsumerFacts, limits: Limits, queue: str, name: str) -> It
             one.queue,
             one.name,
         )
-
-
-def _restart(one: ConsumerFacts) -> str:
-    """What to do about a consumer that reads nothing."""
-    if one.own is not None:
-        return one.own.way_out()
-    if one.cooperative and one.batch is not None:
-        return takeover(one.name)
-    return f"start it, or: londiste queue unregister {quoted(one.queue)} {quoted(one.name)}"
 
 
 def _faster(one: ConsumerFacts, otherwise: str) -> str:
@@ -419,32 +359,3 @@ def _holders(facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
             + (", and event tables written since then cannot be truncated" if one.writes else ""),
             one.remedy,
         )
-
-
-# -- words ----------------------------------------------------------------------------------------
-
-
-def span(seconds: float) -> str:
-    """``3d4h``, ``5m10s``: the two largest units."""
-    left = int(max(0.0, seconds))
-    parts = []
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, length)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts[:2]) or "0s"
-
-
-def size(count: int) -> str:
-    """``512 kB``: bytes with a unit."""
-    amount = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TB"
-
-
-def quoted(name: str) -> str:
-    """A name quoted for a shell."""
-    return word(name)

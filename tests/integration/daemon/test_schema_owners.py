@@ -121,6 +121,26 @@ def test_a_schema_that_has_changed_its_owner_is_reported_everywhere(
     assert londiste(db, "check").code == 0
 
 
+def test_a_right_to_write_proofs_is_reported_everywhere(
+    nodes_of: Nodes, londiste: CommandLine, database: Database, roles: Roles
+) -> None:
+    db = nodes_of.root().db
+    db.execute(f"grant insert on pgq.control_event to {roles.stranger}")
+    found = [
+        *londiste(db, "check", "--json").json["findings"],
+        *londiste(db, "queue", "status", "--json").json["findings"],
+    ]
+    told = [one for one in found if one["kind"] == "internal-rights"]
+    assert len(told) == 2
+    assert {one["severity"] for one in told} == {"critical"}
+    (finding,) = [one for one in examine(db.dsn, database.dsn) if one.kind == "internal-rights"]
+    assert finding.object == roles.stranger
+    assert finding.sql and finding.admin
+    for statement in finding.sql:
+        db.execute(statement)
+    assert londiste(db, "check").code == 0
+
+
 @pytest.mark.parametrize("schema", only(SCHEMAS, "pgq", "londiste_capture"))
 @pytest.mark.parametrize("to", ["public", "stranger", "londiste_writer"])
 def test_a_right_to_create_is_reported(

@@ -32,6 +32,7 @@ SOURCES = (
     "monitor/nodes/rules.py",
     "monitor/nodes/doubts.py",
     "monitor/captures/rules.py",
+    "monitor/queues/rotation.py",
     "monitor/queues/rules.py",
     "migrate/drift.py",
     "migrate/checks.py",

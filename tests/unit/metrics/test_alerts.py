@@ -96,7 +96,7 @@ def series(found: Cascade) -> Iterator[dict[str, str]]:
 
 def test_every_kind_of_finding_about_a_node_is_among_the_causes() -> None:
     kinds = {name.partition(",")[0] for name in CAUSES}
-    assert set(catalog.GROUPS["Nodes"]) - {"connection", "schema-owner"} <= kinds
+    assert set(catalog.GROUPS["Nodes"]) - {"connection", "internal-rights", "schema-owner"} <= kinds
     for name, found in CAUSES.items():
         problems = verdict.findings(found.status, ALLOWED, found.only)
         alone = len(found.status.nodes) == 1

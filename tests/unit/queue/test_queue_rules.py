@@ -14,7 +14,8 @@ from londiste.monitor.queues.model import (
     QueueFacts,
     Severity,
 )
-from londiste.monitor.queues.rules import compare, findings, size, span, worst
+from londiste.monitor.queues.rules import compare, findings, worst
+from londiste.monitor.queues.words import size, span
 from londiste.ticker.maintenance import BlockedRotation
 
 Q = QueueFacts("q", switch_step2=100, tick=9, tick_xmin=200, sequence="pgq.event_1_id_seq")
@@ -184,7 +185,10 @@ def test_every_finding_says_why_and_what_to_do_and_is_documented() -> None:
     from pathlib import Path
 
     root = Path(__file__).parents[3]
-    source = (root / "londiste/monitor/queues/rules.py").read_text(encoding="utf-8")
+    source = "".join(
+        (root / f"londiste/monitor/queues/{name}.py").read_text(encoding="utf-8")
+        for name in ("rules", "rotation")
+    )
     page = (root / "docs/howto/queue-status.md").read_text(encoding="utf-8")
     used = set(re.findall(r'^\s+"([a-z]+(?:-[a-z]+)+|restored|growing)",?$', source, re.M))
     used |= set(re.findall(r'"(ticker-[a-z-]+)"', source))

@@ -17,6 +17,7 @@ FINDINGS = {
     "replica": "no right to set session_replication_role",
     "owner": "table of a role that the user is no member of",
     "policies": "rows that row-level security hides from the user",
+    "internal-rights": "roles that can write internal tables of Londiste",
     "owners": "roles of the source that the target server lacks",
     "unreadable": "facts that the user may not read",
 }
@@ -35,6 +36,15 @@ def check(pair: Situation) -> Iterator[Finding]:
     """Findings about privileges in both databases, and about roles."""
     for side, facts in pair.sides:
         yield from _user(pair, side, facts)
+        for one in facts.more.excess:
+            yield critical(
+                "internal-rights",
+                f"{side} database: {one.what}",
+                one.why,
+                side=side,
+                object=one.role,
+                admin_sql=one.statements,
+            )
     for table in pair.wanted:
         # What is replicated has its triggers.
         if not table.mine and "." not in table.name.schema and not pair.source.replicates(table):

@@ -28,6 +28,7 @@ begin
         perform londiste._lock_owner_functions();
         if not exists (select from pg_namespace where nspname = 'londiste_apply') then
             create schema londiste_apply;
+            perform pgq._revoke_defaults('schema'::text, 'londiste_apply'::text);
             comment on schema londiste_apply is
                 'functions by which workers of Londiste write as the owners of tables';
         end if;
@@ -47,6 +48,8 @@ begin
             ' return array[v_count::text]; end;');
         execute format(
             'revoke all on function londiste_apply.%I(text, text, boolean) from public', v_name);
+        perform pgq._revoke_defaults('function'::text,
+            format('londiste_apply.%I(text, text, boolean)', v_name));
         execute format('grant execute on function londiste_apply.%I(text, text, boolean) to %I',
             v_name, current_user);
         if (select rolsuper from pg_roles where rolname = current_user) then

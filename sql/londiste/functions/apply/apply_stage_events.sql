@@ -26,6 +26,7 @@ begin
         || ' (slice int4 not null, ev_id int8 not null, ev_time timestamptz not null,'
         || ' ev_type text, ev_data text,'
         || ' ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)';
+    perform pgq._revoke_defaults('table'::text, v_table);
     -- Rows of a slice are read in order.
     execute 'create index on ' || v_table || ' (slice, ev_id)';
     execute 'grant select, insert on ' || v_table || ' to londiste_writer';

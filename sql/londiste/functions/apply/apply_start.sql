@@ -39,6 +39,7 @@ begin
         ' primary key (slice, chunk))',
         'staged_' || v_attempt
     );
+    perform pgq._revoke_defaults('table'::text, 'londiste.staged_' || v_attempt);
     -- Each chunk is read once: compression costs more than it saves.
     execute format(
         'alter table londiste.%I alter column rows set storage external', 'staged_' || v_attempt

@@ -20,12 +20,14 @@ declare
     v_settings text[] := londiste._capture_settings(i_relid, i_args);
     v_function text := format('londiste_capture.%I', londiste._capture_name(i_args[1], i_table_name));
     v_owner oid;
+    v_is_new boolean;
 begin
     -- A role that may capture tables could have created it before: the role would keep it.
     select p.proowner into v_owner
     from pg_proc as p
     where p.oid = to_regprocedure(v_function || '()');
-    if found and v_owner <> quote_ident(current_user)::regrole
+    v_is_new := not found;
+    if not v_is_new and v_owner <> quote_ident(current_user)::regrole
         and not pg_has_role(v_owner, (select c.relowner from pg_class as c where c.oid = i_relid), 'usage')
     then
         execute format('alter function %s() owner to %I', v_function, current_user);
@@ -46,6 +48,9 @@ begin
         londiste._capture_body(i_relid, i_args, quote_ident(current_user)::regrole));
     -- A role that may attach it to a table of its own could forge events.
     execute format('revoke all on function %s() from public', v_function);
+    if v_is_new then
+        perform pgq._revoke_defaults('function'::text, v_function || '()');
+    end if;
     -- A role that adds a partition gives it the triggers of the table, and needs the right to.  The role
     -- could attach the function to another table of its own, too.  Its events would then be those of this
     -- table, which the role may write.

@@ -10,6 +10,7 @@ declare
     v_table text := (i_queue).queue_data_pfx || '_' || i_nr;
 begin
     execute format('create table %s () inherits (%s)', v_table, (i_queue).queue_data_pfx);
+    perform pgq._revoke_defaults('table'::text, v_table);
     execute format(
         'alter table %s alter column ev_id set default nextval(%L)',
         v_table,

@@ -44,9 +44,13 @@ begin
     execute 'create sequence ' || v_queue.queue_tick_seq;
     execute 'create sequence ' || v_queue.queue_event_seq;
     execute 'create sequence ' || pgq._way_seq(v_queue);
+    perform pgq._revoke_defaults('sequence'::text, s)
+    from unnest(array[
+        v_queue.queue_tick_seq, v_queue.queue_event_seq, pgq._way_seq(v_queue)]) as s;
     -- No other session sees the sequence before the row of the queue is committed.
     perform setval(pgq._way_seq(v_queue)::regclass, pgq._way(v_queue), true);
     execute format('create table %s () inherits (pgq.event_template)', v_queue.queue_data_pfx);
+    perform pgq._revoke_defaults('table'::text, v_queue.queue_data_pfx);
     for v_nr in 0 .. v_queue.queue_ntables - 1 loop
         perform pgq._create_event_table(v_queue, v_nr);
     end loop;

@@ -16,6 +16,7 @@ as $$
  */
 declare
     v_stage int8;
+    v_role text;
 begin
     insert into pgq_ext.sink_stage as s (sink_id, attempt)
     values (a_sink, a_attempt)
@@ -32,6 +33,15 @@ begin
         ' (part uuid not null, chunk int4 not null, rows text not null, primary key (part, chunk))',
         'staged_' || v_stage
     );
+    -- Default privileges of the owner are for the tables of applications.
+    for v_role in
+        select distinct case a.grantee when 0 then 'public' else a.grantee::regrole::text end
+        from pg_class c
+            cross join lateral aclexplode(c.relacl) as a
+        where c.oid = to_regclass('pgq_ext.staged_' || v_stage) and a.grantee <> c.relowner
+    loop
+        execute format('revoke all on pgq_ext.%I from %s', 'staged_' || v_stage, v_role);
+    end loop;
     -- Each chunk is read once: compression costs more than it saves.
     execute format(
         'alter table pgq_ext.%I alter column rows set storage external', 'staged_' || v_stage

@@ -1,0 +1,160 @@
+"""Default privileges of the installing role give nobody a right on Londiste's objects.
+
+``alter default privileges grant insert on tables to app`` is for the tables of an application.
+With it on ``pgq.control_event`` the role could have scripts executed on all subscribers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from londiste.install import apply, default_rights
+from londiste.install.script import script
+from tests.fixtures.cluster import Database
+from tests.fixtures.sources import psql
+from tests.sql.rights.test_rights import SCHEMAS, closed, declared, effective, lines
+
+RELEASE = Path(__file__).parents[2] / "upgrade" / "frozen" / "4.0.0"
+
+_HELD = """
+    select format('%%s %%s', what, a.privilege_type)
+    from (
+        select n.nspname::text, n.nspacl from pg_namespace n where n.nspname = any (%s)
+        union all
+        select c.oid::regclass::text, c.relacl from pg_class c
+        where c.relnamespace::regnamespace::text = any (%s)
+        union all
+        select p.oid::regprocedure::text, p.proacl from pg_proc p
+        where p.pronamespace::regnamespace::text = any (%s)
+    ) as o (what, acl), aclexplode(o.acl) a
+    where a.grantee = %s::regrole
+    order by 1
+"""
+
+
+@pytest.fixture
+def app(pgq_db: Database, database: Database) -> Iterator[str]:
+    """A role for ``database``, which has no SQL; that of pgq_db has made the group roles."""
+    role = f"app_{database.name}"
+    database.execute(f"create role {role}")
+    yield role
+    for one in (pgq_db, database):
+        one.execute(f"drop owned by {role} cascade")
+    database.execute(f"drop role {role}")
+
+
+def give(database: Database, role: str, where: str = "") -> None:
+    """All rights on what the installing role creates from now on."""
+    for grantee in (role, "public", "pgq_reader"):
+        for kind in ("tables", "sequences", "functions", *([] if where else ["schemas"])):
+            database.execute(
+                f"alter default privileges {where} grant all on {kind} to {grantee}"
+                + (" with grant option" if grantee == role else "")
+            )
+
+
+def held(database: Database, role: str) -> list[str]:
+    schemas = [*SCHEMAS, "londiste_apply"]
+    return [line for (line,) in database.execute(_HELD, schemas, schemas, schemas, role)]
+
+
+def test_a_new_database_has_the_declared_rights(database: Database, app: str) -> None:
+    give(database, app)
+    conn = database.connect()
+    apply.install(conn)
+    assert lines(effective(conn, app)) == lines(closed(declared()))
+    assert apply.install(conn) == []
+
+
+def test_objects_that_are_created_later_have_the_declared_rights(
+    pgq_db: Database, app: str
+) -> None:
+    give(pgq_db, app)
+    try:
+        with pgq_db.connect() as conn:
+            for statement in (
+                "create role owner_" + pgq_db.name,
+                "create schema mine authorization owner_" + pgq_db.name,
+                "create table mine.t (id int primary key)",
+                "alter table mine.t owner to owner_" + pgq_db.name,
+                "select pgq_node.register_location('q', 'root', 'dbname=root', false)",
+                "select pgq_node.create_node('q', 'root', 'root', 'root.w', null, null, null)",
+                "select pgq.create_queue('app'), pgq.set_queue_config('app', 'ntables', '4')",
+                "select pgq_ext.make_sink_stage('s', gen_random_uuid())",
+                "select londiste.apply_stage_events('q', n)"
+                " from londiste.apply_start('q', 1, 2, 3, 4, 'local') as n",
+                "select londiste.create_capture('q', 'mine.t')",
+                f"select londiste._owner_function('owner_{pgq_db.name}'::regrole)",
+            ):
+                conn.execute(statement.encode())
+        assert held(pgq_db, app) == []
+        # Neither has everybody a right to write.
+        with pgq_db.connect(autocommit=False) as conn:
+            found = effective(conn, app)
+            conn.rollback()
+        extra = set(lines(found)) - set(lines(closed(declared())))
+        assert [one for one in extra if one.endswith("public") and "\tselect\t" not in one] == []
+    finally:
+        pgq_db.execute(f"drop owned by owner_{pgq_db.name} cascade")
+        pgq_db.execute(f"drop role owner_{pgq_db.name}")
+
+
+def test_an_upgrade_keeps_grants_of_an_administrator_and_adds_none(
+    database: Database, app: str
+) -> None:
+    apply.install(database.connect(), root=RELEASE)
+    granted = (
+        ("insert", "pgq.retry_queue"),
+        ("execute", "function pgq.drop_queue(text, boolean)"),
+        ("usage", "schema pgq"),
+    )
+    for right, what in granted:
+        database.execute(f"grant {right} on {what} to {app}")
+    before = held(database, app)
+    give(database, app)
+    give(database, app, "in schema pgq")
+    done = psql(database, script())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert held(database, app) == before
+    (found,) = default_rights.find(database.connect())
+    assert found.what == (
+        f"role {app} can write to 1 internal table and call 1 function of administrators"
+    )
+    for right, what in granted:
+        database.execute(f"revoke {right} on {what} from {app}")
+    assert lines(effective(database.connect(), app)) == lines(closed(declared()))
+
+
+def test_rights_of_an_earlier_release_are_reported_with_what_revokes_them(
+    pgq_db: Database, app: str
+) -> None:
+    assert default_rights.find(pgq_db.connect()) == ()
+    for schema in SCHEMAS:
+        for grantee in (app, "public"):
+            pgq_db.execute(f"grant insert, delete on all tables in schema {schema} to {grantee}")
+        pgq_db.execute(f"grant all on all sequences in schema {schema} to {app}")
+        pgq_db.execute(f"grant execute on all functions in schema {schema} to {app}")
+    found = {one.role: one for one in default_rights.find(pgq_db.connect())}
+    assert found.keys() == {app, "public"}
+    assert found["public"].relations > 40 and found["public"].routines == 0
+    assert found[app].relations > 50 and found[app].routines > 100
+    for one in found.values():
+        pgq_db.execute(one.remedy)
+    assert default_rights.find(pgq_db.connect()) == ()
+
+
+def test_rights_that_are_no_administrators_are_not_reported(pgq_db: Database, app: str) -> None:
+    for statement in (
+        f"select pgq.create_queue('app'), pgq.grant_produce('app', '{app}')",
+        f"grant select on all tables in schema pgq to {app}",
+        f"grant execute on function pgq.next_batch(text, text) to {app}",
+        f"create table t (id int primary key); alter table t owner to {app}",
+        "select pgq_node.register_location('q', 'root', 'dbname=root', false)",
+        "select pgq_node.create_node('q', 'root', 'root', 'root.w', null, null, null)",
+        "select londiste.create_capture('q', 't')",
+    ):
+        pgq_db.execute(statement)
+    assert default_rights.find(pgq_db.connect()) == ()
