@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
+from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import ConsumerState, NodeInfo, NodeType
 from londiste.cascade.progress import NodeProgress
@@ -74,7 +75,7 @@ class NodeParts(Parts):
 
     def queue_dsn(self) -> str:
         try:
-            with self._node() as conn:
+            with self._own_node() as conn:
                 return _reach(self._state(conn))
         except UnknownConsumer:
             settings = self.settings
@@ -149,7 +150,7 @@ class NodeParts(Parts):
         if tick is not None and like is not None:
             raise BadOption("a tick and another consumer", hint="give either a tick or a consumer")
         queue, name = self.settings.queue_name, self.settings.consumer
-        with self._node() as conn:
+        with self._own_node() as conn:
             with contextlib.suppress(UnknownConsumer):
                 self._state(conn)
                 return False
@@ -171,7 +172,7 @@ class NodeParts(Parts):
 
     def unregister(self) -> bool:
         queue, name = self.settings.queue_name, self.settings.consumer
-        with self._node() as conn:
+        with self._own_node() as conn:
             try:
                 location = _reach(self._state(conn))
             except UnknownConsumer:
@@ -218,6 +219,14 @@ class NodeParts(Parts):
         return session(
             self.settings.db, name="londiste consumer", autocommit=True, synchronous=True
         )
+
+    @contextmanager
+    def _own_node(self) -> Iterator[Connection]:
+        """``_node`` before the provider is used.  Raises StateError in a copy of its database."""
+        with self._node() as conn:
+            queue = self.settings.queue_name
+            copied_database.refuse(conn, queue, lambda location: reach(location, ""))
+            yield conn
 
     def _state(self, conn: Connection) -> ConsumerState:
         return nodes.get_consumer_state(conn, self.settings.queue_name, self.settings.consumer)

@@ -6,6 +6,7 @@ the others.
 
 from __future__ import annotations
 
+from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching.cluster_state import ClusterState, look
@@ -85,6 +86,8 @@ class Reader:
                 f"node {name}: its database is node {found.name} of queue {self._file.queue}",
                 hint=f"write [nodes.{found.name}], or correct db",
             )
+        if found is not None:
+            copied_database.refuse(conn, self._file.queue, self._sites.reach)
         return found
 
     def _require_different(self) -> None:

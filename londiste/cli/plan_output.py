@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from londiste.cascade import copied_database
 from londiste.cli import errors, output
 from londiste.cli.documents import Done
 from londiste.cli.options import Execution
@@ -31,6 +32,17 @@ def sites(settings: NodeSettings, *, bounded: bool = False) -> Connections:
         extra=settings.remote_extra_connstr,
         answer_seconds=settings.answer_seconds if bounded else None,
     )
+
+
+@contextlib.contextmanager
+def changing_sites(settings: NodeSettings, *, bounded: bool = False) -> Iterator[Connections]:
+    """``sites`` of a command that changes something, also at other nodes.
+
+    Raises StateError in a copy of the node's database.
+    """
+    with sites(settings, bounded=bounded) as where:
+        copied_database.refuse(where.at(settings.db), settings.queue_name, where.reach)
+        yield where
 
 
 def execute_plan(steps: Sequence[Step], where: Connections, how: Execution) -> int:

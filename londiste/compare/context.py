@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import psycopg
 
 from londiste import engine
+from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.upstream import upstream
 from londiste.cascade.model import NodeInfo, NodeType
@@ -133,8 +134,13 @@ def meet(
     chosen: Sequence[ReplicatedTable],
     say: Callable[[str], None],
 ) -> Iterator[Parties]:
-    """Finds the root, and an engine for tables of this size."""
+    """Finds the root, and an engine for tables of this size.
+
+    Raises StateError at the root, and in a copy of the node's database.
+    """
     info = require_subscriber(settings, conn)
+    extra = settings.remote_extra_connstr
+    copied_database.refuse(conn, settings.queue_name, lambda at: reach(at, extra))
     size = sum(bulk_catalog.sizes(conn, [t.dest for t in chosen]).values())
     kind = settings.engine if size >= settings.spark_min_bytes else "local"
     root = root_location(settings, info)

@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 import psycopg
 
+from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.copy import step_timings
 from londiste.copy.group_copy import GroupLoad
@@ -33,6 +34,7 @@ from londiste.daemon import logcontext, loop
 from londiste.daemon.signals import Signals
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, session
+from londiste.db.connstr.locations import reach
 from londiste.db.names import TableName, argument
 from londiste.db.server_text import connected_to
 from londiste.engine.base import READY
@@ -415,6 +417,7 @@ class CopyProcess:
     def _check(self, conn: Connection) -> None:
         # An unknown queue has no table left to copy either; that must not look like success.
         logcontext.of_process(node=nodes.get_node_info(conn, self.job.queue).name)
+        copied_database.refuse(conn, self.job.queue, lambda at: reach(at, self.job.remote_extra))
         if not self.wanted:
             return
         known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}

@@ -6,7 +6,7 @@ functions. Roles stay: they belong to the whole server, and other databases may 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,11 +155,13 @@ def uninstall(
     components: Sequence[str] | None = None,
     *,
     force: bool = False,
+    copied: Callable[[str], str | None] = lambda queue: None,
     root: Path | None = None,
 ) -> list[Removal]:
     """Removes the components (default: all that are installed) in one transaction.
 
     force -- even if consumers, nodes or positions are lost.
+    copied -- the hint in a copy of the node of a queue, where drop-node would remove the original.
 
     Returns the removed objects.  Raises StateError if something would be lost, InstallError as
     ``plan``.
@@ -171,10 +173,12 @@ def uninstall(
             removals = _plan(conn, components, root)
             lost = [] if force else blockers(conn, removals)
             if lost:
+                found = _nodes(conn, removals)
+                copies = [hint for queue, _ in found if (hint := copied(queue)) is not None]
                 raise StateError(
                     lost[0] + (f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""),
                     detail="; ".join(lost) if len(lost) > 1 else "",
-                    hint=_way_out(_nodes(conn, removals), components or ()),
+                    hint=copies[0] if copies else _way_out(found, components or ()),
                 )
             schemas = [one.schema for one in removals if isinstance(one, DropSchema)]
             locks.take(conn, schemas, triggers=True)

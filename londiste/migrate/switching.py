@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from psycopg.errors import Error as DatabaseError
 
+from londiste.cascade import copied_database
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import switchover, switchover_records
 from londiste.cascade.switching.cluster_lock import lock
@@ -75,7 +76,12 @@ class Refresh:
 
 
 def scene(sites: Connections, pair: Pair, at: Side, *, explain: bool = True) -> ClusterState:
-    """The two nodes, asked from ``at``; locked for the command, unless it only explains."""
+    """The two nodes, asked from ``at``; locked for the command, unless it only explains.
+
+    Raises StateError when one of the databases is a copy of its node's.
+    """
+    if setup.node(sites, pair.other(at), pair.queue) is not None:
+        copied_database.refuse(sites.at(pair.other(at).dsn), pair.queue, sites.reach)
     extra = pair.other(at).complete
     seen = look(sites, at.dsn, pair.queue, extra)
     return seen if explain else lock(sites, seen, extra)

@@ -23,6 +23,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Start its server. If it has another address: londiste move-node NODE CONNECTION."
             " If it is lost: londiste tag-dead NODE, then takeover or drop-node.",
         ),
+        "node-copy": (
+            "The database is a copy of a node's: the node answers at another place. Commands and"
+            " daemons refuse to work in the copy.",
+            "The finding contains the command that makes the copy an independent database. If the"
+            " node has moved to it: londiste move-node NODE CONNECTION.",
+        ),
         "no-root": (
             "No root answers: new changes do not arrive, and lag is unknown.",
             "Start the root. If it has another address: londiste move-node NODE CONNECTION."

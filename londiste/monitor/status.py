@@ -12,7 +12,7 @@ from datetime import datetime
 
 from psycopg import conninfo
 
-from londiste.cascade import daemons, topology
+from londiste.cascade import copied_database, daemons, topology
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.daemons import Life, Running
 from londiste.cascade.model import Member, NodeInfo, NodeType, Subscriber
@@ -84,7 +84,8 @@ class NodeStatus:
         (``replication-role``, sessions whose changes are not captured);
         (``subscribers``, tables that the nodes below have to copy again);
         (``follow``, tables of auto_add_tables that cannot be added);
-        (``subscription``, nodes that are registered here and read from another node).
+        (``subscription``, nodes that are registered here and read from another node);
+        (``node-copy``, the node of which its database is a copy).
     unreachable -- why there was no answer.
     tagged_dead -- it is marked as failed.
     large -- the last batch that was large enough for an engine job, and how it was applied.
@@ -247,10 +248,7 @@ def collect(
     Raises UnknownNode and NodeUnreachable for the first node only.
     """
     with session(
-        dsn,
-        name="londiste status",
-        autocommit=True,
-        answer_seconds=topology.ANSWER_SECONDS + 2,
+        dsn, name="londiste status", autocommit=True, answer_seconds=topology.ANSWER_SECONDS + 2
     ) as conn:
         local = nodes.get_node_info(conn, queue)
         members = nodes.get_queue_locations(conn, queue)
@@ -264,6 +262,8 @@ def collect(
         listed = known(missing, lambda: tables.get_table_list(conn, queue))
         has_queue = node_errors.has_queue(conn, queue, info)
         errors = node_errors.collect(conn, queue, info, listed or (), missing, has_queue=has_queue)
+        if member.name == local.name:
+            errors = (*copied_database.notes(conn, queue, extra), *errors)
         large = known(missing, lambda: attempts.get_large_batch(conn, queue))
         under_way = known(missing, lambda: operation.find(conn, queue))
         paused = copies_paused(conn, queue, missing)

@@ -19,6 +19,7 @@ from londiste.wording import hint_in
 _NAMED = 3
 #: Sources of ``NodeStatus.errors`` that are no consumers, and their severity.
 SOURCES = {
+    "node-copy": Severity.CRITICAL,
     "capture": Severity.CRITICAL,
     "branch-capture": Severity.WARNING,
     "missing": Severity.CRITICAL,
@@ -100,6 +101,7 @@ def of_cascade(status: Status) -> Iterator[Finding]:
 _ORDER = {
     "unknown-node": 0,
     "unreachable": 0,
+    "node-copy": 0,
     "no-root": 1,
     "halted": 2,
     "worker": 3,
@@ -146,7 +148,7 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
             severity = SOURCES.get(source, Severity.CRITICAL)
             kind = source if source in SOURCES else "copy" if ".copy." in source else "error"
             # Others are not stored errors, and may have names of tables in them.
-            own = hint_in(text) if kind in ("error", "subscription") else ""
+            own = hint_in(text) if kind in ("error", "subscription", "node-copy") else ""
             do = own or _at(node, status, "londiste check")
             yield add(severity, kind, f"{source}: {text}", text, do)
     if unknown := _unknown(node):

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 import psycopg
 from pydantic import Field, field_validator
 
+from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import install_sql
 from londiste.cascade.commands.endpoint import (
@@ -158,6 +159,7 @@ def identify(
         conn = sites.at(source)
         queue = settings.queue_name or clean(conn.info.dbname)
         root = _source(conn, source, queue)
+        _refuse_copy(conn, root)
         members = nodes.get_queue_locations(conn, queue) if root is not None else []
         provider = (
             _endpoint(conn, source, root.name, root.worker)
@@ -251,7 +253,14 @@ def _target(
             f" from {describe_dsn(source.dsn)}",
             hint=_instead(found, source, dsn, queue),
         )
+    _refuse_copy(conn, found)
     return _endpoint(conn, dsn, found.name, found.worker)
+
+
+def _refuse_copy(conn: Connection, node: NodeInfo | None) -> None:
+    """Raises StateError when the node of a database is the copy of another database's."""
+    if node is not None:
+        copied_database.refuse(conn, node.queue, lambda location: reach(location, ""))
 
 
 def _instead(found: NodeInfo, source: Endpoint, dsn: str, queue: str) -> str:

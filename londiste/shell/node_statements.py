@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
+from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
@@ -177,6 +178,7 @@ def _on_nodes(session: Session, planned: Callable[[Connections, str, str], Comma
     queue = session.chosen()
     session.outside("londiste")
     with Connections(name="londiste shell") as sites:
+        copied_database.refuse(sites.at(session.dsn), queue, sites.reach)
         todo = planned(sites, session.dsn, queue)
         done: list[str] = []
         plan.execute(todo.steps, sites, lambda step: done.append(step.describe()))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import conninfo
 
-from londiste.cascade import original
+from londiste.cascade import copied_database, original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import location_check, node_name, queue_settings
 from londiste.cascade.commands.upstream import Upstream, upstream
@@ -117,6 +117,9 @@ def _look_at(sites: Connections, node: NewNode, check: bool) -> NodeInfo | None:
             detail="a database is one node per queue",
             hint="londiste node-info shows it; choose another database, or another queue_name",
         )
+    if existing is not None:
+        # It would register the copy under the name of the original.
+        copied_database.refuse(local, node.queue, sites.reach)
     if check:
         location_check.check_same_database(
             local, sites.reach(node.location), answer_seconds=sites.answer_seconds
@@ -129,6 +132,7 @@ def _below(
 ) -> list[Step]:
     way = upstream(sites, node.queue, provider)
     original.require_adopted(sites.at(provider), way.provider.name)
+    copied_database.refuse(sites.at(provider), node.queue, sites.reach)
     if existing is not None and existing.provider != way.provider.name:
         raise StateError(
             f"node {node.name} exists already, with provider {existing.provider}",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
+from londiste.cascade import copied_database, topology
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade import topology
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation
@@ -127,13 +126,17 @@ class ClusterState:
 
 
 def look(
-    sites: Connections, dsn: str, queue: str, extra: str, *, silent: Silent = MappingProxyType({})
+    sites: Connections, dsn: str, queue: str, extra: str, *, silent: Silent | None = None
 ) -> ClusterState:
     """Asks all nodes.  Raises UnknownNode when ``dsn`` is no node, NodeUnreachable.
 
-    silent -- nodes that did not answer a moment ago: they are not asked again.
+    silent -- of a second look: nodes that did not answer a moment ago are not asked again.
+
+    The first look raises StateError in a copy of a node's database.
     """
-    told = topology.read(dsn, queue, extra=extra, silent=silent)
+    if silent is None:
+        copied_database.refuse(sites.at(dsn), queue, sites.reach)
+    told = topology.read(dsn, queue, extra=extra, silent=silent or {})
     seen = _given_up(sites, _as_the_root_knows(sites, told, extra))
     places = {
         name: NodeAddress(name, dsn if name == seen.local else sites.reach(view.member.location))

@@ -10,7 +10,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.documents import Done, Rows
-from londiste.cli.plan_output import reported, sites
+from londiste.cli.plan_output import changing_sites, reported
 from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections
 from londiste.replication.ddl import publish
@@ -70,10 +70,10 @@ def run(
         )
 
     if not explain:
-        with sites(settings, bounded=True) as where, reported(as_json) as report:
+        with changing_sites(settings, bounded=True) as where, reported(as_json) as report:
             runner(where, report).run(planned)
         return
-    with sites(settings, bounded=True) as where:
+    with changing_sites(settings, bounded=True) as where:
         runner(where, lambda line: None).check(planned)
     found = survey.explain(
         settings.db,

@@ -12,7 +12,7 @@ from londiste.cascade.switching import operation_log
 from londiste.cli import options, output
 from londiste.cli.documents import Steps
 from londiste.cli.nodes.common import dsn_of
-from londiste.cli.plan_output import sites
+from londiste.cli.plan_output import changing_sites
 from londiste.settings import NodeSettings
 
 
@@ -69,7 +69,7 @@ def _set_paused(
 ) -> None:
     settings = context.settings(NodeSettings)
     queue = settings.queue_name
-    with sites(settings, bounded=True) as where:
+    with changing_sites(settings, bounded=True) as where:
         conn = where.at(dsn_of(where, settings, node))
         info = nodes.get_node_info(conn, queue)
         who = consumer or info.worker

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from londiste.cascade import copied_database
 from londiste.cli import options, output
 from londiste.cli.documents import Steps
 from londiste.cli.setup.common import connection
@@ -42,7 +43,12 @@ def uninstall(
             for line in remove.blockers(conn, steps):
                 output.message(f"{line}: requires --allow-data-loss")
         else:
-            steps = remove.uninstall(conn, components, force=allow_data_loss)
+            steps = remove.uninstall(
+                conn,
+                components,
+                force=allow_data_loss,
+                copied=lambda queue: copied_database.uninstall_hint(conn, queue),
+            )
     if as_json or explain:
         output.steps(steps, json_wanted=as_json)
     elif not steps:

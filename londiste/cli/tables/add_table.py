@@ -9,7 +9,7 @@ import click
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
-from londiste.cli.plan_output import execute_plan, sites
+from londiste.cli.plan_output import changing_sites, execute_plan
 from londiste.cli.tables.common import (
     already,
     copy_node_of,
@@ -257,7 +257,7 @@ def add_table(
             on_error,
         ),
     )
-    with sites(settings) as reach:
+    with changing_sites(settings) as reach:
         plan = adding.plan(
             reach,
             settings.db,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.plan_output import execute_plan, sites
+from londiste.cli.plan_output import changing_sites, execute_plan
 from londiste.errors import BadOption
 from londiste.handlers import registry, table_rules
 from londiste.replication.commands import change_handler as changing
@@ -76,7 +76,7 @@ def change_handler(
         )
     if not resume and (handler is not None or arguments or not filters):
         stored = registry.parse(handler or "", arguments)
-    with sites(settings) as reach:
+    with changing_sites(settings) as reach:
         plan = changing.plan(reach, settings.db, settings.queue_name, names, stored, filters)
         for name in plan.already:
             output.message(f"{name}: already set, nothing to do")

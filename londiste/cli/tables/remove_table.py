@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options
-from londiste.cli.plan_output import execute_plan, sites
+from londiste.cli.plan_output import changing_sites, execute_plan
 from londiste.cli.tables.common import all_of_them, already, ignore_missing, table_names
 from londiste.replication.commands import remove_table as removing
 from londiste.replication.worker import auto_add
@@ -32,7 +32,7 @@ def remove_table(
     The rows stay, except those of a copy in progress.
     """
     settings = context.settings(NodeSettings)
-    with sites(settings) as where:
+    with changing_sites(settings) as where:
         plan = removing.plan(
             where,
             settings.db,

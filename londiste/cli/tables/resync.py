@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options
-from londiste.cli.plan_output import execute_plan, sites
+from londiste.cli.plan_output import changing_sites, execute_plan
 from londiste.cli.tables.common import (
     all_of_them,
     already,
@@ -51,7 +51,7 @@ def resync(
 ) -> None:
     """Copy tables again while replication continues."""
     settings = context.settings(NodeSettings)
-    with sites(settings) as where:
+    with changing_sites(settings) as where:
         plan = resyncing.plan(
             where,
             settings.db,

@@ -10,7 +10,7 @@ import click
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
 from londiste.cli.documents import Rows
-from londiste.cli.plan_output import execute_plan, sites
+from londiste.cli.plan_output import changing_sites, execute_plan
 from londiste.cli.tables.common import all_of_them, already, ignore_missing
 from londiste.db.connection import session
 from londiste.db.queries import tuples
@@ -59,7 +59,7 @@ def add_seq(
 ) -> None:
     """Replicate sequences; other nodes keep values ahead of the root."""
     settings = context.settings(NodeSettings)
-    with sites(settings) as where:
+    with changing_sites(settings) as where:
         plan = sequences.plan_add(
             where,
             settings.db,
@@ -89,7 +89,7 @@ def remove_seq(
 ) -> None:
     """Stop replicating sequences: on the root for all nodes, elsewhere for this node."""
     settings = context.settings(NodeSettings)
-    with sites(settings) as where:
+    with changing_sites(settings) as where:
         plan = sequences.plan_remove(
             where, settings.db, settings.queue_name, names, every=every, force=ignore_missing
         )

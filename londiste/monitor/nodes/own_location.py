@@ -1,8 +1,10 @@
-"""Finding about the stored location of a node, which other nodes use to reach it."""
+"""Findings about the stored location of a node, which other nodes use to reach it."""
 
 from __future__ import annotations
 
+from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.copied_database import WHY
 from londiste.db.names import argument
 from londiste.errors import (
     AccessDenied,
@@ -18,22 +20,28 @@ from londiste.orchestration.connections import Connections
 
 
 def find(sites: Connections, dsn: str, queue: str) -> list[Finding]:
-    """The finding that nobody gets in by the stored location of the node of ``dsn``, or none.
+    """The finding about the stored location of the node of ``dsn``, or none.
+
+    Nobody gets in there, or it leads to the node of which the database is a copy.
 
     Raises BadOption for settings of this program that are wrong.
     """
     local = sites.at(dsn)
     own = nodes.get_node_info(local, queue).name
-    for member in nodes.get_queue_locations(local, queue):
-        if member.name == own:
-            try:
-                sites.at(sites.reach(member.location))
-            except BadOption:
-                raise
-            except (NodeUnreachable, UsageError) as error:
-                rebase = bool(restored(local, queue))
-                return [finding(own, error, queue, rebase=rebase)]
-    return []
+    known = {m.name: m.location for m in nodes.get_queue_locations(local, queue)}
+    if own not in known:
+        return []
+    try:
+        there = sites.at(sites.reach(known[own]))
+    except BadOption:
+        raise
+    except (NodeUnreachable, UsageError) as error:
+        rebase = bool(restored(local, queue))
+        return [finding(own, error, queue, rebase=rebase)]
+    copied = copied_database.beside(local, there, queue, own, known)
+    if copied is None:
+        return []
+    return [Finding(Severity.CRITICAL, "node-copy", copied.what, WHY, copied.do, queue)]
 
 
 def finding(node: str, error: LondisteError, queue: str, *, rebase: bool) -> Finding:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import psycopg
 
+from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
 from londiste.cascade.progress import POSITION_LOST_HINT, STOP_WORKER
@@ -40,8 +41,8 @@ def own_node(settings: WorkerSettings) -> Connection:
 
     It breaks when the database sends nothing for ``answer_seconds``, and does not work.
 
-    Raises NodeBusy naming the other worker's session, and InstallError when another role could
-    replace the functions that the worker calls.
+    Raises NodeBusy naming the other worker's session, InstallError when another role could
+    replace the functions that the worker calls, StateError in a copy of the node's database.
     """
     dsn = settings.db
     name = f"londiste worker {settings.job_name}"[:40] + f" {os.getpid()}@{socket.gethostname()}"
@@ -61,6 +62,9 @@ def own_node(settings: WorkerSettings) -> Connection:
             conn.execute("set client_connection_check_interval = '1s'")
         owners.require(conn)
         _require_alone(conn, settings.queue_name)
+        copied_database.refuse(
+            conn, settings.queue_name, lambda at: reach(at, settings.remote_extra_connstr)
+        )
     except BaseException:
         conn.close()
         raise
@@ -129,11 +133,11 @@ def be_the_one_reader(source: Connection, state: WorkerState) -> None:
             f"node {state.name}: another worker reads queue {state.queue} from {state.provider}",
             detail=f"{other}; a copy of this node, or a second worker of it",
             # The command drop-node would unregister the original, which has the same name.
-            hint="stop one of the two; the server ends the session of a host that is gone within 20"
-            f" minutes{end}; to make the copy a separate node, in the database of the"
+            hint="stop one of the two; to make the copy a separate node, in the database of the"
             f" copy only: select pgq_node.drop_node({literal(state.queue)},"
             f" {literal(state.name)}), then, with settings of another name and job_name:"
-            f" londiste create-{state.type.value}",
+            f" londiste create-{state.type.value}; if the host of the other worker is gone, the"
+            f" server ends its session within 20 minutes{end}",
         )
 
 

@@ -135,10 +135,17 @@ def test_a_restored_node_says_so_while_nothing_happens_and_goes_on_by_a_decision
 
 
 def cloned(line: Line, node: LineNode, server: Cluster, directory: Path) -> LineNode:
-    """A copy of the files of a node on another server, with the settings of the original."""
+    """A copy of the files of a node on another server, with the settings of the original.
+
+    The original does not answer at its location from there, so that only the provider sees both.
+    """
     Files(server_of(node), directory).put_back(into=server)
     copy = LineNode(node.name, Database(server, node.database.name), directory / "copy.toml")
     line.configure(copy)
+    copy.database.execute(
+        "update pgq_node.node_location set node_location = node_location || '_gone'"
+        f" where node_name = '{node.name}'"
+    )
     return copy
 
 

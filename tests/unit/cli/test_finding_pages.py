@@ -29,6 +29,7 @@ SOURCES = (
     "monitor/lock_waits.py",
     "monitor/merging.py",
     "monitor/schema_owners.py",
+    "monitor/nodes/own_location.py",
     "monitor/nodes/rules.py",
     "monitor/nodes/doubts.py",
     "monitor/captures/rules.py",
