@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import WorkerState
 from londiste.db.connection import Connection, connect, describe_dsn, session
 from londiste.db.connstr.locations import reach
 from londiste.db.names import TableName, argument
@@ -326,28 +327,36 @@ class CopySessions:
         self._node, location = state.provider, self._reach(state.provider_location, state.provider)
         table = self.table() if self.consumer == self.job.copy_consumer(self.name) else None
         wanted = "" if table is None else table.attrs.get(copy_source.ATTR, "")
-        if wanted == copy_source.ANY:
-            # A copy that has started keeps its source.
-            wanted = self.registered_at() or wanted
-        if wanted and wanted != state.provider:
-            with contextlib.ExitStack() as stack:
-
-                def at(dsn: str) -> Connection:
-                    return stack.enter_context(
-                        session(
-                            dsn,
-                            name=self.session_name,
-                            autocommit=True,
-                            silent_seconds=self.job.answer_seconds,
-                        )
-                    )
-
-                found = copy_source.find(
-                    at, self._reach, state.provider_location, self.queue, self.name, wanted
-                )
-            self._node, location = found.node, found.dsn
+        # A copy that has started keeps its source, while that has the rows.
+        before = self.registered_at() if wanted == copy_source.ANY else None
+        if before is not None:
+            try:
+                self._node, location = self._find(before, state)
+            except StateError:
+                before = None
+        if before is None and wanted and wanted != state.provider:
+            self._node, location = self._find(wanted, state)
         self._location = location
         return location
+
+    def _find(self, wanted: str, state: WorkerState) -> tuple[str, str]:
+        """The name and connection string of the node that is copied from.  Raises StateError."""
+        with contextlib.ExitStack() as stack:
+
+            def at(dsn: str) -> Connection:
+                return stack.enter_context(
+                    session(
+                        dsn,
+                        name=self.session_name,
+                        autocommit=True,
+                        silent_seconds=self.job.answer_seconds,
+                    )
+                )
+
+            found = copy_source.find(
+                at, self._reach, state.provider_location, self.queue, self.name, wanted
+            )
+        return found.node, found.dsn
 
     def _reach(self, location: str, node: str = "") -> str:
         return reach(location, self.job.remote_extra, node=node)

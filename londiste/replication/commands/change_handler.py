@@ -21,7 +21,7 @@ from londiste.db.queries import first
 from londiste.db.session_role import use_replica_role
 from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.handlers import registry, table_rules
-from londiste.handlers.base import TableRules
+from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
@@ -79,7 +79,8 @@ def plan(
         attrs = change.of(table.attrs)
         if attrs == table.attrs:
             if COPY_BELOW in table.attrs:
-                steps += _copied_below(sites, (node.name, dsn), queue, name, below())
+                rules = table_rules.wants(attrs)
+                steps += _copied_below(sites, (node.name, dsn), queue, name, below(), rules)
             else:
                 already.append(name)
             continue
@@ -123,11 +124,20 @@ def plan(
             filter_checks.check(
                 sites, queue, provider, source, local, table.dest, name, wants, False
             )
+        if not root and not wants.stored:
+            filter_checks.refuse_rows_below(
+                sites,
+                dsn,
+                node,
+                name,
+                filter_checks.rules_of(table),
+                "that node would get rows and values that the branch excluded",
+            )
         # A branch tells of what it had; what it tells from now on is something else.
         forget = again and node.type is NodeType.BRANCH
         then: list[Step] = []
         if forget or COPY_BELOW in table.attrs:
-            then = _copied_below(sites, (node.name, dsn), queue, name, below())
+            then = _copied_below(sites, (node.name, dsn), queue, name, below(), wants)
         steps.append(
             ChangeHandler(node.name, dsn, queue, name, table.dest, change, root, again, forget)
         )
@@ -200,8 +210,12 @@ def _copied_below(
     queue: str,
     name: TableName,
     below: Sequence[tuple[str, str]],
+    rules: TableRules,
 ) -> list[Step]:
-    """The steps that copy a table again on all nodes below.  Raises StateError."""
+    """The steps that copy a table again on all nodes below.  Raises StateError.
+
+    rules -- of the table on this node.
+    """
     found: list[Step] = []
     for node, dsn in below:
         table = tables.get_table(sites.at(dsn), queue, name)
@@ -216,7 +230,9 @@ def _copied_below(
                 " it again"
                 " after the change",
             )
-        found.append(CopyAgain(node, dsn, queue, name, when=", after its provider"))
+        past = copy_source.ANY if copy_source.unlike(rules, table.known_rules or ALL) else ""
+        when = "" if past else ", after its provider"
+        found.append(CopyAgain(node, dsn, queue, name, when=when, copy_node=past))
     return [*found, CopiedBelow(*at, queue, name)]
 
 

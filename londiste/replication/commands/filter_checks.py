@@ -7,6 +7,7 @@ branch excludes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.upstream import upstream
@@ -16,13 +17,13 @@ from londiste.db.names import TableName, argument
 from londiste.db.queries import tuples
 from londiste.errors import BadOption, NodeUnreachable, StateError, UsageError
 from londiste.handlers import condition, table_rules
-from londiste.handlers.base import TableRules
+from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.combined_queue import other_sources
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.forwarding.upstream_filters import held_above
-from londiste.replication.model import FORGET
+from londiste.replication.model import FORGET, ReplicatedTable
 
 
 def attrs(node: NodeInfo, wants: TableRules) -> dict[str, str]:
@@ -195,6 +196,14 @@ def nodes_below(sites: Connections, dsn: str, queue: str) -> list[tuple[str, str
                 found.append((member.name, sites.reach(member.location)))
                 ask.append(found[-1][1])
     return found
+
+
+def rules_of(table: ReplicatedTable) -> TableRules:
+    """Its rules; where its handler is not known to this process, those of one that may mask."""
+    try:
+        return table.holds
+    except BadOption:
+        return replace(ALL, where="unknown")
 
 
 def refuse_rows_below(

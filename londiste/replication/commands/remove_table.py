@@ -6,20 +6,18 @@ The rows stay, except those of an unfinished copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.ddl import restoring
 from londiste.db.names import TableName
 from londiste.errors import BadOption
-from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks, fkeys
-from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import (
     Pattern,
     Selected,
@@ -79,7 +77,7 @@ def plan(
                 dsn,
                 node,
                 name,
-                _rules(known[name]),
+                filter_checks.rules_of(known[name]),
                 "without its filter, that node would get rows and values that the branch excluded",
             )
         copying = known[name].state not in (None, "ok")
@@ -90,14 +88,6 @@ def plan(
             steps += leftovers(sites, dsn, node, copy_consumer(node.worker, name))
     off = fkeys.left_off(local, queue, [known[name].dest for name in picked.chosen])
     return CommandPlan(tuple(steps), picked.already, notes=off)
-
-
-def _rules(table: ReplicatedTable) -> TableRules:
-    try:
-        return table.holds
-    except BadOption:
-        # A handler that is not known to this process may mask any value.
-        return replace(ALL, where="unknown")
 
 
 @dataclass(frozen=True)

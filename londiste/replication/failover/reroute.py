@@ -23,6 +23,7 @@ from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import copy_source
 from londiste.replication.tablesync.cancel import CopyAgain
 
 _SHOWN = 5
@@ -129,6 +130,13 @@ class Feeds:
             here = self._parents[here]
         return found
 
+    def copied_past(self, node: str, table: ReplicatedTable) -> bool:
+        """Whether a copy of a table of a node is from further up than its provider."""
+        provider = self._parents[node]
+        if provider is None or self._scene.info(provider).type is NodeType.ROOT:
+            return False
+        return not _copied_from(self.tables(provider), table)
+
     def move(self, node: str, provider: str) -> None:
         """Records the planned provider of the node."""
         self._parents[node] = provider
@@ -184,7 +192,8 @@ def guard(
             return []
         feeds.move(node, new)
         if not force:
-            _refuse_uncopied(node, new, kept[node], feeds.tables(new))
+            root = scene.info(new).type is NodeType.ROOT
+            _refuse_uncopied(node, new, kept[node], feeds.tables(new), root=root)
         other = changed(before, after)
         again = [(n, t) for n, mine in kept.items() for t in mine if t.name in other]
         if not again:
@@ -204,7 +213,9 @@ def guard(
         steps: list[Step] = []
         for name, table in again:
             branch = scene.info(name).type is NodeType.BRANCH
-            steps.append(CopyAgain(name, scene.place(name).dsn, scene.queue, table.name, branch))
+            past = copy_source.ANY if feeds.copied_past(name, table) else ""
+            dsn = scene.place(name).dsn
+            steps.append(CopyAgain(name, dsn, scene.queue, table.name, branch, copy_node=past))
         return steps
 
     return plan
@@ -234,11 +245,20 @@ def partial(sites: Connections, scene: ClusterState, new: str, lost: str) -> fro
 
 
 def _refuse_uncopied(
-    node: str, new: str, mine: Sequence[ReplicatedTable], theirs: Sequence[ReplicatedTable]
+    node: str,
+    new: str,
+    mine: Sequence[ReplicatedTable],
+    theirs: Sequence[ReplicatedTable],
+    *,
+    root: bool,
 ) -> None:
-    """Raises StateError when a table still waits for its copy, and ``new`` lacks its rows."""
+    """Raises StateError when a table still waits for its copy, and ``new`` lacks its rows.
+
+    root -- ``new`` is the root.
+    """
     there = {t.name for t in theirs if t.local}
-    left = [str(t.name) for t in mine if t.state != "ok" and t.name not in there]
+    waiting = [t for t in mine if t.state != "ok"]
+    left = [str(t.name) for t in waiting if t.name not in there]
     if left:
         raise StateError(
             f"node {node} still copies table {', '.join(left)}, which {new} does not have",
@@ -247,6 +267,26 @@ def _refuse_uncopied(
             f" londiste add-table {argument(left[0])}; or continue with --allow-resync, and remove"
             " the table",
         )
+    ours = [t for t in waiting if copy_source.ATTR not in t.attrs]
+    left = [] if root else [str(t.name) for t in ours if not _copied_from(theirs, t)]
+    if left:
+        raise StateError(
+            f"node {node} still copies table {', '.join(left)}, which cannot be copied from {new}",
+            detail="its handler there keeps other rows than those of its events; nothing was"
+            " changed",
+            hint=f"with the settings of {node}: londiste wait-sync; or: londiste resync"
+            f" {argument(left[0])} --find-copy-node",
+        )
+
+
+def _copied_from(theirs: Sequence[ReplicatedTable], table: ReplicatedTable) -> bool:
+    """Pure: whether a branch with these tables has the rows for a copy of the table."""
+    there = next((t for t in theirs if t.local and t.name == table.name), None)
+    try:
+        return there is not None and not copy_source.unlike(there.holds, table.holds)
+    except BadOption:
+        # A handler that is not known to this process: the copy names it.
+        return True
 
 
 def describe_links(links: tuple[Link, ...]) -> str:

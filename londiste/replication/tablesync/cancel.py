@@ -17,6 +17,7 @@ from londiste.orchestration.steps import NodeStep, Step
 from londiste.pgq import batches, queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import COPY_BELOW, FORGET, ReplicatedTable, encode_attrs
+from londiste.replication.tablesync.copy_source import with_copy_node
 
 
 def copy_consumer(worker: str, table: TableName) -> str:
@@ -116,26 +117,31 @@ class CopyAgain(NodeStep):
     """Copies a table of a node again.
 
     forget -- a branch deletes its events from its queue.
-    when -- for ``describe``.
+    when -- for ``describe``.  copy_node -- its source from now on; '' leaves it unchanged.
     """
 
     table: TableName
     forget: bool = False
     when: str = ""
+    copy_node: str = ""
 
     def describe(self) -> str:
-        return f"{self.node}: copy table {self.table} again{self.when}"
+        source = " from the nearest node that has it" if self.copy_node else ""
+        return f"{self.node}: copy table {self.table} again{source}{self.when}"
 
     def done(self, sites: Connections) -> bool:
         now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
         if now is None or not now.local:
             return True
-        return now.state is None and (not self.forget or FORGET in now.attrs)
+        return now.state is None and self._attrs(now) == now.attrs
 
     def run(self, sites: Connections) -> None:
-        forget = {FORGET: "1"} if self.forget else {}
         with sites.transaction(self.dsn) as conn:
-            reset_copy(conn, self.queue, self.table, lambda now: {**now.attrs, **forget})
+            reset_copy(conn, self.queue, self.table, self._attrs)
+
+    def _attrs(self, now: ReplicatedTable) -> dict[str, str]:
+        forget = {FORGET: "1"} if self.forget else {}
+        return with_copy_node({**now.attrs, **forget}, self.copy_node)
 
 
 @dataclass(frozen=True)

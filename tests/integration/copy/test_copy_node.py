@@ -201,3 +201,53 @@ def test_a_branch_whose_rows_are_not_those_of_its_events_is_no_source(
         assert leaf.db.value(where) == "copy_node=%3F"
         assert londiste(leaf.db, "remove-table", "a").code == 0
         assert londiste(branch.db, "remove-table", "a").code == 0
+
+
+def test_a_copy_that_a_change_asks_for_passes_a_branch_without_its_rows(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    other = nodes_of.below(root, "other", NodeType.BRANCH)
+    leaf = nodes_of.below(branch, "leaf")
+    for node in (root, branch, other, leaf):
+        node.db.execute(SCHEMA)
+        options = ("--where", "id > 1") if node is branch else ()
+        options = (*DISPATCH, "event_types=I") if node is other else options
+        assert londiste(node.db, "add-table", "a", *options).code == 0
+        node.db.execute("update londiste.table_info set merge_state = 'ok'")
+    told = "leaf: copy table public.a again from the nearest node that has it"
+    to_other = ("change-provider", "--provider", "other", "--dry-run")
+    assert londiste(leaf.db, *to_other).code == 3
+    assert told in londiste(leaf.db, *to_other, "--allow-resync").out
+    # What the branch has excluded comes with the next event, when it stores no rows.
+    refused = londiste(branch.db, "change-handler", "a", "--handler", "nop", "--where", "")
+    assert refused.code == 3 and "is replicated on node leaf, below" in refused.err, str(refused)
+    done = londiste(branch.db, "change-handler", "a", *DISPATCH, "skip_fields=v", "--where", "")
+    assert done.code == 0 and told in done.err, str(done)
+    assert leaf.db.execute("select merge_state, table_attrs from londiste.table_info") == [
+        (None, "copy_node=%3F")
+    ]
+    # All events pass both branches: only a copy that is under way has to end.
+    assert londiste(leaf.db, *to_other).code == 0
+    leaf.db.execute("update londiste.table_info set table_attrs = null")
+    refused = londiste(leaf.db, *to_other)
+    assert refused.code == 3 and "which cannot be copied from other" in refused.err, str(refused)
+    assert "londiste resync public.a --find-copy-node" in refused.err
+
+
+@pytest.mark.slow
+def test_a_refused_copy_continues_from_the_node_that_its_hint_finds(
+    line: Line, leaf: LineNode
+) -> None:
+    branch = line.nodes["branch"]
+    assert line.here(leaf, "add-table", "a", "--create", "--find-copy-node").code == 0
+    assert line.here(branch, "add-table", "a", "--handler", "vtable").code == 0
+    leaf.database.execute("update londiste.table_info set table_attrs = null")
+    line.start(leaf)
+    error = "select cur_error from pgq_node.local_state where cur_error like '%%--find-copy-node'"
+    line.wait(lambda: (line.tick(), leaf.database.value(error))[1], "the refusal", 60)
+    assert line.here(leaf, "resync", "a", "--find-copy-node").code == 0
+    state = "select merge_state = 'ok' from londiste.table_info"
+    line.wait(lambda: (line.tick(), leaf.database.value(state))[1], "the table to be ok", 60)
+    assert leaf.database.execute(ROWS) == line.nodes["root"].database.execute(ROWS)
