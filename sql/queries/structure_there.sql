@@ -2,9 +2,12 @@
  * Which of the wanted things are in this database.
  *
  * %(schemas)s, %(roles)s -- names; %(types)s, %(relations)s -- [[schema, name], ...] as json;
- * %(functions)s -- signatures; %(collations)s -- quoted names.
+ * %(functions)s -- signatures; %(collations)s -- quoted names; %(own)s -- the privilege to give
+ * objects to a role: SET, before PostgreSQL 16 MEMBER.
  * kind, schema, name of each that is there; for a role ``detail`` is yes when this session may make
- * it an owner.  A column is the detail of its relation, in the order of columns.
+ * it an owner and then still has its rights.  A creator may create in the schema; a member,
+ * in column schema, has the rights of the role in column name.
+ * A column is the detail of its relation, in the order of columns.
  */
 select 'schema' as kind, null::text as schema, n.nspname::text as name, null::text as detail
 from pg_catalog.pg_namespace n
@@ -12,9 +15,24 @@ where n.nspname = any(%(schemas)s::text[])
 union all
 select 'role', null, r.rolname::text,
     case when (select u.rolsuper from pg_catalog.pg_roles u where u.rolname = current_user)
-            or pg_catalog.pg_has_role(r.oid, 'MEMBER') then 'yes' else 'no' end
+            or pg_catalog.pg_has_role(r.oid, %(own)s) and pg_catalog.pg_has_role(r.oid, 'USAGE')
+        then 'yes' else 'no' end
 from pg_catalog.pg_roles r
 where r.rolname = any(%(roles)s::text[])
+union all
+select 'superuser', null, u.rolname::text, null
+from pg_catalog.pg_roles u
+where u.rolname = current_user and u.rolsuper
+union all
+select 'creator', n.nspname::text, r.rolname::text, null
+from pg_catalog.pg_namespace n, pg_catalog.pg_roles r
+where n.nspname = any(%(schemas)s::text[]) and r.rolname = any(%(roles)s::text[])
+    and pg_catalog.has_schema_privilege(r.oid, n.oid, 'CREATE')
+union all
+select 'member', r.rolname::text, o.rolname::text, null
+from pg_catalog.pg_roles r, pg_catalog.pg_roles o
+where r.rolname = any(%(roles)s::text[]) and o.rolname = any(%(roles)s::text[])
+    and pg_catalog.pg_has_role(r.oid, o.oid, 'USAGE')
 union all
 select 'type', n.nspname::text, t.typname::text, null
 from pg_catalog.jsonb_array_elements(%(types)s::jsonb) w

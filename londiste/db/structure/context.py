@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
 from londiste.db.structure.names import follow, free, mentions
-from londiste.db.structure.types import Column, ColumnSequence, Part, Structure, Structures, There
+from londiste.db.structure.types import (
+    Column,
+    ColumnSequence,
+    Grant,
+    Part,
+    Structure,
+    Structures,
+    There,
+)
+
+_MAINTAIN = 170000
 
 
 @dataclass
@@ -36,6 +47,11 @@ class TargetContext:
 
     def __post_init__(self) -> None:
         self.made = {table.name: table for table in self.found.tables}
+        #: Schemas by their names there; one that gets renamed tables alone is as theirs.
+        self.schemas = dict(self.found.schemas)
+        for name in self.made:
+            if name.schema in self.found.schemas:
+                self.schemas.setdefault(self.to(name).schema, self.found.schemas[name.schema])
         taken = set(self.there.taken) | {self.to(name) for name in self.made}
         for table in self.found.tables:
             self._name_objects(table, taken)
@@ -114,6 +130,53 @@ class TargetContext:
         if text is None or Part.COMMENTS not in self.parts:
             return []
         return [f"comment on {what} is {literal(text)}"]
+
+    def owner_problem(self, role: str, schema: str | None = None) -> str:
+        """Why a role cannot own a new schema, or objects of ``schema``; '' if it can."""
+        roles = self.there.roles or {}
+        if not roles.get(role):
+            return "cannot be set by you" if role in roles else "does not exist"
+        if schema is None or self.there.superuser or self._may_create(role, schema):
+            return ""
+        return (
+            f"may not create in schema {schema}: grant create on schema {quote(schema)}"
+            f" to {quote(role)}"
+        )
+
+    def _may_create(self, role: str, schema: str) -> bool:
+        if schema in self.there.schemas:
+            return (schema, role) in self.there.creators
+        one = self.schemas.get(schema)
+        if one is None:
+            return False
+        creators = {one.owner} if not self.owner_problem(one.owner) else set()
+        if Part.GRANTS in self.parts:
+            granted = {g.grantee for g in one.grants if g.privilege == "CREATE"}
+            if None in granted:
+                return True
+            creators |= {grantee for grantee in granted if grantee is not None}
+        return any((role, creator) in self.there.members for creator in creators)
+
+    def granted(self, on: str, grants: Iterable[Grant]) -> list[str]:
+        """GRANT of privileges on one object; missing roles are noted."""
+        result = []
+        for (grantee, grantable, column), group in groupby(
+            grants, key=lambda g: (g.grantee, g.grantable, g.column)
+        ):
+            if grantee is not None and grantee not in (self.there.roles or {}):
+                self.note(f"role {grantee} does not exist: its privileges are skipped")
+                continue
+            words = [g.privilege for g in group]
+            if "MAINTAIN" in words and self.there.version < _MAINTAIN:
+                words.remove("MAINTAIN")
+                self.note("MAINTAIN is not granted: it needs PostgreSQL 17")
+            if not words:
+                continue
+            what = ", ".join(f"{w} ({quote(column)})" if column else w for w in words)
+            who = "public" if grantee is None else quote(grantee)
+            option = " with grant option" if grantable else ""
+            result.append(f"grant {what} on {on} to {who}{option}")
+        return result
 
     def _name_objects(self, table: Structure, taken: set[TableName]) -> None:
         dest = self.to(table.name)

@@ -20,6 +20,7 @@ from londiste.db.structure.types import (
     Need,
     RowPolicy,
     Rule,
+    Schema,
     Structure,
     Structures,
     There,
@@ -49,22 +50,31 @@ def read(conn: Connection, names: Iterable[TableName]) -> Structures:
         tuple(types),
         conn.info.server_version,
         {row["name"]: row["statement"] for row in created},
+        schemas(conn, _schemas_of(tables, types)),
     )
+
+
+def schemas(conn: Connection, names: Iterable[str]) -> dict[str, Schema]:
+    """The schemas of the database that have these names."""
+    found = records(conn, _schema, "structure_schemas", names=sorted(set(names)))
+    return {one.name: one for one in found}
 
 
 def there(
     conn: Connection,
     found: Structures,
     relations: Iterable[TableName],
+    owners: Iterable[str] = (),
 ) -> There:
-    """The existing objects of the database of ``conn`` that the tables and ``relations`` name."""
+    """The existing objects of the database of ``conn`` that the tables and ``relations`` name.
+
+    owners -- more roles.
+    """
     wanted = list(relations)
-    schemas = {name.schema for name in wanted} | {t.name.schema for t in found.types}
-    for table in found.tables:
-        schemas |= {s.name.schema for s in table.sequences} | {
-            s.name.schema for s in table.statistics
-        }
-    roles = {t.owner for t in found.tables} | {t.owner for t in found.types}
+    named = {name.schema for name in wanted} | _schemas_of(found.tables, found.types)
+    roles = {t.owner for t in found.tables} | {t.owner for t in found.types} | set(owners)
+    for one in found.schemas.values():
+        roles |= {one.owner} | {g.grantee for g in one.grants if g.grantee is not None}
     for table in found.tables:
         roles |= {g.grantee for g in table.grants if g.grantee is not None}
         roles |= {s.owner for s in table.sequences}
@@ -72,8 +82,9 @@ def there(
     rows = fetch(
         conn,
         "structure_there",
-        schemas=sorted(schemas),
+        schemas=sorted(named | found.schemas.keys()),
         roles=sorted(roles),
+        own="SET" if conn.info.server_version >= 160000 else "MEMBER",
         types=json.dumps([list(t.name) for t in found.types]),
         relations=json.dumps([list(name) for name in wanted]),
         functions=sorted(
@@ -90,6 +101,9 @@ def there(
             if row["kind"] == kind and detail in (None, row["detail"])
         )
 
+    def pairs(kind: str) -> frozenset[tuple[str, str]]:
+        return frozenset((row["schema"], row["name"]) for row in rows if row["kind"] == kind)
+
     columns: dict[TableName, tuple[str, ...]] = {}
     for row in rows:
         if row["kind"] == "column":
@@ -99,6 +113,9 @@ def there(
         version=conn.info.server_version,
         schemas=frozenset(row["name"] for row in rows if row["kind"] == "schema"),
         roles={row["name"]: row["detail"] == "yes" for row in rows if row["kind"] == "role"},
+        superuser=any(row["kind"] == "superuser" for row in rows),
+        creators=pairs("creator"),
+        members=pairs("member"),
         types=names("type"),
         functions=frozenset(row["name"] for row in rows if row["kind"] == "function"),
         collations=frozenset(row["name"] for row in rows if row["kind"] == "collation"),
@@ -112,6 +129,15 @@ def there(
 def free_sequences(conn: Connection, names: Sequence[str]) -> list[ColumnSequence]:
     """Sequences by their quoted names, as if a default named them."""
     return records(conn, _named(ColumnSequence), "free_sequences", names=list(names))
+
+
+def _schemas_of(tables: Iterable[Structure], types: Iterable[UserType]) -> set[str]:
+    """The schemas of tables, their sequences and statistics, and of types."""
+    names = {one.name.schema for one in types}
+    for table in tables:
+        names |= {table.name.schema, *(one.name.schema for one in table.sequences)}
+        names |= {one.name.schema for one in table.statistics}
+    return names
 
 
 def _needs(found: Iterable[Structure]) -> Iterator[Need]:
@@ -173,6 +199,10 @@ def _index(
         statistics={int(number): target for number, target in statistics.items()},
         **row,
     )
+
+
+def _schema(*, name: str, owner: str, grants: Sequence[Mapping[str, Any]]) -> Schema:
+    return Schema(name, owner, tuple(Grant(**one) for one in grants))
 
 
 def _grant(*, sequence_schema: str | None, sequence_name: str | None, **row: Any) -> Grant:

@@ -20,7 +20,6 @@ from londiste.db.structure.types import (
 from londiste.errors import UsageError
 
 _PERIODS = 180000
-_MAINTAIN = 170000
 _ENABLE = {"A": "enable always", "R": "enable replica", "D": "disable"}
 _COMMANDS = {"r": "select", "a": "insert", "w": "update", "d": "delete", "*": "all"}
 
@@ -241,42 +240,26 @@ def comments(target: TargetContext, table: Structure) -> list[str]:
 def rights(target: TargetContext, table: Structure) -> list[str]:
     """Owner and grants; missing roles are noted."""
     dest = target.to(table.name)
-    roles = target.there.roles or {}
     result = []
     if Part.OWNER in target.parts:
-        if roles.get(table.owner):
-            result.append(f"alter table {dest.quoted} owner to {quote(table.owner)}")
-        else:
-            why = "cannot be set by you" if table.owner in roles else "does not exist"
+        why = target.owner_problem(table.owner, dest.schema)
+        if why:
             target.note(f"table {dest} is owned by you: its owner, role {table.owner}, {why}")
+        else:
+            result.append(f"alter table {dest.quoted} owner to {quote(table.owner)}")
         # Those of columns go with their table.
         for one in table.sequences:
-            if not one.owned and one in target.made_sequences and roles.get(one.owner):
-                name = target.sequences[one.name].quoted
-                result.append(f"alter sequence {name} owner to {quote(one.owner)}")
+            name = target.sequences[one.name]
+            made = not one.owned and one in target.made_sequences
+            if made and not target.owner_problem(one.owner, name.schema):
+                result.append(f"alter sequence {name.quoted} owner to {quote(one.owner)}")
     if Part.GRANTS not in target.parts:
         return result
-    for (grantee, grantable, sequence, column), group in groupby(
-        table.grants, key=lambda g: (g.grantee, g.grantable, g.sequence, g.column)
-    ):
-        if grantee is not None and grantee not in roles:
-            target.note(f"role {grantee} does not exist: its privileges are skipped")
-            continue
-        words = [g.privilege for g in group]
-        if "MAINTAIN" in words and target.there.version < _MAINTAIN:
-            words.remove("MAINTAIN")
-            target.note("MAINTAIN is not granted: it needs PostgreSQL 17")
-        if sequence is not None and (
-            sequence not in target.sequences or Part.SEQUENCES not in target.parts
-        ):
-            continue
-        if not words:
-            continue
-        on = dest.quoted if sequence is None else f"sequence {target.sequences[sequence].quoted}"
-        what = ", ".join(f"{w} ({quote(column)})" if column else w for w in words)
-        who = "public" if grantee is None else quote(grantee)
-        option = " with grant option" if grantable else ""
-        result.append(f"grant {what} on {on} to {who}{option}")
+    for sequence, group in groupby(table.grants, key=lambda g: g.sequence):
+        if sequence is None:
+            result += target.granted(dest.quoted, group)
+        elif sequence in target.sequences and Part.SEQUENCES in target.parts:
+            result += target.granted(f"sequence {target.sequences[sequence].quoted}", group)
     return result
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from londiste.db.names import TableName, quote
-from londiste.db.structure import objects, tables, usertypes
+from londiste.db.structure import objects, schemas, tables, usertypes
 from londiste.db.structure.context import TargetContext
 from londiste.db.structure.types import BARE, Lack, Made, Need, Part, Structure, Structures, There
 from londiste.errors import UsageError
@@ -41,7 +41,7 @@ def make(
     lacks = _lacking(target)
     if lacks:
         raise _refused(lacks, parts, needs=needs)
-    result = _schemas(target)
+    result = schemas.statements(target, _schemas(target))
     result += usertypes.statements(target)
     result += tables.sequences(target)
     for table in ordered:
@@ -110,14 +110,14 @@ def _parents_first(found: tuple[Structure, ...]) -> list[Structure]:
     return list(result.values())
 
 
-def _schemas(target: TargetContext) -> list[str]:
+def _schemas(target: TargetContext) -> set[str]:
     wanted = {target.to(name).schema for name in target.made}
     if Part.TYPES in target.parts:
         wanted |= {t.name.schema for t in target.found.types if t.extension is None}
     wanted |= {target.sequences[s.name].schema for s in target.made_sequences}
     if Part.STATISTICS in target.parts:
         wanted |= {name.schema for name in target.statistics.values()}
-    return [f"create schema {quote(name)}" for name in sorted(wanted - target.there.schemas)]
+    return wanted
 
 
 def _check(target: TargetContext, table: Structure) -> None:

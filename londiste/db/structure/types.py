@@ -7,7 +7,7 @@ PostgreSQL's own; identifiers are unquoted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from londiste.db.names import TableName
@@ -148,8 +148,17 @@ class Grant:
     grantee: str | None
     privilege: str
     grantable: bool
-    column: str | None
-    sequence: TableName | None
+    column: str | None = None
+    sequence: TableName | None = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Owner of a schema, and what others may do there."""
+
+    name: str
+    owner: str
+    grants: tuple[Grant, ...]
 
 
 @dataclass(frozen=True)
@@ -283,12 +292,14 @@ class Structures:
 
     version -- server_version_num of where they were read.
     collations -- those that are used, quoted, and how each is created.
+    schemas -- those of the objects, by name.
     """
 
     tables: tuple[Structure, ...]
     types: tuple[UserType, ...]
     version: int
     collations: Mapping[str, str]
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -296,6 +307,9 @@ class There:
     """What is in the database that the DDL is for.
 
     roles -- name, and whether this session may make it an owner.
+    superuser -- this session may also make a role an owner that has no CREATE on the schema.
+    creators -- schema, and role that has CREATE on it.
+    members -- role, and role whose rights it has.
     columns -- of the relations, in their order.
     taken -- names of relations and statistics by schema; free_sequences -- those of no column.
     """
@@ -303,6 +317,9 @@ class There:
     version: int
     schemas: frozenset[str] = frozenset()
     roles: Mapping[str, bool] | None = None
+    superuser: bool = False
+    creators: frozenset[tuple[str, str]] = frozenset()
+    members: frozenset[tuple[str, str]] = frozenset()
     types: frozenset[TableName] = frozenset()
     functions: frozenset[str] = frozenset()
     collations: frozenset[str] = frozenset()

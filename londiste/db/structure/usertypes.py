@@ -61,7 +61,7 @@ def statements(target: TargetContext) -> list[str]:
         result.append(_create(one))
         kind = "domain" if one.kind == "d" else "type"
         result += target.comment(f"{kind} {one.name.quoted}", one.comment)
-        if Part.OWNER in target.parts and (target.there.roles or {}).get(one.owner):
+        if Part.OWNER in target.parts and not target.owner_problem(one.owner, one.name.schema):
             result.append(f"alter {kind} {one.name.quoted} owner to {quote(one.owner)}")
     return result
 

@@ -7,7 +7,7 @@ this node.  It is one transaction, with the registration.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -18,8 +18,10 @@ from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import comment
 from londiste.db.names import TableName, quote
 from londiste.db.queries import fetch, tuples
-from londiste.db.structure.introspect import read, there
+from londiste.db.structure.context import TargetContext
+from londiste.db.structure.introspect import read, schemas, there
 from londiste.db.structure.render import lacking, make, others
+from londiste.db.structure.schemas import statements
 from londiste.db.structure.types import BARE, WHOLE, Made, Part, PendingKey, Structures, There
 from londiste.error_origin import innermost_function, raised_by_code, unqualified_hint
 from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
@@ -95,14 +97,18 @@ def ddl(
     here = there(local, found, names)
     if not needs:
         return make(found, here, renamed, wanted_parts)
-    first, functions, here = _needs(provider, found, here, renamed, wanted_parts)
+    first, functions, found, here = _needs(provider, local, found, names, renamed, wanted_parts)
     made = make(found, here, renamed, wanted_parts, needs=True)
     if functions and not allow_code:
         # Before any statement: an index may call a function when it is created.
         code = [f"function {name}" for name in functions]
         raise code_refused(code, describe_dsn(local.info.dsn))
-    texts = list(functions.values())
-    return replace(made, statements=(*first, *_with_functions(made.statements, texts)))
+    rest = [one for one in made.statements if one not in first.statements]
+    return replace(
+        made,
+        statements=(*first.statements, *_with_functions(rest, list(functions.values()))),
+        notes=tuple(dict.fromkeys((*first.notes, *made.notes))),
+    )
 
 
 def code_to_accept(
@@ -123,8 +129,7 @@ def code_to_accept(
     names = {wanted.get(name, name) for name in there_now} | set(others(found))
     functions: Mapping[str, str] = {}
     if needs:
-        here = there(local, found, names)
-        functions = _needs(provider, found, here, wanted, wanted_parts)[1]
+        functions = _needs(provider, local, found, names, wanted, wanted_parts)[1]
     quoted = [name.quoted for name in there_now]
     rows = fetch(provider, "created_code", tables=quoted)
     parts = [
@@ -142,22 +147,29 @@ def _is_bare(part: str, code: str) -> bool:
 
 def _needs(
     provider: Connection,
+    local: Connection,
     found: Structures,
-    here: There,
+    names: Iterable[TableName],
     renamed: Mapping[TableName, TableName],
     wanted_parts: frozenset[Part],
-) -> tuple[list[str], dict[str, str], There]:
-    """Statements for extensions, those for functions by name, and what exists after them."""
-    lacks = lacking(found, here, renamed, wanted_parts)
+) -> tuple[Made, dict[str, str], Structures, There]:
+    """Schemas and extensions, statements for functions by name, and what exists after them.
+
+    The structures come back with the schemas of functions and extensions, which ``make`` creates
+    again where it needs them: whoever joins both omits the second statement.
+
+    names -- of the tables on this node, and of those that they refer to.
+    """
+    lacks = lacking(found, there(local, found, names), renamed, wanted_parts)
     wanted = [one.name for one in lacks if one.kind == "function" and not one.extension]
     rows = tuples(provider, "function_definitions", signatures=wanted)
-    names = sorted({one.extension for one in lacks if one.extension})
-    extensions = tuples(provider, "extension_schemas", names=names)
-    schemas = {row[1] for row in rows} | {row[1] for row in extensions if row[1]}
-    first = [
-        f"create schema if not exists {quote(name)}"
-        for name in sorted(schemas - here.schemas - {"public", "pg_catalog"})
-    ]
+    owned = sorted({one.extension for one in lacks if one.extension})
+    extensions = tuples(provider, "extension_schemas", names=owned)
+    wanted_schemas = {row[1] for row in rows} | {row[1] for row in extensions if row[1]}
+    found = replace(found, schemas={**found.schemas, **schemas(provider, wanted_schemas)})
+    here = there(local, found, names)
+    target = TargetContext(found, here, renamed, wanted_parts)
+    first = statements(target, wanted_schemas - {"public", "pg_catalog"})
     for name, schema in extensions:
         within = f" with schema {quote(schema)}" if schema else ""
         first.append(f"create extension if not exists {quote(name)}{within}")
@@ -167,11 +179,11 @@ def _needs(
         here,
         functions=here.functions | made,
         types=here.types | types,
-        schemas=here.schemas | schemas,
     )
     if rows:
         first.append("set local check_function_bodies = off")
-    return first, {row[0]: row[2].strip() for row in rows}, here
+    made_first = Made(tuple(first), notes=tuple(target.notes))
+    return made_first, {row[0]: row[2].strip() for row in rows}, found, here
 
 
 def code_refused(parts: Sequence[str], where: str) -> UsageError:

@@ -10,9 +10,13 @@ from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
-from londiste.db.queries import translated, tuples
-from londiste.db.structure.introspect import free_sequences
+from londiste.db.queries import fetch, translated, tuples
+from londiste.db.structure.context import TargetContext
+from londiste.db.structure.introspect import free_sequences, schemas
+from londiste.db.structure.introspect import there as there_now
+from londiste.db.structure.schemas import statements as create_schemas
 from londiste.db.structure.tables import create_sequence
+from londiste.db.structure.types import WHOLE, Structures
 from londiste.errors import BadOption, UnknownTable
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
@@ -66,7 +70,7 @@ def plan_add(
             "--create on the root", hint="create the sequence by hand, then londiste add-seq"
         )
     missing_here = [n for n in picked.chosen if tables.find_seq_oid(local, n) is None]
-    made = _rendered(sites, provider_dsn, local, missing_here) if create else {}
+    made, notes = _rendered(sites, provider_dsn, local, missing_here) if create else ({}, [])
     for name in picked.chosen:
         if name in made:
             steps.append(CreateSequence(node.name, dsn, queue, name, made[name]))
@@ -87,28 +91,38 @@ def plan_add(
         else:
             steps.append(ChangeSequence(node.name, dsn, queue, name, True))
     work = any(isinstance(step, ChangeSequence | CreateSequence) for step in steps)
-    return CommandPlan(tuple(steps) if work else (), picked.already, tuple(skipped))
+    return CommandPlan(tuple(steps) if work else (), picked.already, tuple(skipped), tuple(notes))
 
 
 def _rendered(
     sites: Connections, provider_dsn: str, local: Connection, names: Sequence[TableName]
-) -> dict[TableName, tuple[str, ...]]:
-    """The statements that make sequences of the provider here; none for what it has not."""
+) -> tuple[dict[TableName, tuple[str, ...]], list[str]]:
+    """The statements that make sequences of the provider here, and notes on differences.
+
+    None for what it has not.
+    """
     provider = sites.at(provider_dsn)
     there = [n.quoted for n in names if tables.find_seq_oid(provider, n) is not None]
-    schemas = {row[0] for row in local.execute("select nspname::text from pg_catalog.pg_namespace")}
-    roles = {row[0] for row in local.execute("select rolname::text from pg_catalog.pg_roles")}
+    made = free_sequences(provider, there)
+    owned = schemas(provider, [one.name.schema for one in made])
+    structures = Structures((), (), provider.info.server_version, {}, owned)
+    here = there_now(local, structures, (), [one.owner for one in made])
+    target = TargetContext(structures, here, {}, WHOLE)
+    begun: set[str] = set()
     found = {}
-    for one in free_sequences(provider, there):
-        text = [] if one.name.schema in schemas else [f"create schema {quote(one.name.schema)}"]
-        schemas.add(one.name.schema)
+    for one in made:
+        text = create_schemas(target, {one.name.schema} - begun)
+        begun.add(one.name.schema)
         text.append(create_sequence(one, one.name, local.info.server_version))
-        if one.owner in roles:
+        why = target.owner_problem(one.owner, one.name.schema)
+        if why:
+            target.note(f"sequence {one.name} is owned by you: its owner, role {one.owner}, {why}")
+        else:
             text.append(f"alter sequence {one.name.quoted} owner to {quote(one.owner)}")
         if one.comment is not None:
             text.append(f"comment on sequence {one.name.quoted} is {literal(one.comment)}")
         found[one.name] = tuple(text)
-    return found
+    return found, target.notes
 
 
 def plan_remove(

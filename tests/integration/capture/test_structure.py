@@ -162,11 +162,14 @@ def make_there(
     names: Iterable[str | TableName],
     renamed: Mapping[TableName, TableName] | None = None,
     parts: frozenset[Part] = WHOLE,
+    role: str = "",
 ) -> Made:
-    """Makes the tables and gives what was said."""
+    """Makes the tables, as the role if one is named, and gives what was said."""
     tables = [n if isinstance(n, TableName) else TableName.parse(n) for n in names]
     renamed = renamed or {}
     with source.connect() as one, target.connect(autocommit=False) as two:
+        if role:
+            two.execute(f"set role {role}".encode())
         found = read(one, tables)
         wanted = {renamed.get(t.name, t.name) for t in found.tables}
         wanted |= {renamed.get(name, name) for name in others(found)}

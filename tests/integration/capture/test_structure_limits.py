@@ -231,3 +231,77 @@ def test_parts_can_be_left_out(new_database: Callable[..., Database]) -> None:
     assert target.value("select count(*) from pg_policy") == 0
     # What a column is stays: identity and generated, not a default that needs a function.
     assert target.value("select count(*) from pg_attrdef") == 3
+
+
+_ROLES = """
+do $$ begin
+    create role schema_owner; create role table_owner; create role schema_member;
+    grant schema_owner, table_owner to schema_member;
+exception when duplicate_object then
+end $$
+"""
+
+
+@pytest.mark.parametrize("role", ["schema_member", ""], ids=["member", "superuser"])
+def test_a_created_schema_gets_its_owner_and_grants(
+    role: str, new_database: Callable[..., Database], cluster16: Server
+) -> None:
+    source, target = new_database(on=cluster16), new_database()
+    for database in (source, target):
+        database.execute(_ROLES)
+    source.execute(
+        """
+        do $$ begin create role only_here; exception when duplicate_object then end $$;
+        create schema s authorization schema_owner; create schema "T";
+        grant usage on schema s to some_reader, only_here;
+        grant usage on schema s to table_owner with grant option;
+        set role schema_owner;
+        create type s.mood as enum ('happy');
+        create table s.p (id int primary key, m s.mood) partition by range (id);
+        create table s.p1 partition of s.p default;
+        reset role;
+        create table s.o (id int primary key); alter table s.o owner to table_owner;
+        create table "T".x (id int primary key); alter table "T".x owner to table_owner;
+        """
+    )
+    target.execute(
+        'create schema "T"; grant all on schema "T" to schema_member;'
+        f"grant create on database {target.name} to schema_member"
+    )
+    made = make_there(source, target, ["s.p", "s.o", "T.x"], role=role)
+    schema = "select nspowner::regrole::text from pg_namespace where nspname = 's'"
+    assert target.value(schema) == "schema_owner"
+    usage = "select has_schema_privilege(%s, 's', %s)"
+    assert target.value(usage, "some_reader", "USAGE")
+    assert target.value(usage, "table_owner", "USAGE WITH GRANT OPTION")
+    assert not target.value(usage, "some_reader", "CREATE")
+    owners = dict(target.execute("select relname::text, relowner::regrole::text from pg_class"))
+    assert (owners["p"], owners["p1"]) == ("schema_owner", "schema_owner")
+    theirs = role or "table_owner"
+    assert (owners["o"], owners["x"]) == (theirs, theirs)
+    grant = 'grant create on schema "%s" to "table_owner"'
+    said = [grant % name for name in ("T", "s") if role]
+    assert [text for text in said if text in "\n".join(made.notes)] == said
+    assert "role only_here does not exist: its privileges are skipped" in made.notes
+    assert len(made.notes) == len(said) + 1
+
+
+def test_a_schema_whose_owner_cannot_be_set_belongs_to_you(
+    new_database: Callable[..., Database],
+) -> None:
+    source, target = new_database(), new_database()
+    source.execute(_ROLES)
+    source.execute(
+        "create schema s; create table s.t (id serial primary key);"
+        "alter table s.t owner to schema_owner"
+    )
+    target.execute(f"grant create on database {target.name} to schema_member")
+    renamed = {TableName("s", "t"): TableName("S 2", "t")}
+    made = make_there(source, target, ["s.t"], renamed, role="schema_member")
+    schema = "select nspowner::regrole::text from pg_namespace where nspname = 'S 2'"
+    assert target.value(schema) == "schema_member"
+    owner = source.value("select current_user::text")
+    assert made.notes[0] == (
+        f"schema S 2 is owned by you: its owner, role {owner}, cannot be set by you"
+    )
+    assert len(made.notes) == 2

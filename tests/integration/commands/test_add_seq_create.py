@@ -9,7 +9,8 @@ from tests.fixtures.line import Command, Line, LineNode
 
 MADE = """
 create sequence free_ids as int start with 5 increment by 3 minvalue 2 maxvalue 90000 cache 4 cycle;
-create schema "Own"; create sequence "Own"."N o"; comment on sequence "Own"."N o" is 'it''s';
+create schema "Own" authorization seq_owner; grant usage on schema "Own" to public;
+create sequence "Own"."N o"; comment on sequence "Own"."N o" is 'it''s';
 alter sequence "Own"."N o" owner to seq_owner;
 create sequence unused increment by -1;
 select nextval('free_ids'), nextval('"Own"."N o"') from generate_series(1, 7)
@@ -20,6 +21,7 @@ select s.schemaname, s.sequencename, s.sequenceowner, s.data_type::text, s.start
     obj_description(format('%I.%I', s.schemaname, s.sequencename)::regclass)
 from pg_sequences s where s.sequencename in ('free_ids', 'N o', 'unused') order by 1, 2
 """
+SCHEMA = "select nspowner::regrole::text, nspacl::text from pg_namespace where nspname = 'Own'"
 NAMES = ("public.free_ids", "Own.N o", "public.unused")
 
 
@@ -49,6 +51,7 @@ def test_sequences_are_made_as_the_provider_has_them_and_are_ahead_of_it(
     done = command(leaf, "add-seq", "--create", "--all")
     assert done.code == 0, done.err
     assert leaf.database.execute(SHAPE) == root.database.execute(SHAPE)
+    assert leaf.database.execute(SCHEMA) == root.database.execute(SCHEMA)
     root.database.execute("select londiste.root_check_seqs('line')")
     line.tick()
     line.once(leaf)

@@ -110,12 +110,12 @@ def test_an_event_trigger_that_refuses_a_table_is_named(
 
 NEEDS = """
 create extension if not exists pg_trgm;
-create schema lib;
-create domain short as text check (length(value) < 100);
+create schema lib; grant usage on schema lib to public;
+create domain lib.short as text check (length(value) < 100);
 create function lib.twice(mood) returns text language sql immutable as $$ select $1::text || $1 $$;
 create function lib.fits(text) returns bool language sql immutable as $$ select $1 <> 'bad' $$;
 create domain good as text check (lib.fits(value));
-alter table lines add w text generated always as (lib.twice(m)) stored, add g good, add s short;
+alter table lines add w text generated always as (lib.twice(m)) stored, add g good, add s lib.short;
 create index on customers using gin (name gin_trgm_ops);
 """
 
@@ -149,6 +149,8 @@ def test_everything_that_is_missing_is_named_at_once_and_created_when_asked_for(
         "insert into lines (id, order_id, m, g) values (1, 1, 'sad', 'fine')"
     )
     assert leaf.db.value("select w from lines") == "sadsad"
+    grants = "select nspacl::text from pg_namespace where nspname = 'lib'"
+    assert leaf.db.value(grants) == root.db.value(grants) is not None
     assert londiste(leaf.db, *create).code == 0
 
 
