@@ -21,19 +21,21 @@ class Kind(StrEnum):
     CREATE = "create-node"
     SET_QUEUE = "set-queue"
     ADD = "add-table"
+    ADD_SEQ = "add-seq"
     RULE = "change-handler"
     POLICY = "change-policy"
     WAIT = "wait-sync"
     SWITCHOVER = "switchover"
     MOVE = "change-provider"
     REMOVE = "remove-table"
+    REMOVE_SEQ = "remove-seq"
     DROP = "drop-node"
 
 
 #: Actions that need a ticker and the workers of the nodes.
 NEED_DAEMONS = frozenset({Kind.WAIT, Kind.SWITCHOVER, Kind.MOVE})
 #: Actions that end the replication of something: they need --allow-remove.
-REMOVALS = frozenset({Kind.REMOVE, Kind.DROP})
+REMOVALS = frozenset({Kind.REMOVE, Kind.REMOVE_SEQ, Kind.DROP})
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Action:
     code: tuple[str, ...] = ()
     resumed: bool = False
     exposes: bool = False
+    sequences: tuple[TableName, ...] = ()
 
     def describe(self) -> str:
         """One line: node, and what is done."""
@@ -81,6 +84,8 @@ class Action:
             case Kind.ADD:
                 rule = _rule(self.attrs, self.policy)
                 return f"add {_names(self.tables)}" + (f" with {rule}" if rule else "")
+            case Kind.ADD_SEQ:
+                return f"add {_names(self.sequences, 'sequence')}"
             case Kind.RULE:
                 rule = _rule(self.attrs, "halt") or "no handler and no filter"
                 return f"change {_names(self.tables)} to {rule}"
@@ -93,9 +98,11 @@ class Action:
                 return f"make it the root, {self.other} becomes a branch below it"
             case Kind.MOVE:
                 return f"switch to provider {self.other}"
-            case Kind.REMOVE:
+            case Kind.REMOVE | Kind.REMOVE_SEQ:
                 where = " on all nodes" if self.role == "root" else ""
-                return f"remove {_names(self.tables)}{where}"
+                seqs = self.kind is Kind.REMOVE_SEQ
+                what = _names(self.sequences, "sequence") if seqs else _names(self.tables)
+                return f"remove {what}{where}"
             case Kind.DROP:
                 return "remove the node from the cascade"
 
@@ -139,6 +146,8 @@ class Action:
                 return f"existing rows on this node, {_bytes(self.deleted)}"
             case Kind.REMOVE:
                 return "the position of each table; rows stay"
+            case Kind.REMOVE_SEQ:
+                return "the values that the root publishes; the sequence stays"
             case Kind.DROP:
                 return "its queue and the positions of its consumers; rows stay"
             case _:
@@ -151,6 +160,7 @@ class Action:
             "node": self.node,
             "what": self.describe(),
             "tables": [str(name) for name in self.tables],
+            "sequences": [str(name) for name in self.sequences],
             "locks": self.locks(),
             "copy_bytes": self.copied,
             "copy_seconds": round(self.seconds(rate), 1),
@@ -166,7 +176,7 @@ class PlannedAction(TypedDict):
     """An action of a plan.
 
     action -- its kind.
-    tables -- of the action.
+    tables, sequences -- of the action.
     copy_bytes, copy_seconds -- of the copies that follow.
     loses -- what cannot be restored.
     needs_daemons -- ticker and workers must run.
@@ -177,6 +187,7 @@ class PlannedAction(TypedDict):
     node: str
     what: str
     tables: list[str]
+    sequences: list[str]
     locks: str
     copy_bytes: int
     copy_seconds: float
@@ -187,8 +198,8 @@ class PlannedAction(TypedDict):
     needs_allow_code: list[str]
 
 
-def _names(tables: tuple[TableName, ...]) -> str:
-    word = "table" if len(tables) == 1 else f"{len(tables)} tables:"
+def _names(tables: tuple[TableName, ...], word: str = "table") -> str:
+    word = word if len(tables) == 1 else f"{len(tables)} {word}s:"
     more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
     return f"{word} {', '.join(map(str, tables[:_SHOWN]))}{more}"
 

@@ -2,14 +2,14 @@
 
 finish what an interrupted command has begun
 install the SQL, create nodes from the root down, set parameters of the queue
-add tables from the root down, change handlers, filters and conflict resolutions
+add tables and sequences from the root down, change handlers, filters and conflict resolutions
 switch over, when another node should be the root; move nodes, from the root down
-remove tables and drop nodes, from the leaves up
+remove tables and sequences, and drop nodes, from the leaves up
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from londiste.cascade.model import NodeType
@@ -38,7 +38,8 @@ class NodeState:
     """A database of the file, or another node of the cascade.
 
     type -- None: no node of the queue.
-    tables -- that it replicates; relations -- bytes of the tables of the database.
+    tables, sequences -- that it replicates; relations -- bytes of the tables of the database.
+    users -- sequences of the database, with the tables whose columns use them.
     """
 
     installed: bool = True
@@ -48,6 +49,13 @@ class NodeState:
     location: str = ""
     tables: Mapping[TableName, TableState] = field(default_factory=dict)
     relations: Mapping[TableName, int] = field(default_factory=dict)
+    sequences: frozenset[TableName] = frozenset()
+    users: Mapping[TableName, Collection[TableName]] = field(default_factory=dict)
+
+    @property
+    def of_columns(self) -> set[TableName]:
+        """The sequences of the columns of its replicated tables."""
+        return {name for name, users in self.users.items() if self.tables.keys() & set(users)}
 
 
 @dataclass(frozen=True)
@@ -86,9 +94,11 @@ def decide(file: CascadeFile, state: CascadeState, tables: WantedTables | None) 
         *(Action(Kind.INSTALL, n) for n, node in state.nodes.items() if not node.installed),
         *_nodes(file, state, root),
         *(_tables(file, state, tables, root) if tables is not None else ()),
+        *(_sequences(file, state, tables, root) if tables is not None else ()),
         *_switchover(file, state, tables, root),
         *_moves(file, state, tables, root),
         *(_removed_tables(file, state, tables, root) if tables is not None else ()),
+        *(_removed_sequences(file, state, tables, root) if tables is not None else ()),
         *_removed_nodes(state),
     ]
     rest = [action for action in found[len(begun) :] if (action.kind, action.node) not in done]
@@ -239,6 +249,22 @@ def _tables(
             yield Action(Kind.POLICY, name, role, tables=tuple(names), policy=policy)
 
 
+def _sequences(
+    file: CascadeFile, state: CascadeState, tables: WantedTables, root: str | None
+) -> Iterator[Action]:
+    """Sequences to add: of the file, and of columns of tables that are replicated already."""
+    at_root = root or file.root.name
+    top = {**state.others, **state.nodes}[at_root]
+    listed = tables.sequences or {}
+    known = top.sequences | top.of_columns | set(listed.get(at_root, ()))
+    for name in sorted(file.nodes, key=lambda name: _depth(name, file, state)):
+        node = state.nodes[name]
+        new = (node.of_columns & known | set(listed.get(name, ()))) - node.sequences
+        if new:
+            role = "root" if name == at_root else ""
+            yield Action(Kind.ADD_SEQ, name, role, sequences=tuple(sorted(new)))
+
+
 def _depth(name: str, file: CascadeFile, state: CascadeState) -> int:
     """Nodes above this one, before any moves; new nodes are below their provider of the file."""
     known = {**state.others, **state.nodes}
@@ -314,6 +340,25 @@ def _removed_tables(
             yield Action(Kind.REMOVE, name, tables=tuple(mine))
     if gone:
         yield Action(Kind.REMOVE, at_root, "root", tables=tuple(gone))
+
+
+def _removed_sequences(
+    file: CascadeFile, state: CascadeState, tables: WantedTables, root: str | None
+) -> Iterator[Action]:
+    """Sequences that neither the file names nor a replicated table uses."""
+    if tables.sequences is None:
+        return
+    at_root = file.root.name
+    before = {**state.others, **state.nodes}.get(root or at_root, NodeState())
+    gone = before.sequences - before.of_columns - set(tables.sequences[at_root])
+    for name in reversed(list(file.nodes)):
+        node = state.nodes[name]
+        used = node.of_columns | before.of_columns | gone
+        mine = (node.sequences & before.sequences) - used - set(tables.sequences[name])
+        if mine and name != at_root:
+            yield Action(Kind.REMOVE_SEQ, name, sequences=tuple(sorted(mine)))
+    if gone:
+        yield Action(Kind.REMOVE_SEQ, at_root, "root", sequences=tuple(sorted(gone)))
 
 
 def _removed_nodes(state: CascadeState) -> Iterator[Action]:

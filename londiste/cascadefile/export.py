@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from londiste.cascade.model import NodeType
@@ -40,6 +40,7 @@ def _lines(cascade: Exported) -> Iterator[str]:
     order = _ordered(cascade.nodes)
     root = cascade.nodes[order[0]]
     common, special = _rules(cascade.nodes, order)
+    extra = root.sequences - root.of_columns
     yield from ["[queue]", f"name = {toml_value(cascade.queue)}"]
     for key, value in cascade.parameters.items():
         yield f"{key} = {toml_value(value)}"
@@ -57,8 +58,11 @@ def _lines(cascade: Exported) -> Iterator[str]:
         if node.type is not NodeType.ROOT:
             above = cascade.nodes[node.provider].tables
             missing = [escaped(table) for table in above if table not in node.tables]
-            if missing:
-                yield from ["", f"[nodes.{_key(name)}.tables]", f"exclude = {toml_value(missing)}"]
+            own = [f"exclude = {toml_value(missing)}"] if missing else []
+            if extra & cascade.nodes[node.provider].sequences - node.sequences:
+                own.append(f"sequences = {_names(extra & node.sequences)}")
+            if own:
+                yield from ["", f"[nodes.{_key(name)}.tables]", *own]
         for table, rule in special.get(name, {}).items():
             yield from _section(f"nodes.{_key(name)}.tables", table, rule)
     yield from [
@@ -66,8 +70,14 @@ def _lines(cascade: Exported) -> Iterator[str]:
         "[tables]",
         f"include = {toml_value([escaped(table) for table in root.tables])}",
     ]
+    if extra:
+        yield f"sequences = {_names(extra)}"
     for table, rule in common.items():
         yield from _section("tables", table, rule)
+
+
+def _names(names: Collection[TableName]) -> str:
+    return toml_value([escaped(name) for name in sorted(names)])
 
 
 def _ordered(nodes: Mapping[str, NodeState]) -> list[str]:

@@ -27,12 +27,19 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.pgq import admin, config
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands import add_table, change_handler, change_policy, remove_table
+from londiste.replication.commands import (
+    add_table,
+    change_handler,
+    change_policy,
+    remove_table,
+    sequences,
+)
 from londiste.replication.commands.add_table_checks import TableInCopy
 from londiste.replication.commands.registry_sync import CopyRegistry
 from londiste.replication.failover import readiness, reroute
 from londiste.replication.failover.switchover_sequences import carry
 from londiste.replication.model import TableOptions
+from londiste.replication.patterns import escaped
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
@@ -83,6 +90,8 @@ class Performer:
                 return self._set_queue(action)
             case Kind.ADD:
                 return self._run(self._add(action))
+            case Kind.ADD_SEQ:
+                return self._run(self._add_sequences(action))
             case Kind.RULE:
                 return self._run(self._rule(action))
             case Kind.POLICY:
@@ -97,6 +106,10 @@ class Performer:
                 return self._move(action)
             case Kind.REMOVE:
                 found = remove_table.plan(*self._at(action.node), action.tables, force=True)
+                return self._run(found.steps)
+            case Kind.REMOVE_SEQ:
+                names = list(map(escaped, action.sequences))
+                found = sequences.plan_remove(*self._at(action.node), names, force=True)
                 return self._run(found.steps)
             case Kind.DROP:
                 steps = drop_node.drop(self.sites, self._locked(), action.node, force=False)
@@ -194,6 +207,17 @@ class Performer:
                 self._wait(busy.conn, busy.queue, [busy.table])
         for line in found.notes:
             self.warn(line)
+        return found.steps
+
+    def _add_sequences(self, action: Action) -> Sequence[Step]:
+        section = self.file.tables
+        assert section is not None
+        found = sequences.plan_add(
+            *self._at(action.node),
+            list(map(escaped, action.sequences)),
+            create=action.role != "root" and section.create != "no",
+            wanted=RegistrationFilter.of(self.settings(action.node)),
+        )
         return found.steps
 
     def _wait(self, conn: Connection, queue: str, only: Sequence[TableName] = ()) -> None:

@@ -35,6 +35,7 @@ class Reader:
 
     scene -- the cascade, None before its first node exists.
     existing -- tables of the root's database; the value: it is a partition.
+    sequences -- of the root's database, with the tables whose columns use them.
     """
 
     def __init__(self, sites: Connections, file: CascadeFile, *, extra: str = "") -> None:
@@ -50,7 +51,9 @@ class Reader:
         #: The database whose tables the patterns select; None: no root answers.
         self.root = root = self._root()
         self.existing: dict[TableName, bool] = {}
+        self.sequences: dict[TableName, frozenset[TableName]] = {}
         if root is not None:
+            self.sequences = sequences(sites.at(root))
             self.existing = {n: part for n, (part, _) in relations(sites.at(root)).items()}
 
     def state(self) -> CascadeState:
@@ -133,6 +136,8 @@ class Reader:
             members.get(info.name, ""),
             _tables(conn, info.queue),
             bytes_of,
+            _replicated_sequences(conn, info.queue),
+            sequences(conn),
         )
 
     def _parameters(self) -> dict[str, dict[str, str]]:
@@ -170,13 +175,16 @@ def existing(sites: Connections, dsn: str, queue: str, *, extra: str = "") -> Ex
     found = {}
     for name, view in scene.topology.views.items():
         info = scene.info(name)
+        conn = sites.at(scene.place(name).dsn)
         found[name] = NodeState(
             True,
             info.type,
             info.provider,
             info.worker,
             view.member.location,
-            _tables(sites.at(scene.place(name).dsn), queue),
+            _tables(conn, queue),
+            sequences=_replicated_sequences(conn, queue),
+            users=sequences(conn),
         )
     root = sites.at(scene.place(scene.root().name).dsn)
     values = config.read(root, queue)[queue]
@@ -194,6 +202,18 @@ def _tables(conn: Connection, queue: str) -> dict[TableName, TableState]:
         table.name: TableState(Rule.of(table.attrs), table.state, COPY_BELOW in table.attrs)
         for table in tables.get_table_list(conn, queue)
         if table.local
+    }
+
+
+def _replicated_sequences(conn: Connection, queue: str) -> frozenset[TableName]:
+    return frozenset(s.name for s in tables.get_seq_list(conn, queue) if s.local)
+
+
+def sequences(conn: Connection) -> dict[TableName, frozenset[TableName]]:
+    """The sequences of a database, with the tables whose columns use them."""
+    return {
+        TableName(row["schema"], row["name"]): frozenset(map(TableName.parse, row["users"]))
+        for row in fetch(conn, "file_sequences")
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from londiste.db.names import TableName
@@ -12,7 +13,8 @@ from londiste.errors import BadOption
 from londiste.handlers import registry, table_rules
 from londiste.handlers.table_rules import HandlerAttrs
 from londiste.replication.patterns import is_pattern, matches, parsed, table_meant
-from londiste.settings.cascade_file import CascadeFile, NodeSection, TablesSection, line
+from londiste.settings.cascade_file import CascadeFile, NodeSection, line
+from londiste.settings.cascade_keys import TablesSection
 
 #: Attributes of a table that its rule in the file defines.
 RULE_ATTRS = (
@@ -58,16 +60,26 @@ class Rule:
 
 @dataclass(frozen=True)
 class WantedTables:
-    """nodes -- tables with their rules by node, in the order of the root's tables."""
+    """What the file selects.
+
+    nodes -- tables with their rules by node, in the order of the root's tables.
+    sequences -- besides those of columns, by node; None if the file does not manage them.
+    """
 
     nodes: Mapping[str, Mapping[TableName, Rule]] = field(default_factory=dict)
+    sequences: Mapping[str, Sequence[TableName]] | None = None
 
 
-def wanted(file: CascadeFile, existing: Mapping[TableName, bool]) -> WantedTables | None:
+def wanted(
+    file: CascadeFile,
+    existing: Mapping[TableName, bool],
+    sequences: Mapping[TableName, Collection[TableName]] = MappingProxyType({}),
+) -> WantedTables | None:
     """The tables of each node; None if the file does not manage tables.
 
     existing -- tables of the root's database; the value: it is a partition of another one.
-    Raises BadOption for a named table that does not exist, or a rule that is wrong.
+    sequences -- of the root's database, with the tables whose columns use them.
+    Raises BadOption for a named table or sequence that does not exist, or a rule that is wrong.
     """
     if file.tables is None:
         return None
@@ -79,7 +91,37 @@ def wanted(file: CascadeFile, existing: Mapping[TableName, bool]) -> WantedTable
         else:
             names = _kept(list(found[node.provider]), node.tables)
         found[node.name] = {name: _rule(file.tables, node, name) for name in names}
-    return WantedTables(found)
+    return WantedTables(found, _sequences(file, found[file.root.name], sequences))
+
+
+def _sequences(
+    file: CascadeFile,
+    tables: Collection[TableName],
+    existing: Mapping[TableName, Collection[TableName]],
+) -> dict[str, list[TableName]] | None:
+    """The sequences of each node besides those of the columns of the root's tables."""
+    section = file.tables
+    if section is None or section.sequences is None:
+        return None
+    for text in section.sequences:
+        if not is_pattern(text) and parsed(text) not in existing:
+            where = line(file.text, "tables", "sequences")
+            raise BadOption(
+                f"{file.path}:{where}: sequence {parsed(text)} does not exist on node"
+                f" {file.root.name}",
+                detail="nothing was changed",
+                hint="create it there first, or remove it from the file",
+            )
+    found: dict[str, list[TableName]] = {}
+    for node in file.nodes.values():
+        if node.provider is None:
+            names = [name for name, users in existing.items() if not set(users) & set(tables)]
+            names = [name for name in names if matches(name, section.sequences)]
+        else:
+            names = found[node.provider]
+        own = node.tables.sequences
+        found[node.name] = [name for name in names if own is None or matches(name, own)]
+    return found
 
 
 def _refuse_unknown(file: CascadeFile, existing: Collection[TableName]) -> None:

@@ -26,6 +26,7 @@ from londiste.settings.cascade_keys import (
     ROLES,
     RULE_KEYS,
     TABLES_KEYS,
+    TablesSection,
 )
 from londiste.settings.earlier import OTHER_NAMES
 from londiste.settings.kinds import (
@@ -61,25 +62,6 @@ OWN_KEYS = frozenset(
         "databases",
     }
 )
-
-
-@dataclass(frozen=True)
-class TablesSection:
-    """Section ``[tables]``: which tables, and the rules of some.
-
-    include, exclude -- names and patterns; None: not given.
-    create -- how missing tables are created: full, columns or no.
-    allow_code -- created tables may run code of the provider.
-    rules -- by name or pattern, in the order of the file: handler, where, columns, on_error, …
-    """
-
-    include: tuple[str, ...] | None = None
-    exclude: tuple[str, ...] = ()
-    create: str = "full"
-    copy_mode: str = ""
-    keyless: str = ""
-    allow_code: bool = False
-    rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -256,7 +238,7 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
             hint = "write allow_code = true"
             raise wrong(section, "allow_code", "allow_code: neither true nor false", hint)
         lists: dict[str, tuple[str, ...]] = {}
-        for key in ("include", "exclude"):
+        for key in ("include", "exclude", "sequences"):
             if key in raw:
                 value = [raw[key]] if isinstance(raw[key], str) else raw[key]
                 if not isinstance(value, list) or not all(isinstance(t, str) for t in value):
@@ -272,6 +254,7 @@ def parse(file: Path, text: str, document: Mapping[str, Any]) -> CascadeFile:
             raw.get("keyless", ""),
             raw.get("allow_code", False),
             rules,
+            lists.get("sequences"),
         )
 
     for section, value in document.items():

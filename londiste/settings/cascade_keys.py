@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 ROLES = ("root", "branch", "leaf")
 
 #: Keys of [nodes.NAME] that are not settings of its worker, and their descriptions.
@@ -18,6 +22,8 @@ TABLES_KEYS = {
     "include": "Names and patterns of tables; a name without a dot is in schema public (default:"
     " those with a section; of a node: all that its provider has).",
     "exclude": "Names and patterns of tables that are not replicated.",
+    "sequences": "Names and patterns of sequences besides those of columns, which follow their"
+    " tables (default: such sequences stay as they are; of a node: all that its provider has).",
     "create": "Create missing tables: full (all parts), columns (and primary key) or no.",
     "allow_code": "Accept functions, rules and triggers of the provider in created tables; they run"
     " with the rights of the node's roles (default: false).",
@@ -36,6 +42,27 @@ RULE_KEYS = {
 }
 CREATE = ("full", "columns", "no")
 KEYLESS = ("", "insert_only", "whole_row")
+
+
+@dataclass(frozen=True)
+class TablesSection:
+    """Section ``[tables]``: which tables, and the rules of some.
+
+    include, exclude -- names and patterns; None: not given.
+    create -- how missing tables are created: full, columns or no.
+    allow_code -- created tables may run code of the provider.
+    rules -- by name or pattern, in the order of the file: handler, where, columns, on_error, …
+    sequences -- besides those of columns: names and patterns; None: not managed, of a node all.
+    """
+
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    create: str = "full"
+    copy_mode: str = ""
+    keyless: str = ""
+    allow_code: bool = False
+    rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sequences: tuple[str, ...] | None = None
 
 
 def template() -> str:
@@ -68,6 +95,7 @@ provider = "standby"
 [tables]
 include = ["public.*"]
 #exclude = ["public.tmp_*"]
+#sequences = ["public.invoices"]    # besides those of columns
 #create = "full"                    # how missing tables are created: full, columns, no
 
 #[tables."public.orders"]           # rules of tables on all subscribers

@@ -61,7 +61,7 @@ def planned(context: options.Context) -> Iterator[Planned]:
     with sites(of_root) as where:
         with where.answering(of_root.answer_seconds):
             reader = Reader(where, file, extra=of_root.remote_extra_connstr)
-            tables = wanted(file, reader.existing)
+            tables = wanted(file, reader.existing, reader.sequences)
             state = reader.state()
             actions = decide(file, state, tables)
             if reader.root is not None:

@@ -161,6 +161,42 @@ def test_what_the_file_omits_is_removed_only_on_request(one_file: OneFile) -> No
     assert one_file.db["n3"].value("select count(*) from pgq_node.node_info") == 0
 
 
+def test_sequences_come_with_tables_and_by_the_file(one_file: OneFile) -> None:
+    one_file.write(ROLES, TABLES + 'sequences = ["free"]\n')
+    one_file.db["n1"].execute(
+        "create sequence shared; create sequence free; create sequence late;"
+        " create table a (id int primary key default nextval('shared'));"
+        " create table b (id int primary key default nextval('shared'))"
+    )
+    done = one_file("apply")
+    assert done.code == 0, done.err
+    assert "n3: create sequence public.free and add it" in done.err
+    assert one_file.plan() == []
+
+    def kept(node: str) -> str:
+        query = "select string_agg(seq_name, ' ' order by seq_name) from londiste.seq_info"
+        return str(one_file.db[node].value(query + " where local"))
+
+    assert [kept(node) for node in ROLES] == ["public.free public.shared"] * 3
+    # A table that is replicated already; the file does not name other sequences.
+    for db in one_file.db.values():
+        db.execute("create sequence if not exists late")
+        db.execute("alter table a alter id set default nextval('late')")
+    one_file.write(ROLES, TABLES)
+    assert one_file.plan() == [("add-seq", node, []) for node in ROLES]
+    assert "n1: add sequence public.late" in one_file("plan").out
+    assert one_file("apply").code == 0
+    assert [kept(node) for node in ROLES] == ["public.free public.late public.shared"] * 3
+    assert one_file.plan() == []
+    assert 'sequences = ["public.free"]' in one_file("export").out
+    one_file.write(ROLES, TABLES + "sequences = []\n")
+    assert one_file.plan() == [("remove-seq", "n1", [])]
+    assert one_file("apply").code != 0
+    assert one_file("apply", "--allow-remove").code == 0
+    assert kept("n1") == "public.late public.shared"
+    assert one_file.plan() == []
+
+
 def test_a_change_of_a_branch_killed_at_any_step_is_shown_until_the_nodes_below_copy(
     one_file: OneFile,
 ) -> None:

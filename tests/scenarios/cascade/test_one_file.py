@@ -17,7 +17,7 @@ import pytest
 from londiste.cascadefile.wanted import wanted
 from londiste.db.names import TableName
 from londiste.settings import cascade_file
-from londiste.settings.cascade_file import TablesSection
+from londiste.settings.cascade_keys import TablesSection
 from tests.fixtures.one_file import OneFile
 from tests.fixtures.process import Program
 from tests.support.waiting import wait_for, written_meanwhile

@@ -19,7 +19,8 @@ from londiste.cascadefile.export import Exported, text
 from londiste.cascadefile.wanted import Rule, wanted
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
-from londiste.settings.cascade_file import CascadeFile, TablesSection, parse
+from londiste.settings.cascade_file import CascadeFile, parse
+from londiste.settings.cascade_keys import TablesSection
 
 A, B, C = (TableName("public", name) for name in "abc")
 #: Tables of the root's database, and their bytes.
@@ -307,6 +308,62 @@ def test_an_export_of_names_that_look_like_patterns_needs_nothing() -> None:
     again = parse(Path("x.toml"), exported, tomllib.loads(exported))
     more = dict.fromkeys([*names, TableName("public", "abc")], False)
     assert decide(again, state, wanted(again, more)) == []
+
+
+def test_sequences_follow_their_tables_and_others_the_file() -> None:
+    """D: of a column of A.  E: named by nothing.  F: of a table that is not replicated."""
+    d, e, f = (TableName("public", name) for name in "def")
+    users = {d: frozenset([A]), e: frozenset(), f: frozenset([TableName("public", "x")])}
+    providers = {"n1": None, "n2": "n1", "n3": "n2"}
+    state = state_of(providers)
+
+    def kept(**names: str) -> CascadeState:
+        return replace(
+            state,
+            nodes={
+                name: replace(
+                    node,
+                    users=users,
+                    sequences=frozenset(
+                        one for one in users if one.name in names.get(name, names.get("rest", ""))
+                    ),
+                )
+                for name, node in state.nodes.items()
+            },
+        )
+
+    def planned(more: str, now: CascadeState) -> list[tuple[str, str, str]]:
+        file = file_of(providers, f'[tables]\ninclude = ["*"]\n{more}')
+        actions = decide(file, now, wanted(file, dict.fromkeys(SIZES, False), users))
+        return [(a.kind.value, a.node, "".join(s.name for s in a.sequences)) for a in actions]
+
+    everywhere = [("add-seq", name, "d") for name in providers]
+    assert planned("", kept()) == everywhere
+    assert planned("", kept(n1="de", rest="d")) == []
+    # What the root cannot provide is not added below it.
+    no_root = kept(rest="")
+    no_root = replace(
+        no_root, nodes={**no_root.nodes, "n1": replace(no_root.nodes["n1"], users={})}
+    )
+    assert planned("", no_root) == []
+    assert planned('sequences = ["*"]', kept()) == [("add-seq", name, "def") for name in providers]
+    fewer = 'sequences = ["e"]\n[nodes.n3.tables]\nsequences = []'
+    assert planned(fewer, kept(n1="d", n2="de", n3="def")) == [
+        ("add-seq", "n1", "e"),
+    ]
+    assert planned(fewer, kept(rest="def")) == [
+        ("remove-seq", "n3", "e"),
+        ("remove-seq", "n1", "f"),
+    ]
+    with pytest.raises(BadOption, match=r"sequence public\.nope does not exist on node n1"):
+        planned('sequences = ["nope"]', kept())
+    # An export keeps those that follow no table.
+    now = kept(n1="def", n2="def", n3="de")
+    dsns = {name: f"dbname={name}" for name in providers}
+    exported = text(Exported("q", now.nodes, dsns))
+    assert 'sequences = ["public.e", "public.f"]\n' in exported
+    again = parse(Path("x.toml"), exported, tomllib.loads(exported))
+    assert decide(again, now, wanted(again, dict.fromkeys(SIZES, False), users)) == []
 
 
 @pytest.mark.parametrize(
