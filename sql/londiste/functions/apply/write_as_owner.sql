@@ -20,7 +20,7 @@ as $$
  *
  * Raises 40001 when the table does not exist any more: its name may be that of another table.
  * Raises LD300 when the owner's code has left something that would run as the caller later: a
- * cursor WITH HOLD, or a deferrable trigger that fires at the commit.
+ * cursor WITH HOLD, or a deferrable trigger or constraint whose functions run at the commit.
  */
 declare
     v_owner oid;
