@@ -10,7 +10,7 @@ from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
-from londiste.db.queries import fetch, translated, tuples
+from londiste.db.queries import translated, tuples
 from londiste.db.structure.context import TargetContext
 from londiste.db.structure.introspect import free_sequences, schemas
 from londiste.db.structure.introspect import there as there_now
