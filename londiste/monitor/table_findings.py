@@ -63,7 +63,8 @@ TABLES: Mapping[str, tuple[str, str]] = {
     ),
     "missing": (
         "A replicated table does not exist on the node.",
-        "Create it, then londiste resync TABLE.",
+        "londiste remove-table TABLE, then londiste add-table TABLE --create-full, with its handler"
+        " and filters; or create it, then londiste resync TABLE.",
     ),
     "sequence-missing": (
         "A replicated sequence does not exist on the node: it was dropped or renamed.",
@@ -108,7 +109,8 @@ TABLES: Mapping[str, tuple[str, str]] = {
     ),
     "columns": (
         "A table has other columns than on its provider.",
-        "londiste columns TABLE --add, or a script: londiste execute.",
+        "A column that is missing: londiste columns TABLE --add. One of another type: alter table"
+        " on the node, then londiste compare TABLE.",
     ),
     "filter-types": (
         "A row filter reads a column that has another type than on the provider.",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from londiste.db.names import TableName, argument
 from londiste.monitor.queues.model import Finding, Severity
-from londiste.replication.commands.add_table_checks import not_null
+from londiste.replication.commands.add_table_checks import create_again, not_null
 from londiste.replication.commands.triggers import rows_first
 
 #: What is safe: above it a statement of the application may meet PostgreSQL's limit on one text.
@@ -190,7 +190,7 @@ def _uncaptured(one: CaptureFacts, make: _Make) -> Finding:
         f"{why}; nodes below get the events of the provider, writes on this node reach no queue",
         f"{rows_first(one.argument)}; then {restore}"
         if one.there
-        else f"create it, then londiste resync {one.argument}; then {restore}",
+        else f"{create_again(one.argument)}; then {restore}",
     )
 
 

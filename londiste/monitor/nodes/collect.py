@@ -61,6 +61,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
                 if t.dest in found
                 else {},
                 table_keys.get(t.dest, ()) if t.local else (),
+                t.dest.quoted,
             )
             for t in known
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
 from londiste.monitor.queues.model import Severity
+from londiste.replication.commands.add_table_checks import create_again
 from londiste.replication.commands.triggers import rows_first
 from londiste.replication.lost_rows import DETACHED, REPLACED
 from londiste.replication.lost_rows import REWRITTEN as _REWRITTEN
@@ -46,7 +47,7 @@ def doubt(
                 f"londiste remove-table {name}; or create it again, then londiste triggers"
                 f" --restore {name}"
                 if root
-                else f"create it, then londiste resync {name}"
+                else create_again(name)
             )
             return Severity.CRITICAL, what, why, do
         case "sequence":

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from londiste.cascade.daemons import Life, Running
-from londiste.db.names import argument
+from londiste.db.names import argument, quote
 from londiste.monitor.nodes import doubts
 from londiste.monitor.nodes.doubts import STALE_BELOW
 from londiste.monitor.nodes.table_facts import (
@@ -270,14 +270,22 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                     f"give the column that type, then, with the settings of {node.name}:"
                     f" londiste resync {argument(name)}",
                 )
-            for text in _differences(ours.columns, compared(ours, theirs_now, misread)):
+            settings = f"with the settings of {node.name}: londiste"
+            for text, wrong in _differences(ours.columns, compared(ours, theirs_now, misread)):
+                retyped = (
+                    ""
+                    if wrong is None
+                    else f"on node {node.name}: alter table {ours.dest} alter column"
+                    f" {quote(wrong)} type {theirs_now.columns[wrong]}"
+                )
                 add(
                     Severity.WARNING,
                     "columns",
                     f"table {name}: {text} as on node {provider.name}",
                     "its values stop the worker, or are skipped",
-                    f"with the settings of {node.name}: londiste columns {argument(name)} --add;"
-                    " or londiste execute",
+                    f"{retyped}; then, {settings} compare {argument(name)}"
+                    if retyped
+                    else f"{settings} columns {argument(name)} --add",
                 )
     for name, ours in node.tables.items():
         above = provider.tables.get(name)
@@ -296,10 +304,15 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
     return found
 
 
-def _differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    found = [f"column {name} is not there" for name in theirs if name not in ours]
+def _differences(
+    ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> list[tuple[str, str | None]]:
+    """What differs, and the column that has another type."""
+    found: list[tuple[str, str | None]] = [
+        (f"column {name} is not there", None) for name in theirs if name not in ours
+    ]
     return found + [
-        f"column {name} is {ours[name]}, not {kind}"
+        (f"column {name} is {ours[name]}, not {kind}", name)
         for name, kind in theirs.items()
         if name in ours and ours[name] != kind
     ]

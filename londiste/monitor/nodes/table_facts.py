@@ -22,6 +22,7 @@ class TableFacts:
     rules -- of a table whose rows are stored; None where they are not known.
     bases -- the types below domains, without their modifiers.
     keys -- its keys, unique and exclusion constraints.
+    dest -- its quoted name on the node.
     """
 
     local: bool
@@ -34,6 +35,7 @@ class TableFacts:
     rules: TableRules | None = None
     bases: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[TableKey, ...] = ()
+    dest: str = ""
 
 
 _MODIFIER = re.compile(r"\(.*?\)")

@@ -42,6 +42,7 @@ from londiste.replication.commands.add_table_checks import (
     require_not_null,
     require_one_of_tree,
     require_owner,
+    require_there,
     require_whole,
 )
 from londiste.replication.commands.add_table_step import AddTable, step_of
@@ -202,6 +203,8 @@ def _below(
         require_one_of_tree(local, chosen, [t.dest for t in ours.values() if t.local])
     looks = Looks(sites.at)
     looks.ask(dsn, [options.dest or table for table in picked.chosen])
+    if options.create or options.create_full:
+        require_there(looks, node, dsn, [ours[name] for name in picked.already])
     if not options.copy_node:
         looks.ask(provider_dsn, [theirs[t].dest for t in picked.chosen if t in theirs])
     seqs = {s.name for s in tables.get_seq_list(provider, node.queue)}

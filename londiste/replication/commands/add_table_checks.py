@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from londiste.cascade.commands.install_sql import has_nodes
+from londiste.cascade.model import NodeInfo
 from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, argument, quote
@@ -145,6 +146,29 @@ class Looks:
         if (dsn, table) not in self._known:
             self.ask(dsn, [table])
         return self._known[dsn, table]
+
+
+def require_there(looks: Looks, node: NodeInfo, dsn: str, added: Iterable[ReplicatedTable]) -> None:
+    """Raises StateError for a replicated table that was dropped: nothing would create it."""
+    for table in added:
+        if "handler" not in table.attrs and looks.of(dsn, table.dest) is None:
+            raise StateError(
+                f"table {table.name} is replicated on node {node.name}, but does not exist in"
+                f" {describe_dsn(dsn)}",
+                detail="nothing was added",
+                hint=create_again(argument(table.name)),
+            )
+
+
+def create_again(name: str) -> str:
+    """What helps for a replicated table of a subscriber that was dropped.
+
+    name -- as an argument of a command.
+    """
+    return (
+        f"londiste remove-table {name}, then londiste add-table {name} --create-full, with its"
+        f" handler and filters; or create it, then londiste resync {name}"
+    )
 
 
 def check_table(

@@ -57,6 +57,18 @@ def test_nodes_are_held_against_their_providers(nodes_of: Nodes, londiste: Comma
         "node branch: table public.kept: column id is bigint, not integer as on node root" in texts
     )
     assert "node branch: table public.kept: column v is not there as on node root" in texts
+    do = {one["what"]: one["do"] for one in answer.json["findings"] if one["kind"] == "columns"}
+    other_type = next(what for what in do if "is bigint" in what)
+    ways = (do.pop(other_type), *do.values())
+    assert ways == (
+        'on node branch: alter table "public"."kept" alter column "id" type integer; then, with'
+        " the settings of branch: londiste compare public.kept",
+        "with the settings of branch: londiste columns public.kept --add",
+    )
+    branch.db.execute(ways[0].partition(": ")[2].partition(";")[0])
+    assert londiste(branch.db, "columns", "kept", "--add").code == 0
+    after = londiste(leaf.db, "check", "--all-nodes", "--json").json["findings"]
+    assert "columns" not in {one["kind"] for one in after}
     assert "node leaf: table public.kept of node branch is not replicated" in texts
     assert (
         "node leaf: table public.left_out is replicated, but its provider branch has no copy of it"

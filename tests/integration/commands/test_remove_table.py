@@ -32,6 +32,25 @@ def test_a_table_is_removed_on_one_node_or_on_all(
     assert londiste(root.db, "remove-table", "one").code == 2
 
 
+def test_a_replicated_table_that_was_dropped_is_not_called_added(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    londiste(root.db, "add-table", "one", "two")
+    londiste(leaf.db, "add-table", "one", "two", "--create")
+    leaf.db.execute("drop table one")
+    found = londiste(leaf.db, "check", "--json").json["findings"]
+    (do,) = [one["do"] for one in found if one["kind"] == "missing"]
+    ways = "londiste remove-table public.one, then londiste add-table public.one --create-full"
+    assert do.startswith(ways)
+    refused = londiste(leaf.db, "add-table", "two", "one", "--create")
+    assert refused.code == 3
+    assert "table public.one is replicated on node leaf, but does not exist" in refused.err
+    assert f"hint: {ways}" in refused.err
+    assert londiste(leaf.db, "remove-table", "one").code == 0
+    assert londiste(leaf.db, "add-table", "one", "--create-full").code == 0
+    assert set(local(leaf)) == {"public.one", "public.two"}
+
+
 def test_a_removed_copy_leaves_no_consumer_behind(
     root: Node, leaf: Node, londiste: CommandLine
 ) -> None:
