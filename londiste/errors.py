@@ -260,6 +260,13 @@ class NodeDropped(TransientError):
 class NodeUnreachable(TransientError):
     """The server does not answer, or the connection broke."""
 
+    @classmethod
+    def of(cls, error: LondisteError) -> NodeUnreachable:
+        """The same for a database that refuses the connection, where others are shown."""
+        if isinstance(error, cls):
+            return error
+        return cls(error.message, detail=error.detail, hint=error.hint)
+
 
 class ServerStarting(NodeUnreachable):
     """The server takes no connections yet: it starts, or recovers from a crash."""

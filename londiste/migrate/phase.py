@@ -10,7 +10,7 @@ from londiste.cascade.commands import install_sql
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation, OperationKind
-from londiste.errors import NodeUnreachable
+from londiste.errors import LondisteError, NodeUnreachable
 from londiste.migrate import daemons, setup, switching
 from londiste.migrate.databases import NEW, Pair, Side
 from londiste.monitor import status
@@ -190,23 +190,23 @@ def seconds(behind: Behind | None) -> float | None:
 def look_at_answering(sites: Connections, pair: Pair) -> tuple[Progress, NodeUnreachable | None]:
     """As ``look``; with one silent database what the other one knows, and the error.
 
-    Raises NodeUnreachable when neither answers.
+    Raises the error of one when neither answers.
     """
-    silent: dict[str, NodeUnreachable] = {}
+    silent: dict[str, LondisteError] = {}
     for side in (pair.old, pair.new):
         try:
             sites.at(side.dsn)
-        except NodeUnreachable as failure:
+        except LondisteError as failure:
             silent[side.name] = failure
     if not silent:
         return look(sites, pair), None
     name, error = silent.popitem()
     if silent:
         raise error
-    return _look_at(sites, pair, pair.other(pair.side(name)), error), error
+    return _look_at(sites, pair, pair.other(pair.side(name)), error), NodeUnreachable.of(error)
 
 
-def _look_at(sites: Connections, pair: Pair, side: Side, error: NodeUnreachable) -> Progress:
+def _look_at(sites: Connections, pair: Pair, side: Side, error: LondisteError) -> Progress:
     """What one database knows of the migration.  error -- of the other one."""
     info, conn = setup.node(sites, side, pair.queue), sites.at(side.dsn)
     root, mine = None, []

@@ -31,7 +31,7 @@ from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.connstr.locations import reach
 from londiste.db.queries import tuples
 from londiste.dsn import PLACE, without_secrets
-from londiste.errors import AccessDenied, BadOption, LondisteError, NodeUnreachable, StateError
+from londiste.errors import AccessDenied, BadOption, LondisteError, StateError
 from londiste.orchestration.connections import Connections, side_by_side
 from londiste.pgq import queues
 from londiste.settings import WorkerSettings
@@ -172,14 +172,14 @@ def identify(
     return Replication(settings, queue, provider, tuple(found[1:]), _may_work(source), first)
 
 
-def unreachable(settings: ReplicateSettings, dsns: Sequence[str]) -> dict[str, NodeUnreachable]:
-    """The databases that do not answer, each with its error."""
+def unreachable(settings: ReplicateSettings, dsns: Sequence[str]) -> dict[str, LondisteError]:
+    """The databases that do not answer or refuse the connection, each with its error."""
 
-    def silence(dsn: str) -> NodeUnreachable | None:
+    def silence(dsn: str) -> LondisteError | None:
         try:
             with session(dsn, name=NAME, answer_seconds=settings.answer_seconds):
                 return None
-        except NodeUnreachable as error:
+        except LondisteError as error:
             return error
 
     for dsn in dsns:

@@ -17,7 +17,7 @@ from londiste.daemon import pidfile
 from londiste.daemon.process import process
 from londiste.daemon.signals import EXIT_INTERRUPTED, stopped
 from londiste.dsn import describe_dsn, with_environment
-from londiste.errors import BadOption, StateError
+from londiste.errors import BadOption, NodeUnreachable, StateError
 from londiste.orchestration import daemons, steps
 from londiste.orchestration.connections import Connections
 from londiste.replicate import daemons as ours
@@ -191,8 +191,10 @@ def _existing(
 def _status(settings: ReplicateSettings, asked: Asked) -> None:
     """Prints the nodes that answer.  Raises NodeUnreachable afterwards for those that do not."""
     silent = unreachable(settings, (asked.source, *asked.targets))
-    for dsn in silent:
-        click.echo(output.cell(f"{describe_dsn(dsn)}: does not answer"))
+    for dsn, error in silent.items():
+        unreached = isinstance(error, NodeUnreachable)
+        words = "does not answer" if unreached else "refuses the connection"
+        click.echo(output.cell(f"{describe_dsn(dsn)}: {words}"))
     answering = [dsn for dsn in asked.targets if dsn not in silent]
     if asked.source in silent:
         live_state.status_without_source(settings, asked.source, answering)
@@ -210,7 +212,7 @@ def _status(settings: ReplicateSettings, asked: Asked) -> None:
             for name, below in setup.lacking(sites, found, asked.selection):
                 output.warning(f"table {name} is not replicated on {below}")
     for error in silent.values():
-        raise error
+        raise NodeUnreachable.of(error)
 
 
 def _connecting(replications: Sequence[Replication]) -> list[str]:

@@ -18,6 +18,7 @@ from londiste.db.connection import Connection
 from londiste.errors import NodeUnreachable
 from londiste.migrate import daemons as of_migration
 from londiste.migrate.databases import MigrateSettings, pair
+from londiste.migrate.phase import Phase, look_at_answering
 from londiste.orchestration import daemons
 from londiste.orchestration.daemons import TICKER, Daemons, Question, ticker_runs
 from londiste.replicate import daemons as of_replication
@@ -104,18 +105,27 @@ def test_a_silent_old_database_keeps_the_ticker_of_the_new_one(
         _replaced(children)
 
 
+def test_a_database_that_refuses_the_login_hides_no_migration(pgq_db: Database) -> None:
+    refused = conninfo.make_conninfo(pgq_db.dsn, user="nobody_here")
+    both = pair(MigrateSettings(from_db=refused, to_db=pgq_db.dsn))
+    with both.sites() as sites:
+        found, silent = look_at_answering(sites, both)
+    assert found.phase is Phase.UNKNOWN and silent is not None and silent.exit_code == 6
+    assert 'role "nobody_here" does not exist' in silent.message
+
+
 def test_status_shows_the_nodes_that_answer(
     nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")
 
-    def said(*dsns: str) -> list[str]:
+    def said(*dsns: str, why: str = "Connection refused") -> list[str]:
         capsys.readouterr()
         call = ["replicate", *dsns, "--also", NOWHERE.replace("away", "far")]
         assert run(cli, [*call, "--queue", QUEUE, "--status"]) == 6
         printed = capsys.readouterr()
-        assert "error: " in printed.err and "Connection refused" in printed.err
+        assert "error: " in printed.err and why in printed.err
         return printed.out.splitlines()
 
     far = "far@127.0.0.1:1: does not answer"
@@ -125,3 +135,8 @@ def test_status_shows_the_nodes_that_answer(
     assert said(root.dsn, NOWHERE)[2:] == [above]
     away = "away@127.0.0.1:1: does not answer"
     assert said(NOWHERE, leaf.dsn) == [away, far, "leaf: 0 of 0 tables in sync, lag unknown"]
+    # A refused login is one of them.
+    refused = 'role "nobody_here" does not exist'
+    shown = said(root.dsn, conninfo.make_conninfo(leaf.dsn, user="nobody_here"), why=refused)
+    assert shown[0].endswith(": refuses the connection")
+    assert shown[1:] == [far, above]
