@@ -193,8 +193,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "rotation-late": (
             "Event tables were not rotated in time, and no consumer needs them.",
-            "End the transaction that the finding names. If it names none: londiste queue maint,"
-            " and check the log of the ticker.",
+            "End the transaction, or correct the cause of the error, that the finding names. If it"
+            " names none: londiste queue maint, and check the log of the ticker.",
         ),
         "growing": (
             "A consumer reads slower than producers write.",

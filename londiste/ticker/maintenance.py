@@ -10,7 +10,7 @@ PgQ of Skytools has the same functions since version 3, except for some that Lon
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -27,7 +27,11 @@ from londiste.pgq.liveness import READ_ONLY
 
 log = logging.getLogger(__name__)
 
+STEP1 = "pgq.maint_rotate_tables_step1"
 STEP2 = "pgq.maint_rotate_tables_step2"
+
+#: With this an error of an operation begins.
+_OPERATION = "maintenance operation"
 
 #: An operation that asks to be called again is called at most so often in one round.
 MOST_REPEATS = 1000
@@ -95,9 +99,18 @@ def _text(failed: Mapping[str, str]) -> str:
     return "; ".join(f"{what}: {why}" for what, why in failed.items())
 
 
+def error_of(errors: Iterable[str], name: str, argument: str | None = None) -> str:
+    """Pure: the error of an operation among those that tickers report; empty if there is none."""
+    for text in errors:
+        _, _, why = text.partition(f"{_label(name, argument)}: ")
+        if why:
+            return why.partition(f"; {_OPERATION} ")[0]
+    return ""
+
+
 def _label(name: str, argument: str | None) -> str:
     of = "" if argument is None else f" of {'table' if name in VACUUMS else 'queue'} {argument}"
-    return f"maintenance operation {name}{of}"
+    return f"{_OPERATION} {name}{of}"
 
 
 def _run(conn: Connection, name: str, argument: str | None, stopping: Callable[[], bool]) -> None:
@@ -199,10 +212,8 @@ def operations(conn: Connection) -> list[tuple[str, str | None]]:
     if has_function(conn, MAINT_OPERATIONS):
         return queues.maint_operations(conn)
     names = [str(name) for (name,) in tuples(conn, "queue_names")]
-    rotation: list[tuple[str, str | None]] = [
-        ("pgq.maint_rotate_tables_step1", name) for name in names
-    ]
+    rotation: list[tuple[str, str | None]] = [(STEP1, name) for name in names]
     vacuum: list[tuple[str, str | None]] = [
         ("vacuum", table) for table in queues.maint_tables_to_vacuum(conn)
     ]
-    return [*rotation, ("pgq.maint_rotate_tables_step2", None), *vacuum]
+    return [*rotation, (STEP2, None), *vacuum]

@@ -231,6 +231,7 @@ grant execute on function
     pgq._way_seq(pgq.queue),
     pgq._way_value(pgq.queue),
     pgq._compress_event_table(text),
+    pgq._identify_rows(text),
     pgq._revoke_defaults(text, text),
     pgq._rotation_due(text),
     pgq._txid_bound(),

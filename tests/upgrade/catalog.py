@@ -17,7 +17,9 @@ acl as (
         from rel r join pg_attribute a on a.attrelid = r.oid where a.attnum > 0
     union all select 'function ' || oid::regprocedure::text, proacl from fun
 )
-select format('relation %%s %%s %%s %%s', relkind, relname, relpersistence, reloptions) from rel
+select format('relation %%s %%s %%s %%s %%s', relkind, relname, relpersistence, relreplident,
+        reloptions)
+    from rel
 union all
 select format('inherits %%s %%s', i.inhrelid::regclass, i.inhparent::regclass)
     from pg_inherits i where i.inhrelid in (select oid from rel)

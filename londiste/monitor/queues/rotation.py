@@ -15,6 +15,7 @@ from londiste.monitor.queues.model import (
 from londiste.monitor.queues.words import quoted, size, span
 from londiste.pgq.coop import takeover
 from londiste.pgq.counting import words
+from londiste.ticker.maintenance import STEP1, STEP2, error_of
 
 
 def findings(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
@@ -32,7 +33,9 @@ def findings(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator
             severity,
             "rotation-half-done",
             f"queue {queue.name}: {late}",
-            "the second step of the last rotation never ran: maintenance has stopped",
+            f"maintenance fails: {failed}"
+            if (failed := error_of(facts.ticker_errors, STEP2))
+            else "the second step of the last rotation never ran: maintenance has stopped",
             "londiste queue maint (and start a ticker: londiste ticker)",
             queue.name,
         )
@@ -67,15 +70,21 @@ def findings(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator
         )
     if not pinning:
         blocker = queue.blocker
+        if failed := error_of(facts.ticker_errors, STEP1, queue.name):
+            why = f"maintenance fails: {failed}"
+            do = "correct the cause, then: londiste queue maint"
+        elif blocker is None:
+            why = "no consumer needs the old events: maintenance does not run"
+            do = "londiste queue maint"
+        else:
+            since = "" if blocker.age is None else f", for {span(blocker.age)}"
+            why, do = f"{blocker.name} holds a lock on {blocker.table}{since}", blocker.remedy
         yield Finding(
             severity,
             "rotation-late",
             f"queue {queue.name}: {late}",
-            "no consumer needs the old events: maintenance does not run"
-            if blocker is None
-            else f"{blocker.name} holds a lock on {blocker.table}"
-            + ("" if blocker.age is None else f", for {span(blocker.age)}"),
-            "londiste queue maint" if blocker is None else blocker.remedy,
+            why,
+            do,
             queue.name,
         )
 

@@ -14,6 +14,9 @@ create table pgq.event_template (
     ev_extra4 text
 );
 
+-- Without a key a publication of all tables would refuse updates and deletes.
+alter table pgq.event_template replica identity full;
+
 comment on table pgq.event_template is 'parent of all event tables';
 comment on column pgq.event_template.ev_id is 'number of the event in its queue';
 comment on column pgq.event_template.ev_time is 'when it was inserted';

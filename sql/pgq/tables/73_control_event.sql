@@ -8,6 +8,9 @@ create table pgq.control_event (
     ev_type text not null
 );
 
+-- Without a key a publication of all tables would refuse updates and deletes.
+alter table pgq.control_event replica identity full;
+
 create index control_event_id_idx on pgq.control_event (ev_queue, ev_id);
 
 comment on table pgq.control_event

@@ -16,7 +16,7 @@ from londiste.monitor.queues.model import (
 )
 from londiste.monitor.queues.rules import compare, findings, worst
 from londiste.monitor.queues.words import size, span
-from londiste.ticker.maintenance import BlockedRotation
+from londiste.ticker.maintenance import BlockedRotation, Round
 
 Q = QueueFacts("q", switch_step2=100, tick=9, tick_xmin=200, sequence="pgq.event_1_id_seq")
 C = ConsumerFacts("q", "c", last_tick=9, xmin=200)
@@ -79,6 +79,20 @@ def test_a_late_rotation_names_the_session_that_locks_the_table() -> None:
     assert finding.kind == "rotation-late"
     assert finding.why == "psql of rdr, process 7 holds a lock on pgq.event_1_1, for 1m"
     assert finding.do == "select end(7)"
+
+
+def test_a_late_rotation_names_the_error_with_which_it_fails() -> None:
+    failed = Round(
+        0, {"maintenance operation pgq.maint_rotate_tables_step1 of queue q": "no: a; b"}
+    )
+    also = "maintenance operation londiste.periodic_maintenance: other"
+    text = f"{failed.again(failed.failed)}; {also}"
+    late = replace(Q, switch_age=5 * HOUR)
+    (why,) = [one for one in judged(late, ticker_errors=(text,)) if one.kind == "rotation-late"]
+    assert why.why == "maintenance fails: no: a; b"
+    assert why.do == "correct the cause, then: londiste queue maint"
+    (why,) = [one for one in judged(late, ticker_errors=(also,)) if one.kind == "rotation-late"]
+    assert why.why == "no consumer needs the old events: maintenance does not run"
 
 
 @pytest.mark.parametrize(

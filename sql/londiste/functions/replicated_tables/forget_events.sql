@@ -15,8 +15,10 @@ as $$
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);
-    v_prefix text;
+    v_queue pgq.queue;
+    v_events text;
     v_count int8;
+    v_all int8 := 0;
 begin
     perform londiste._require_node(i_queue_name);
     if pgq_node.is_root_node(i_queue_name) then
@@ -36,13 +38,16 @@ begin
             detail = format('queue %s', i_queue_name),
             hint = 'londiste tables lists the replicated tables';
     end if;
-    select q.queue_data_pfx into v_prefix from pgq.queue q where q.queue_name = i_queue_name;
+    select * into v_queue from pgq.queue q where q.queue_name = i_queue_name;
     if not found then
         return 0;
     end if;
-    -- The table of the queue and those that inherit from it.
-    execute format('delete from %s where ev_extra1 = $1', v_prefix) using v_table;
-    get diagnostics v_count = row_count;
-    return v_count;
+    for v_events in select pgq.quote_fqname(name) from pgq._event_tables(v_queue) as name loop
+        perform pgq._identify_rows(v_events);
+        execute format('delete from only %s where ev_extra1 = $1', v_events) using v_table;
+        get diagnostics v_count = row_count;
+        v_all := v_all + v_count;
+    end loop;
+    return v_all;
 end;
 $$;

@@ -21,6 +21,7 @@ begin
         split_part(v_table, '.', 2) || '_txid_idx',
         v_table
     );
+    perform pgq._identify_rows(pgq.quote_fqname(v_table));
     perform pgq._compress_event_table(pgq.quote_fqname(v_table));
 end;
 $$;

@@ -67,6 +67,7 @@ begin
         into v_emptied
         using v_bound;
         execute 'truncate only ' || v_table;
+        perform pgq._identify_rows(v_table);
         perform pgq._compress_event_table(v_table);
     exception
         when lock_not_available then

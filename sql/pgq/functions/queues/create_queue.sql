@@ -51,6 +51,7 @@ begin
     perform setval(pgq._way_seq(v_queue)::regclass, pgq._way(v_queue), true);
     execute format('create table %s () inherits (pgq.event_template)', v_queue.queue_data_pfx);
     perform pgq._revoke_defaults('table'::text, v_queue.queue_data_pfx);
+    perform pgq._identify_rows(v_queue.queue_data_pfx);
     for v_nr in 0 .. v_queue.queue_ntables - 1 loop
         perform pgq._create_event_table(v_queue, v_nr);
     end loop;

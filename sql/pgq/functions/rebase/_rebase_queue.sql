@@ -132,6 +132,7 @@ begin
         events := events + v_count;
         arrived := arrived + v_new;
         unread := unread + v_old;
+        perform pgq._identify_rows(pgq.quote_fqname(v_table));
         execute format(
             'update only %s e set ev_txid = case when %s then $1 else ('
             ' select x.new from pg_temp.rebase_txid x where x.old = e.ev_txid) end',

@@ -99,6 +99,7 @@ begin
     where s.queue_name = i_queue_name and s.last_tick_id > i_tick_id;
 
     for v_table in select pgq.quote_fqname(name) from pgq._event_tables(v_queue) as name loop
+        perform pgq._identify_rows(v_table);
         -- The first condition is for the index.
         execute format(
             'delete from only %s where ev_txid >= %s'
